@@ -127,8 +127,9 @@ soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests thro
 	$(build-experiments)
 	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
 
-search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
-	@NODE="$(or $(NODE),http://127.0.0.1:9200)" REQUESTS="$(or $(REQUESTS),20000)" SEED="$(or $(SEED),1)" RECORD="$(RECORD)" \
+search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate, with MODULE=1 as a module in Envoy; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
+	$(if $(MODULE),@cargo test --quiet --workspace --locked --no-run --test envoy)
+	@MODULE="$(if $(MODULE),$(abspath $(BUILT)/debug/deps))" NODE="$(or $(NODE),http://127.0.0.1:9200)" REQUESTS="$(or $(REQUESTS),20000)" SEED="$(or $(SEED),1)" RECORD="$(RECORD)" \
 		PLAIN="$(PLAIN)" cargo test --quiet --workspace --locked \
 		$(if $(PLAIN),--test search_cluster,--test conformance) -- --ignored --nocapture
 

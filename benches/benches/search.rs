@@ -21,8 +21,8 @@ use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use policy::MapFiles;
 use search::{
-    Action, Caller, Expression, Inventory, InventoryBuilder, Need, Options, Privileges, Resolution, Rules,
-    SecurityConfig, Subject, Target,
+    Action, Caller, Expression, Inventory, InventoryBuilder, Need, Options, Privileges, Request, RequestBody,
+    Resolution, Rules, SecurityConfig, Subject, Target,
 };
 
 const GROUPS: usize = 50;
@@ -55,7 +55,7 @@ fn config(roles: usize) -> SecurityConfig {
         writeln!(
             text,
             "role{role}: {{ cluster_permissions: [cluster_composite_ops], index_permissions: [{{ index_patterns: \
-             ['{group:02}-*', 'role{role}-*', '{group:02}-alias-{role}'], allowed_actions: [crud] }}] }}"
+             ['{group:02}-*', 'role{role}-*', '{group:02}-alias-{role}'], allowed_actions: [crud, 'indices:admin/mapping/put', create_index] }}] }}"
         )
         .unwrap();
     }
@@ -74,13 +74,13 @@ fn caller(privileges: &Privileges, roles: usize) -> Caller {
 fn on_one_index(
     criterion: &mut Criterion,
     name: &str,
-    parameter: usize,
+    indices: usize,
     privileges: &Privileges,
-    roles: usize,
+    caller: &Caller,
 ) {
     let search = actions(&["indices:data/read/search"]);
-    let caller = caller(privileges, roles);
-    let names: Vec<String> = (0..WARM).map(|number| index(number * GROUPS)).collect();
+    let known = indices.div_ceil(GROUPS).min(WARM);
+    let names: Vec<String> = (0..known).map(|number| index(number * GROUPS)).collect();
     let needs: Vec<Need<'_>> = names
         .iter()
         .map(|name| Need {
@@ -88,48 +88,64 @@ fn on_one_index(
             target: Target::Indices(Expression::new(&**name, Options::OPEN)),
         })
         .collect();
-    assert!(privileges.permits(&caller, &needs));
+    assert!(privileges.permits(caller, &needs));
     let mut at = 0;
     criterion.benchmark_group(format!("search/{name}")).bench_function(
-        BenchmarkId::from_parameter(parameter),
+        BenchmarkId::from_parameter(indices),
         |bencher| {
             bencher.iter(|| {
-                at = (at + 1) % WARM;
-                assert!(privileges.permits(black_box(&caller), [black_box(&needs[at])]));
+                at = (at + 1) % known;
+                assert!(privileges.permits(black_box(caller), [black_box(&needs[at])]));
             });
         },
     );
 }
 
 fn decide(criterion: &mut Criterion) {
-    for indices in [10, 1_000, 100_000] {
+    for indices in [10, 100, 1_000, 10_000, 100_000] {
         let privileges = privileges(config(100), Some(inventory(indices, indices / 10).build()));
-        on_one_index(criterion, "one-index/indices", indices, &privileges, 1);
+        let all = Subject { roles: vec!["all_access".to_owned()], ..Subject::default() };
+        let all = privileges.caller(&all);
+        on_one_index(criterion, "one-index/all_access", indices, &privileges, &all);
+        for (name, roles) in [("1 role", 1), ("20 roles", 20), ("40 roles", 40)] {
+            let caller = caller(&privileges, roles);
+            on_one_index(criterion, &format!("one-index/{name}"), indices, &privileges, &caller);
+        }
     }
-    let with = privileges(config(100), Some(inventory(10_000, 1_000).build()));
     let without = privileges(config(100), None);
     for roles in [1, 20, 40] {
-        on_one_index(criterion, "one-index/roles", roles, &with, roles);
-        on_one_index(criterion, "one-index/roles-no-inventory", roles, &without, roles);
+        let caller = caller(&without, roles);
+        on_one_index(criterion, &format!("no-inventory/{roles} roles"), 10_000, &without, &caller);
     }
 }
 
-/// Only deciding: the items are read.
+/// Reading the body, and deciding about each item. A document has 200 bytes.
 fn bulk(criterion: &mut Criterion) {
-    let write = actions(&["indices:data/write/bulk[s]", "indices:data/write/index"]);
     let privileges = privileges(config(100), Some(inventory(1_000, 100).build()));
     let caller = caller(&privileges, 20);
+    let document = format!("{{\"text\":\"{}\"}}", "x".repeat(189));
     for items in [10, 1_000] {
-        let names: Vec<String> =
-            (0..items).map(|number| index(number % 20 + number / 20 % 20 * GROUPS)).collect();
-        let needs: Vec<Need<'_>> = names
-            .iter()
-            .map(|name| Need { actions: write, target: Target::Name((&**name).into()) })
-            .collect();
+        let mut body = String::new();
+        for number in 0..items {
+            let name = index(number % 20 + number / 20 % 20 * GROUPS);
+            writeln!(body, "{{\"index\":{{\"_index\":\"{name}\"}}}}\n{document}").unwrap();
+        }
+        let request = Request {
+            method: "POST",
+            target: "/_bulk",
+            content_type: Some("application/x-ndjson"),
+            content_encoding: None,
+            body: RequestBody::Whole(body.as_bytes()),
+            now: Request::time(Duration::from_secs(1_800_000_000)),
+        };
         criterion.benchmark_group("search/bulk").bench_function(
             BenchmarkId::from_parameter(items),
             |bencher| {
-                bencher.iter(|| assert!(privileges.permits(&caller, black_box(&needs))));
+                bencher.iter(|| {
+                    let mut needs = Vec::new();
+                    search::read(black_box(&request), &mut needs).unwrap();
+                    assert!(privileges.permits(&caller, &needs));
+                });
             },
         );
     }

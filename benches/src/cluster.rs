@@ -397,13 +397,15 @@ fn cut(text: &mut String, from: &str, until: &str) {
     }
 }
 
-/// The rates of a variant relative to those of another, round by round.
+/// The rates of a variant relative to those of another, round by round. A round without a response on one side says
+/// nothing about the other.
 fn ratios(rows: &[Row], row: &Row, to: By) -> Vec<f64> {
     let other = rows.iter().find(|other| {
         (other.indices, other.user, other.what, other.by) == (row.indices, row.user, row.what, to)
     });
     let Some(other) = other else { return Vec::new() };
-    row.rounds.iter().zip(&other.rounds).map(|(one, other)| one / other).collect()
+    let rounds = row.rounds.iter().zip(&other.rounds);
+    rounds.filter(|(one, other)| **one > 0.0 && **other > 0.0).map(|(one, other)| one / other).collect()
 }
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {
@@ -415,7 +417,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             let Some(spread) = Spread::of(all_ratios) else { continue };
             let measured = (spread.median, spread.shown(|ratio| format!("{ratio:.3} ×")));
             let text = format!("{}: {} ÷ no authorization", what.name(), by.name());
-            let verdict = Verdict::new("search", text, Limit::AtLeast(least, " ×"), Some(measured));
+            let verdict = Verdict::new("P10", text, Limit::AtLeast(least, " ×"), Some(measured));
             all.push(Verdict { spread: Some(spread), ..verdict });
         }
     }
@@ -426,7 +428,7 @@ fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
     let mut all = vec![
         Part::Text(format!(
             "Requests through Envoy, {CONNECTIONS} connections, closed loop; documents or searches per second: medians of rounds, in \
-             brackets the lowest and the highest. Ratios are taken within each round."
+             brackets the lowest and the highest. Ratios are taken within each round, where both had a response."
         )),
         tabled(&verdicts(rows)),
     ];
@@ -464,4 +466,23 @@ fn records(rows: &[Row]) -> Vec<Record> {
         Record::of_rounds(&name, "1/s", rounds)
     };
     rows.iter().filter_map(record).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(by: By, rounds: &[f64]) -> Row {
+        Row { indices: 10, user: "one", what: What::Search, by, rounds: rounds.to_vec(), wrong: 0 }
+    }
+
+    #[test]
+    fn a_round_without_a_response_has_no_ratio() {
+        let rows = [row(By::Nobody, &[100.0, 0.0, 200.0, 0.0]), row(By::Module, &[90.0, 50.0, 0.0, 0.0])];
+        let [nobody, module] = &rows;
+        assert_eq!(ratios(&rows, module, By::Nobody), [0.9]);
+        assert_eq!(ratios(&rows, nobody, By::Module), [100.0 / 90.0]);
+        assert!(ratios(&rows, module, By::Plugin).is_empty());
+        assert!(verdicts(&[row(By::Nobody, &[0.0]), row(By::Module, &[0.0])]).is_empty());
+    }
 }

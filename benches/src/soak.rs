@@ -60,7 +60,10 @@ struct Soak {
 pub(crate) fn run(args: &SoakArgs) -> Result<Exit, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
-    let good = runtime.block_on(soak(args, folder.path()))?;
+    let done = runtime.block_on(soak(args, folder.path()));
+    // After an error the threads that send requests may still wait for answers.
+    runtime.shutdown_background();
+    let good = done?;
     Ok(if good { Exit::Success } else { Exit::Failed })
 }
 

@@ -13,7 +13,7 @@ const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual
 /// The parts of a request of a caller whose credentials are cached.
 const PARTS: [&str; 4] = ["snapshot", "anonymous", "Basic", "JWT"];
 
-/// The verdicts on P1, P4, P6, P9 and hostile paths.
+/// The verdicts on P1, P4, P6, P9, P10 and hostile paths.
 pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
     all.push(at_most("P4", "the slowest warm decision (median)", (100.0, " ns"), &warm(records)));
@@ -22,9 +22,56 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     all.extend(PEERS.map(|peer| faster(records, peer)));
     all.extend(compile(records));
     all.push(threads(records));
+    all.extend(search(records));
     all.push(hostile(records));
     all.extend(identity_header(records));
     all
+}
+
+/// P10: decisions about requests to a search cluster.
+fn search(records: &Records) -> Vec<Verdict> {
+    let below = |start: &str| records.below(start).cloned().collect::<Vec<_>>();
+    let named = |name: &str| records.named(name).cloned().into_iter().collect::<Vec<_>>();
+    let ending = |end: &str| {
+        below("search/pattern/").into_iter().filter(|record| record.name.ends_with(end)).collect::<Vec<_>>()
+    };
+    let micro =
+        |records: Vec<Record>| records.into_iter().map(|one| in_unit(one, 1e3, "µs")).collect::<Vec<_>>();
+    let milli =
+        |records: Vec<Record>| records.into_iter().map(|one| in_unit(one, 1e6, "ms")).collect::<Vec<_>>();
+    let kilobytes = |record: &Record| {
+        let spread = record.spread.map(|mebibytes| mebibytes * 1048.576);
+        Record { unit: "kB".into(), spread, ..record.clone() }
+    };
+    let memory: Vec<Record> = records.below("search/memory/").map(kilobytes).collect();
+    let curve = below("search/one-index/");
+    let extremes = slowest(curve.iter()).zip(fastest(curve.iter())).filter(|_| curve.len() > 1);
+    let flat = extremes.map(|(slow, fast)| {
+        let ratio = slow.spread.median / fast.spread.median;
+        (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
+    });
+    let over = "the slowest decision on one index ÷ the fastest, over indices and roles".to_owned();
+    let compiling = "compiling 3,000 roles for 6,000 indices and 9,000 aliases";
+    vec![
+        at_most("P10", "the slowest decision on one index of a search cluster", (200.0, " ns"), &curve),
+        Verdict::new("P10", over, Limit::AtMost(1.3, " ×"), flat),
+        at_most(
+            "P10",
+            "a bulk request of 10 items, read and decided",
+            (3.0, " µs"),
+            &micro(named("search/bulk/10")),
+        ),
+        at_most("P10", "the same of 1,000 items", (150.0, " µs"), &micro(named("search/bulk/1000"))),
+        at_most(
+            "P10",
+            "a pattern over 100,000 indices, seen before",
+            (1.0, " µs"),
+            &micro(ending("/repeated")),
+        ),
+        at_most("P10", "the same for the first time", (200.0, " µs"), &micro(ending("/first"))),
+        at_most("P10", compiling, (200.0, " ms"), &milli(below("search/compile/"))),
+        at_most("P10", "memory for 10,000 indices and 100 roles", (930.0, " kB"), &memory),
+    ]
 }
 
 /// The identity header of a caller with three groups and five roles.
@@ -149,7 +196,12 @@ fn fastest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
 }
 
 fn in_seconds(record: Record) -> Record {
-    Record { unit: "s".into(), spread: record.spread.map(|nanoseconds| nanoseconds / 1e9), ..record }
+    in_unit(record, 1e9, "s")
+}
+
+/// A time in a unit of so many nanoseconds.
+fn in_unit(record: Record, nanoseconds: f64, unit: &str) -> Record {
+    Record { unit: unit.into(), spread: record.spread.map(|value| value / nanoseconds), ..record }
 }
 
 /// A median with its spread and unit.
@@ -219,6 +271,26 @@ mod tests {
         assert_eq!(reached(&all, "over roles"), Some(true));
         assert_eq!(reached(&all, "over callers"), None, "one point is no curve");
         assert_eq!(reached(&all, "random decision"), Some(true));
+    }
+
+    #[test]
+    fn the_items_of_a_bulk_request_are_not_mixed_up() {
+        let all = verdicts(&records(&[
+            ("search/one-index/one/10", "ns", 150.0),
+            ("search/one-index/forty/100000", "ns", 199.0),
+            ("search/bulk/10", "ns", 2_999.0),
+            ("search/bulk/1000", "ns", 150_001.0),
+            ("search/pattern/all/repeated", "ns", 900.0),
+            ("search/memory/10000-indices-100-roles", "MiB", 0.89),
+        ]));
+        assert_eq!(reached(&all, "one index of"), Some(true));
+        assert_eq!(reached(&all, "over indices and roles"), Some(false), "1.327");
+        assert_eq!(
+            (reached(&all, "of 10 items"), reached(&all, "of 1,000 items")),
+            (Some(true), Some(false))
+        );
+        assert_eq!((reached(&all, "seen before"), reached(&all, "first time")), (Some(true), None));
+        assert_eq!(reached(&all, "10,000 indices"), Some(false), "933 kB");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, Option<String>)> =
         AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
     all.push(("peers.svg".to_owned(), peers(records)));
+    all.push(("search-one-index.svg".to_owned(), one_index(records)));
     for name in ["compile", "identity", "paths", "decode", "encode", "check", "header"] {
         let section = SECTIONS.iter().filter(|section| section.0 == name);
         let found =
@@ -123,6 +124,13 @@ fn decide(records: &Records, axis: &str) -> Option<String> {
     lines(&title, axis, &[of("random"), of("warm")], Some(100.0))
 }
 
+/// A line for each user, as the figures of the security plugin are drawn.
+fn one_index(records: &Records) -> Option<String> {
+    let users = ["all_access", "1 role", "20 roles", "40 roles"];
+    let curves = users.map(|user| (user, records.curve(&format!("search/one-index/{user}"))));
+    lines("one decision on one index of a search cluster", "indices", &curves, Some(200.0))
+}
+
 fn peers(records: &Records) -> Option<String> {
     let names = names(records, "peers/").into_iter();
     let all: Vec<_> = names.map(|name| (name, records.curve(&format!("peers/{name}")))).collect();
@@ -201,6 +209,8 @@ mod tests {
             "decide/roles/warm/10",
             "peers/rolegate/10",
             "peers/casbin/10",
+            "search/one-index/20 roles/10",
+            "search/one-index/20 roles/100",
             "encode/rolegate/allowed",
         ];
         for name in named {
@@ -208,7 +218,7 @@ mod tests {
         }
         let charts = charts(&records);
         let files: Vec<&str> = charts.iter().map(|(file, _)| file.as_str()).collect();
-        assert_eq!(files, ["decide-roles.svg", "peers.svg", "encode.svg"]);
+        assert_eq!(files, ["decide-roles.svg", "peers.svg", "search-one-index.svg", "encode.svg"]);
         assert!(charts.iter().all(|(_, svg)| svg.contains("<circle") && !svg.contains("NaN")));
         let facts = vec![("commit".to_owned(), "abc".to_owned())];
         let page = markdown("Results", &parts(&records, &verdicts(&records), &charts, &facts));

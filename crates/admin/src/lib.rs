@@ -1,8 +1,10 @@
-//! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`, `/reload`), and the sockets that servers listen on.
+//! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload`), and the sockets that
+//! servers listen on.
 //!
-//! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server. [`Backend`] connects it to the running program: its metrics,
-//! and how to reload. [`Metrics`] is what its pages show, and [`AuthorizationStats`] the counters of what authorizes requests: `sidecar`'s gRPC server or `module`'s filter.
-//! [`BoundSocket`] is a listening socket at an [`Address`].
+//! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server. [`Backend`] connects it to the running
+//! program: its metrics, and how to reload. [`Metrics`] is what its pages show, and [`AuthorizationStats`] the counters of
+//! what authorizes requests: `sidecar`'s gRPC server or `module`'s filter. [`BoundSocket`] is a listening socket at an
+//! [`Address`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -191,7 +191,8 @@ impl Denials {
             | Reason::Denied
             | Reason::Cluster(_)
             | Reason::NotPermitted
-            | Reason::PartlyPermitted => &self.plain,
+            | Reason::PartlyPermitted
+            | Reason::DocumentSecurityTooLong => &self.plain,
         }
     }
 

@@ -7,6 +7,7 @@ use policy::cases::{Case, Credentials, Expect};
 use search::RequestBody;
 
 use crate::cluster::Cluster;
+use crate::notes;
 use crate::reason::Reason;
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch};
@@ -64,10 +65,14 @@ impl Authorizer {
             }
         };
         let mut outcome = outcome(&verdict, &lines);
-        if let (Credentials::Claims(claims), Verdict::Allowed(_)) = (&case.request.credentials, &verdict) {
-            outcome.warning = self.claims_warning(claims, now);
-        }
         outcome.failures = failures(&case.expect, &outcome);
+        if let Credentials::Claims(claims) = &case.request.credentials {
+            outcome.warning = match verdict {
+                Verdict::Allowed(_) => self.claims_warning(claims, now),
+                Verdict::Denied(_) if outcome.failures.is_empty() => None,
+                Verdict::Denied(_) => self.roles_warning(claims),
+            };
+        }
         outcome
     }
 
@@ -98,6 +103,13 @@ impl Authorizer {
         Some(format!(
             "claims are taken as verified, but a token with these would get 401: {because} ({name})"
         ))
+    }
+
+    /// Names the roles in these claims that have no effect.
+    fn roles_warning(&self, claims: &str) -> Option<String> {
+        let subject = self.subject_of_text(claims, None).ok()?;
+        let notes = notes::roles_without_effect(&self.loaded.policy, &subject);
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     fn subject_of_text(&self, claims: &str, cluster: Option<&Cluster>) -> Result<Subject, CredentialsError> {

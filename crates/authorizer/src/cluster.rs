@@ -5,7 +5,10 @@
 
 mod answer;
 mod compile;
+mod filters;
 mod subject;
+
+use std::collections::BTreeSet;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, LocalCache, NotAuthenticated, Subject, UnixTime,
@@ -13,7 +16,7 @@ use identity::{
 };
 use policy::canonical;
 use policy::pattern::Scope;
-use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
+use search::{Caller, Filter, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
 use crate::identity_header::{NotSigned, SignedIdentity};
@@ -47,6 +50,15 @@ pub(crate) struct ClusterCaller {
     values: Box<[Rendered]>,
     /// Its identity header, if the policy has one and its credentials were verified.
     pub(crate) signed: Option<SignedIdentity>,
+}
+
+/// A request that is reduced to the permitted indices.
+struct Reduced {
+    /// Its path and query.
+    target: String,
+    /// The names of the first of these indices.
+    names: Vec<String>,
+    filters: BTreeSet<Filter>,
 }
 
 /// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk that has something. A
@@ -159,17 +171,23 @@ impl Authorizer {
             },
             Err(problem) => unknown(problem),
         };
-        let (target, permitted) =
-            reduced.map_or_else(Default::default, |(target, names)| (Some(target), names));
+        let (verdict, permitted) = match (verdict, reduced) {
+            (Ok(filters), _) => (Ok((String::new(), filters)), Vec::new()),
+            (Err(_), Some(Reduced { target, names, filters })) => (Ok((target, filters)), names),
+            (Err(denial), None) => (Err(denial), Vec::new()),
+        };
         let asked = ClusterRequest::new(operation, needs, permitted);
-        scratch.target.clear();
-        match (verdict, target) {
-            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, now, scratch),
-            (Err(_), Some(target)) => {
+        match verdict {
+            Ok((target, filters)) => {
                 scratch.target = target;
-                self.allow_on_cluster(cluster, request, caller, asked, now, scratch)
+                if filters::write(&filters, &mut scratch.document_security) {
+                    return self.allow_on_cluster(cluster, request, caller, asked, now, scratch);
+                }
+                let AnswerScratch { body, detail, .. } = scratch;
+                let (reason, answer) = (Reason::DocumentSecurityTooLong, search::Answer::default());
+                cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
-            (Err((reason, answer)), None) => {
+            Err((reason, answer)) => {
                 let AnswerScratch { body, detail, .. } = scratch;
                 cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
@@ -185,7 +203,7 @@ impl Authorizer {
         now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail, target, identity } = scratch;
+        let AnswerScratch { with_rule, aliases, body, detail, target, document_security, identity } = scratch;
         let signed = self.signed_on_cluster(cluster, caller, now, identity);
         let aliases_found = self.sanitizer.find_aliases(request.headers, aliases);
         if let Err(limit) = aliases_found.and(signed.map_err(|NotSigned| Limit::ResponseSize)) {
@@ -208,6 +226,7 @@ impl Authorizer {
             identity: Some(identity.as_str()).filter(|identity| !identity.is_empty()),
             headers: request.headers,
             aliases,
+            document_security,
         };
         let (path, subject) = (path_of(request), Some(&caller.subject));
         let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
@@ -269,13 +288,13 @@ impl Cluster {
 }
 
 impl Compiled {
-    /// Decides about what a request needs.
+    /// Decides about what a request needs, and says what must be filtered.
     fn decide(
         &self,
         request: &Request<'_>,
         caller: &ClusterCaller,
         needs: &[Need<'_>],
-    ) -> Result<(), (Reason, search::Answer)> {
+    ) -> Result<BTreeSet<Filter>, (Reason, search::Answer)> {
         let privileges: &Privileges = &self.privileges;
         // Few configurations map roles by address. For the others the prepared caller is that of every address.
         let of_address = self.maps_addresses.then(|| {
@@ -283,14 +302,15 @@ impl Compiled {
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
         let caller = of_address.as_ref().unwrap_or(&caller.prepared);
+        let mut filters = BTreeSet::new();
         // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
         for some in needs.chunks(NEEDS_PER_CHUNK) {
             if privileges.permits(caller, some) {
                 continue;
             }
-            let answer = privileges.decide(caller, some);
+            let mut answer = privileges.decide(caller, some);
             match &answer.verdict {
-                ClusterVerdict::Permitted => {}
+                ClusterVerdict::Permitted => filters.append(&mut answer.filters),
                 ClusterVerdict::PermittedInPart(_) if needs.len() <= NEEDS_PER_CHUNK => {
                     return Err((Reason::PartlyPermitted, answer));
                 }
@@ -299,13 +319,11 @@ impl Compiled {
                 }
             }
         }
-        Ok(())
+        Ok(filters)
     }
-}
 
-impl Compiled {
-    /// The path and query of a request that is permitted in part, reduced to the permitted indices, with their names. The
-    /// request with them is read and decided about like any other: it must be permitted as it is.
+    /// A request that is permitted in part, reduced to the permitted indices. The request with them is read and decided
+    /// about like any other: it must be permitted as it is.
     fn reduced(
         &self,
         request: &Request<'_>,
@@ -313,17 +331,16 @@ impl Compiled {
         operation: &str,
         caller: &ClusterCaller,
         answer: &search::Answer,
-    ) -> Option<(String, Vec<String>)> {
+    ) -> Option<Reduced> {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
         let target = search::narrowed(search_request, parts)?;
         let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*search_request });
-        let is_permitted =
-            search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
-        if !is_permitted {
+        if search::read(&again, &mut needs) != Ok(operation) {
             return None;
         }
+        let filters = self.decide(request, caller, &needs).ok()?;
         let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
-        Some((target, names))
+        Some(Reduced { target, names, filters })
     }
 }
 

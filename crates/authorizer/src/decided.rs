@@ -78,6 +78,8 @@ enum Part {
     Path,
     Id,
     User,
+    /// Of its token; empty without one.
+    Issuer,
     /// The name of a Basic user without its prefix, or the signed part of a token.
     Caller,
     Rule,
@@ -88,7 +90,7 @@ enum Part {
     Body,
 }
 
-const PARTS: usize = 11;
+const PARTS: usize = 12;
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client and body are copied only if the request is one to a search cluster, of
@@ -131,6 +133,7 @@ impl DecidedRequest {
             path,
             request.id,
             subject.map_or(b"", |subject| subject.user.as_bytes()),
+            subject.and_then(|subject| subject.issuer.as_deref()).unwrap_or_default().as_bytes(),
             of_caller,
             rule.unwrap_or_default().as_bytes(),
             active.revision.policy.as_bytes(),
@@ -201,6 +204,12 @@ impl DecidedRequest {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         (self.caller != CallerKind::Anonymous).then(|| self.text(Part::User))
+    }
+
+    /// The issuer of the caller's token; `None` without a token.
+    #[must_use]
+    pub fn issuer(&self) -> Option<&str> {
+        (self.caller == CallerKind::Token).then(|| self.text(Part::Issuer))
     }
 
     /// The method.
@@ -355,7 +364,8 @@ fn has_known_caller(reason: Reason) -> bool {
         | Reason::Denied
         | Reason::Cluster(_)
         | Reason::NotPermitted
-        | Reason::PartlyPermitted => true,
+        | Reason::PartlyPermitted
+        | Reason::DocumentSecurityTooLong => true,
         Reason::InvalidMethod
         | Reason::InvalidPath(_)
         | Reason::InvalidHost(_)

@@ -4,6 +4,7 @@ mod cluster;
 mod nearly;
 mod text;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use engine::Decision;
@@ -139,7 +140,12 @@ impl Authorizer {
             Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
         let callers = &mut LocalCache::default();
-        let attach = |subject: &Subject| self.subject_data(subject);
+        let ignored = RefCell::default();
+        let attach = |subject: &Subject| {
+            // Later the claims are dropped.
+            ignored.replace(notes::roles_without_effect(&self.loaded.policy, subject));
+            self.subject_data(subject)
+        };
         let caller = match subject {
             ExplainedSubject::OfCredentials => {
                 self.authenticator.authenticate_inline(parsed.authorization, now, callers, attach)
@@ -162,6 +168,9 @@ impl Authorizer {
         }
         explanation.add_verdict(&self.authorize(request, parsed, caller, now, &mut AnswerScratch::default()));
         self.hide_identity(&mut explanation);
+        if explanation.status != 200 {
+            explanation.notes.extend(ignored.into_inner());
+        }
         explanation
     }
 

@@ -68,7 +68,7 @@ pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
-pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES, Outcome, Verdict};
+pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, Verdict};
 pub use crate::what_can::{ClusterPermission, ClusterRole, HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
@@ -118,6 +118,8 @@ struct AnswerScratch {
     detail: String,
     /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
     target: String,
+    /// What must be filtered in the answer of a search cluster, as the value of a header; empty if nothing.
+    document_security: String,
 }
 
 impl Authorizer {
@@ -160,10 +162,7 @@ impl Authorizer {
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
-            sanitizer: HeaderSanitizer::new(
-                &policy.allow_response,
-                signer.as_ref().map(|signer| &**signer.name()),
-            ),
+            sanitizer: HeaderSanitizer::new(policy, signer.as_ref().map(|signer| &**signer.name())),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             signer,
             authenticator,
@@ -425,6 +424,7 @@ impl Authorizer {
             identity,
             headers: request.headers,
             aliases,
+            document_security: "",
         };
         Verdict::Allowed(Allowed {
             rule,

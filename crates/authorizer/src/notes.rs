@@ -1,4 +1,10 @@
-//! Hints at likely mistakes in a request that a person wrote, such as one copied from a rule.
+//! Hints at likely mistakes: in a request that a person wrote, such as one copied from a rule, and about the roles in a
+//! token.
+
+use std::sync::Arc;
+
+use identity::{Subject, excerpts};
+use policy::Policy;
 
 use crate::request::Request;
 
@@ -16,6 +22,32 @@ pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
     (upper != method && known.contains(&upper.as_str()))
         .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{method}`"))
+}
+
+/// The roles that the subject's token names and that have no effect, and why. Nothing, if the subject has no claims.
+pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<String> {
+    let issuer = subject.issuer.as_ref();
+    let issuer = policy.identity.jwt.iter().find(|known| Some(&known.issuer) == issuer);
+    let Some(issuer) = issuer else { return Vec::new() };
+    let named = identity::named_roles(subject, issuer);
+    let (defined, undefined): (Vec<_>, Vec<_>) = named.iter().partition(|role| policy.role(role).is_some());
+    let unlisted: Vec<_> = defined.into_iter().filter(|role| !issuer.may_give(role)).collect();
+    let of = |roles: &[&Arc<str>]| excerpts(roles.iter().map(|role| &***role));
+    let mut notes = Vec::new();
+    if !unlisted.is_empty() {
+        let roles = of(&unlisted);
+        notes.push(format!(
+            "ignored: {roles} in the token, because `roles_from_token` of `{}` does not list it",
+            issuer.issuer
+        ));
+    }
+    if !undefined.is_empty() {
+        notes.push(format!(
+            "ignored: {} in the token, because the policy defines no such role",
+            of(&undefined)
+        ));
+    }
+    notes
 }
 
 /// A path with a host before it, or with what is a placeholder in a rule.

@@ -36,6 +36,8 @@ pub enum Reason {
     NotPermitted,
     /// They permit it on some of its indices only: 403.
     PartlyPermitted,
+    /// They permit it with parts hidden, and what to hide is too long for a header: 403.
+    DocumentSecurityTooLong,
 }
 
 /// A limit that a request can exceed.
@@ -77,7 +79,8 @@ impl Reason {
                 search::Problem::UnknownRoute | search::Problem::Unsupported(_) | search::Problem::BodyNeeded,
             )
             | Self::NotPermitted
-            | Self::PartlyPermitted => 403,
+            | Self::PartlyPermitted
+            | Self::DocumentSecurityTooLong => 403,
         }
     }
 
@@ -99,7 +102,13 @@ impl Reason {
             search::Problem::Invalid(""),
             search::Problem::BodyNeeded,
         ];
-        let forbidden = [Self::NotAllowed, Self::Denied, Self::NotPermitted, Self::PartlyPermitted];
+        let forbidden = [
+            Self::NotAllowed,
+            Self::Denied,
+            Self::NotPermitted,
+            Self::PartlyPermitted,
+            Self::DocumentSecurityTooLong,
+        ];
         invalid
             .into_iter()
             .chain(limits)
@@ -128,6 +137,7 @@ impl Reason {
             Self::Cluster(search::Problem::BodyNeeded) => "body_needed",
             Self::NotPermitted => "not_permitted",
             Self::PartlyPermitted => "partly_permitted",
+            Self::DocumentSecurityTooLong => "document_security_too_long",
         }
     }
 }
@@ -193,6 +203,9 @@ impl fmt::Display for Reason {
             Self::NotPermitted => f.write_str("the roles of the search cluster do not permit it"),
             Self::PartlyPermitted => {
                 f.write_str("the roles of the search cluster permit it on some of its indices only")
+            }
+            Self::DocumentSecurityTooLong => {
+                f.write_str("what the roles of the cluster hide is too long for a header")
             }
         }
     }

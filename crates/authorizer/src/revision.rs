@@ -23,7 +23,7 @@ impl Revision {
     /// The revision of the same policy with these keys.
     pub(crate) fn with_keys(&self, fetched: &FetchedKeys) -> Self {
         // The inventory of a search cluster is no key, and may change with each new index.
-        let has_keys = fetched.keys().any(|url| !url.is_inventory());
+        let has_keys = fetched.iter().any(|(url, keys)| keys.is_some() && !url.is_inventory());
         Self { policy: self.policy.clone(), keys: has_keys.then(|| of_keys(fetched)) }
     }
 }
@@ -36,7 +36,8 @@ fn of_policy(files: &[PolicyFile]) -> Box<str> {
 }
 
 fn of_keys(fetched: &FetchedKeys) -> Box<str> {
-    let mut fetched: Vec<_> = fetched.iter().filter(|(url, _)| !url.is_inventory()).collect();
+    let keys = fetched.iter().filter_map(|(url, keys)| Some((url, keys.as_ref()?)));
+    let mut fetched: Vec<_> = keys.filter(|(url, _)| !url.is_inventory()).collect();
     fetched.sort();
     let mut context = Context::new(&SHA256);
     for (url, keys) in fetched {

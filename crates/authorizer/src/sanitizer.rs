@@ -4,6 +4,7 @@
 use crate::answer::{Rendered, rendered};
 use crate::reason::Limit;
 use crate::request::Header;
+use policy::model::DocumentSecurity;
 
 /// The header names of a policy's `allow_response`, in lower case, to compare with those of a request.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct HeaderSanitizer {
     set: Box<[Box<str>]>,
     /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
+    /// Set on requests to a search cluster whose answers must be filtered, and removed from all others. None of the others.
+    document_security: Option<Box<str>>,
     /// One bit for each length that one of these names has. Most headers of a request have none of these lengths, so one
     /// bit test shows that they are no alias, instead of a comparison with each name.
     lengths: u128,
@@ -30,6 +33,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
     pub(crate) aliases: &'a [usize],
+    /// The value of the header that says what to filter; empty if nothing.
+    pub(crate) document_security: &'a str,
 }
 
 /// The most aliases (see [`HeaderSanitizer::is_alias`]) of different names that a request may have. Each is named in the answer, which stays in memory until
@@ -39,16 +44,21 @@ const MAX_ALIASES: usize = 16;
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
     /// such an answer, or route the request elsewhere.
-    pub(crate) fn new(settings: &policy::model::AllowResponse, identity_header: Option<&str>) -> Self {
+    pub(crate) fn new(policy: &policy::model::Policy, identity_header: Option<&str>) -> Self {
+        let settings = &policy.allow_response;
         let set = settings.set_headers.iter().map(|header| &*header.name).chain(identity_header);
         let set: Box<[Box<str>]> = set.map(lower).collect();
         let is_set = |name: &str| set.iter().any(|set| **set == *name);
         let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
         let removed = settings.remove_headers.iter().map(|name| lower(name));
         let removed: Box<[Box<str>]> = removed.filter(|name| removable(name)).collect();
-        let lengths =
-            set.iter().chain(&removed).fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
-        Self { set, removed, lengths }
+        let document_security = policy.search.as_ref().and_then(|search| match &search.document_security {
+            DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
+            DocumentSecurity::Deny => None,
+        });
+        let names = set.iter().chain(&removed).chain(&document_security);
+        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
+        Self { set, removed, document_security, lengths }
     }
 
     /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
@@ -83,18 +93,24 @@ impl HeaderSanitizer {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.set.iter().chain(&self.removed).map(|name| &**name)
+        self.set.iter().chain(&self.removed).chain(&self.document_security).map(|name| &**name)
     }
 }
 
 impl<'a> Changes<'a> {
     pub(crate) fn set(self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
-        self.names_and_values().filter_map(|(name, value)| Some((name, value?)))
+        let document_security =
+            self.sanitizer.document_security.as_deref().map(|name| (name, self.document_security));
+        self.names_and_values()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .chain(document_security.filter(|(_, value)| !value.is_empty()))
     }
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let empty = self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
-        let removed = self.sanitizer.removed.iter().map(|name| &**name);
+        let document_security =
+            self.sanitizer.document_security.as_ref().filter(|_| self.document_security.is_empty());
+        let removed = self.sanitizer.removed.iter().chain(document_security).map(|name| &**name);
         empty.chain(removed).chain(self.aliases())
     }
 

@@ -147,15 +147,15 @@ impl<'a> Allowed<'a> {
 /// policy needs to add more than that. The headers to set are those of the policy, with the caller's user
 /// name, roles and claims; at most sixteen of those to remove come from the request. A request with more must be denied, as
 /// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8 in `SECURITY.md`).
-pub const MAX_CHANGES: usize = 64 << 10;
+pub const MAX_CHANGES_BYTES: usize = 64 << 10;
 
 impl Verdict<'_> {
-    /// Whether the changes to an allowed request are larger than [`MAX_CHANGES`].
+    /// Whether the changes to an allowed request are larger than [`MAX_CHANGES_BYTES`].
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         let Self::Allowed(allowed) = self else { return false };
         let set = allowed.set().map(|(name, value)| name.len() + value.len());
-        set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES
+        set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES_BYTES
     }
 
     /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not

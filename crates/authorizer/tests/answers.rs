@@ -344,8 +344,10 @@ fn the_revision_of_the_policy_depends_on_its_files_and_that_of_the_keys_on_the_k
         let files = policy::MapFiles::of("policy.yaml", text);
         let loaded =
             policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
-        let fetched =
-            keys.iter().map(|(url, keys)| (policy::KeyUrl::from(*url), Arc::from(keys.as_bytes()))).collect();
+        let fetched = keys
+            .iter()
+            .map(|(url, keys)| (policy::KeyUrl::from(*url), Some(Arc::from(keys.as_bytes()))))
+            .collect();
         Authorizer::compile(Arc::new(loaded), &fetched, None).unwrap().0.revision().clone()
     };
     let plain = revision(PLAIN, &[]);

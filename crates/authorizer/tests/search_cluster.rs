@@ -87,6 +87,102 @@ fn a_role_may_be_mapped_to_addresses() {
     }
 }
 
+const HEADER: &str = "x-document-security";
+
+/// The header that says what to hide, as an allowed request has it; or why the request is denied. The client sends one, too.
+fn hidden(settings: &str, host: &str, path: &str, user: &str) -> Result<Option<String>, Reason> {
+    let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:x")));
+    let sent = [("authorization", authorization.as_str()), (HEADER, "{}"), ("X_Document.Security", "{}")];
+    let headers: Vec<Header<'_>> =
+        sent.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() }).collect();
+    let request = Request {
+        method: b"GET",
+        host: host.as_bytes(),
+        path: path.as_bytes(),
+        headers: &headers,
+        body: RequestBody::Whole(b""),
+        ..Request::default()
+    };
+    let policy = format!(
+        "version: 1\nidentity: {{ basic: {{ verify: false }} }}\nroles: {{ anyone: {{ allow: [GET /] }} }}\n\
+         search: {{ folder: cluster, hosts: [search.example.com], inventory: {{ file: inventory.json }}{settings} }}\n"
+    );
+    let long = "x".repeat(6_200);
+    let roles = format!(
+        "_meta: {{ type: roles, config_version: 2 }}
+own: {{ index_permissions: [{{ index_patterns: ['logs-*'], allowed_actions: [read], dls: '{{\"term\":{{\"u\":\"${{user.name}}\"}}}}' }}] }}
+fields: {{ index_permissions: [{{ index_patterns: ['logs-2'], allowed_actions: [read], fls: [a, ~b], masked_fields: [m] }}] }}
+all: {{ index_permissions: [{{ index_patterns: ['logs-*', public], allowed_actions: [crud] }}] }}
+long: {{ index_permissions: [{{ index_patterns: ['public'], allowed_actions: [read], dls: '{{\"term\":{{\"u\":\"{long}\"}}}}' }}] }}
+"
+    );
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }
+own: { users: [ann, both] }\nfields: { users: [both] }\nall: { users: [all, both] }\nlong: { users: [long] }
+";
+    let names =
+        ["logs-1", "logs-2", "public"].map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#));
+    let inventory = format!(
+        r#"{{"indices": [{}], "aliases": [{{"name": "mine", "indices": ["logs-1"]}}], "data_streams": []}}"#,
+        names.join(",")
+    );
+    let files = MapFiles::of("policy.yaml", policy)
+        .and("cluster/roles.yml", roles)
+        .and("cluster/roles_mapping.yml", mapping)
+        .and("inventory.json", inventory);
+    let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+    let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+    let mut scratch = Scratch::default();
+    match authorizer.check_inline(&request, &mut scratch, NOW) {
+        Verdict::Allowed(allowed) => {
+            let set = allowed.set().find(|(name, _)| *name == HEADER).map(|(_, value)| value.to_owned());
+            let removed: Vec<&str> = allowed.remove().collect();
+            let is_named = settings.to_lowercase().contains(HEADER);
+            assert_eq!(removed.contains(&HEADER), set.is_none() && is_named, "{removed:?}");
+            assert_eq!(removed.contains(&"X_Document.Security"), is_named, "{removed:?}");
+            Ok(set)
+        }
+        Verdict::Denied(denied) => Err(denied.reason),
+    }
+}
+
+#[test]
+fn what_roles_hide_is_handed_over_or_the_request_is_denied() {
+    let header = ", document_security: { header: X-Document-Security }";
+    let of = |path: &str, user: &str| hidden(header, "search.example.com", path, user);
+    let logs_1 = r#"{"logs-1":{"dls":["{\"term\":{\"u\":\"ann\"}}"]}}"#;
+    let both = r#"{"logs-2":{"dls":["{\"term\":{\"u\":\"both\"}}"],"fls":["~b"],"masked_fields":["m"]}}"#;
+    assert_eq!(of("/logs-1/_search", "ann"), Ok(Some(logs_1.to_owned())));
+    assert_eq!(of("/mine/_search", "ann"), Ok(Some(logs_1.to_owned())));
+    assert_eq!(of("/logs-2/_search", "both"), Ok(Some(both.to_owned())));
+    assert_eq!(of("/public/_search", "both"), Ok(None));
+    assert_eq!(of("/logs-*/_search", "all"), Ok(None));
+    assert_eq!(of("/public/_search", "long"), Err(Reason::DocumentSecurityTooLong));
+    // What cannot be filtered, or is not permitted, is denied.
+    assert_eq!(of("/public/_search", "ann"), Err(Reason::NotPermitted));
+    let reducing = format!("{header}, do_not_fail_on_forbidden: true");
+    let reduced = hidden(&reducing, "search.example.com", "/logs-1,public/_search", "ann");
+    assert_eq!(reduced, Ok(Some(logs_1.to_owned())));
+    // By the rules of the policy.
+    assert_eq!(hidden(header, "other.example.com", "/", "ann"), Ok(None));
+    for settings in ["", ", document_security: deny"] {
+        let denied = hidden(settings, "search.example.com", "/logs-1/_search", "ann");
+        assert_eq!(denied, Err(Reason::NotPermitted));
+        assert_eq!(hidden(settings, "other.example.com", "/", "ann"), Ok(None));
+    }
+}
+
+#[test]
+fn a_role_that_shows_all_prevails_only_where_the_policy_says_so() {
+    let of = |settings: &str, path: &str| hidden(settings, "search.example.com", path, "both");
+    assert_eq!(of("", "/logs-2/_search"), Err(Reason::NotPermitted));
+    assert_eq!(of(", dfm_empty_overrides_all: false", "/logs-2/_search"), Err(Reason::NotPermitted));
+    for path in ["/logs-2/_search", "/logs-*/_search", "/mine/_search", "/_search"] {
+        assert_eq!(of(", dfm_empty_overrides_all: true", path), Ok(None), "{path}");
+    }
+    let ann = hidden(", dfm_empty_overrides_all: true", "search.example.com", "/logs-1/_search", "ann");
+    assert_eq!(ann, Err(Reason::NotPermitted));
+}
+
 #[test]
 fn a_body_that_was_not_sent_is_asked_for() {
     let of = |body| reason("POST", "/_bulk", "writer", "", body);

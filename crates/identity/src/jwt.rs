@@ -11,6 +11,7 @@ mod issuer;
 mod pending;
 mod token;
 
+pub use claims::named_roles;
 pub(crate) use claims::{check_given, subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};

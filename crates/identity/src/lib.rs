@@ -39,6 +39,7 @@ use policy::model::SourceId;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use credentials_error::CredentialsError;
 pub use excerpt::{excerpt, excerpts};
+pub use jwt::named_roles;
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};
@@ -49,8 +50,8 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// The bytes of the key sets that were fetched, by URL.
-pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
+/// The bytes of the key sets that were fetched, by URL; `None` for those that have become too old to be used.
+pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
 /// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by
 /// something between the client and Envoy).

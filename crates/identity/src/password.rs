@@ -63,6 +63,10 @@ impl Stored {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             return wrap(sha1::parse(digest), Scheme::Sha1);
         }
+        if is_of_ldap(text) {
+            let message = "a hash as LDAP servers store it (`{SSHA}`, `{MD5}`), which is not supported";
+            return Err(HashError { message, help: HASH_AGAIN });
+        }
         let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
             return Err(HashError { message: "a password that is not hashed", help: HASH_AGAIN });
         };
@@ -96,6 +100,14 @@ impl Stored {
 
 fn wrap<T>(parsed: Parsed<T>, scheme: fn(T) -> Scheme) -> Parsed<Stored> {
     parsed.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
+}
+
+/// Whether this begins with a scheme of RFC 2307, 5.3, or of LDAP servers since, that hashes.
+fn is_of_ldap(text: &str) -> bool {
+    let scheme = text.strip_prefix('{').and_then(|text| text.split_once('}')).map(|(scheme, _)| scheme);
+    let scheme = scheme.unwrap_or_default().to_ascii_uppercase();
+    scheme == "CRYPT"
+        || ["SHA", "SSHA", "MD5", "SMD5", "PBKDF2", "ARGON2"].iter().any(|known| scheme.starts_with(known))
 }
 
 fn unsupported(id: &str) -> HashError {

@@ -42,10 +42,10 @@ pub(crate) struct FilterSettings {
     #[serde(default)]
     pub(crate) hash_threads: u16,
     /// Maximum number of passwords that wait to be hashed.
-    #[serde(default = "queue")]
+    #[serde(default = "queue", deserialize_with = "positive_count")]
     pub(crate) hash_queue: u16,
     /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
-    #[serde(default = "two_seconds", deserialize_with = "duration")]
+    #[serde(default = "two_seconds", deserialize_with = "positive_duration")]
     pub(crate) hash_timeout: Duration,
     /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is buffered as a whole.
     #[serde(default = "ten_mebibytes", deserialize_with = "size")]
@@ -200,6 +200,23 @@ fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
 /// A string such as `5s`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     quantity(deserializer, "a duration is a string such as `500ms`, or 0", units::duration)
+}
+
+/// The same, but not zero.
+fn positive_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let duration = duration(deserializer)?;
+    if duration.is_zero() {
+        Err(de::Error::custom("with 0, every password would be denied"))
+    } else {
+        Ok(duration)
+    }
+}
+
+fn positive_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    match u16::deserialize(deserializer)? {
+        0 => Err(de::Error::custom(format!("`0` is {}", UnitError::PositiveCount))),
+        count => Ok(count),
+    }
 }
 
 /// A string such as `10MiB`, or a number of bytes.

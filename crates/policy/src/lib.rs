@@ -27,6 +27,7 @@ pub mod reference;
 mod secret;
 mod similar;
 mod warning;
+pub mod written;
 
 pub use accept::unaccepted;
 pub use decision::{AccessRequest, Decision};

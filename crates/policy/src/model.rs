@@ -355,10 +355,30 @@ pub struct Search {
     pub do_not_fail_on_forbidden: Option<bool>,
     /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
     pub system_indices: Vec<(Arc<str>, Place)>,
+    /// What happens to requests that show documents or fields of which a role of the caller hides some.
+    pub document_security: DocumentSecurity,
+    /// Whether a role that shows all documents or fields of an index prevails over roles that show some of them
+    /// (`plugins.security.dfm_empty_overrides_all`).
+    pub dfm_empty_overrides_all: bool,
     /// What the cluster contains, if that is known.
     pub inventory: Option<Inventory>,
     /// Where it is configured.
     pub at: Place,
+}
+
+/// What happens to a request to a search cluster that shows documents or fields of which a role of the caller hides some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DocumentSecurity {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// It is forwarded with a request header that says what to hide.
+    Header {
+        /// Its name, as that of a [`SetHeader`], and none of the policy's `allow_response`.
+        name: Arc<str>,
+        /// Where it is configured.
+        at: Place,
+    },
 }
 
 /// How a search cluster evaluates privileges (`privileges_evaluation_type`).

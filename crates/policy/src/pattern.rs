@@ -5,9 +5,13 @@
 //! at the start of a triplet (RFC 3986, 2.1). A triplet is one character: no glob splits it. `Display` shows the text
 //! of the policy language.
 
+mod cover;
+
 use std::fmt;
 
 use crate::ids::SourceId;
+
+pub(crate) use cover::is_below;
 
 /// The actions of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

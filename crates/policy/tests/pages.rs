@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../policies/README.md");
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
 /// key `?`.
-const MAPPINGS: [(&str, &str, &str); 18] = [
+const MAPPINGS: [(&str, &str, &str); 19] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
@@ -28,6 +28,11 @@ const MAPPINGS: [(&str, &str, &str); 18] = [
     ("`deny_response`", "### `deny_response`", "deny_response: { ?: x }"),
     ("`identity_header`", "### `identity_header`", "identity_header: { ?: x }"),
     ("`search`", "### `search`", "search: { ?: x }"),
+    (
+        "`document_security`",
+        "### `document_security`",
+        "search: { folder: cluster, document_security: { ?: x } }",
+    ),
     ("`inventory`", "### `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("a case", "### A case", "- { ?: x }"),
     ("a request", "### A request", "- { request: { ?: x } }"),

@@ -437,10 +437,14 @@ impl Changes {
 
 /// The callers of these kinds, in as few descriptions as possible.
 fn who(source: &Source, kinds: &BTreeSet<usize>, condition: &Condition) -> Vec<Who> {
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
     let one = |users: Option<Vec<String>>, except_users: Vec<String>, names_like: Vec<NameLike>| Who {
         source: source.source.clone(),
-        users,
-        except_users,
+        users: users.map(sorted),
+        except_users: sorted(except_users),
         names_like,
         condition: condition.clone(),
     };

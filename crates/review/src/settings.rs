@@ -8,7 +8,8 @@ use std::sync::Arc;
 use policy::Policy;
 use policy::model::{
     ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse,
-    IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search, Template,
+    DocumentSecurity, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search,
+    Template,
 };
 use serde::Serialize;
 
@@ -23,6 +24,9 @@ pub struct SettingChange {
     pub new: Option<String>,
     /// What has happened, in a word.
     pub change: &'static str,
+    /// What it opens, if more callers may have access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<&'static str>,
 }
 
 /// Collects what is different.
@@ -33,13 +37,14 @@ struct Found {
 
 impl Found {
     fn push(&mut self, setting: String, change: &'static str) {
-        self.all.push(SettingChange { setting, old: None, new: None, change });
+        self.all.push(SettingChange { setting, old: None, new: None, change, warning: None });
     }
 
     fn value<T: PartialEq>(&mut self, setting: &str, old: &T, new: &T, shown: impl Fn(&T) -> Option<String>) {
         if old != new {
             let (old, new) = (shown(old), shown(new));
-            self.all.push(SettingChange { setting: setting.to_owned(), old, new, change: "changed" });
+            let setting = setting.to_owned();
+            self.all.push(SettingChange { setting, old, new, change: "changed", warning: None });
         }
     }
 
@@ -133,7 +138,11 @@ fn issuer(found: &mut Found, setting: &str, old: &Issuer, new: &Issuer) {
     let of_type = |issuer: &Issuer| issuer.required_type.as_ref().map(|name| name.to_ascii_lowercase());
     value("required_type", of_type(old), of_type(new));
     value("roles_from_token", Some(token_roles(old)), Some(token_roles(new)));
+    let before = found.all.len();
     found.list(&format!("{setting}.audiences"), &old.audiences, &new.audiences);
+    for change in found.all.iter_mut().skip(before).filter(|change| change.change == "added") {
+        change.warning = Some("tokens that were issued for this audience are accepted now");
+    }
     keys(found, &format!("{setting}.keys"), &old.keys, &new.keys);
 }
 
@@ -177,6 +186,18 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
         &new.do_not_fail_on_forbidden,
         |value| value.map(|value| value.to_string()),
     );
+    let document_security = |search: &Search| match &search.document_security {
+        DocumentSecurity::Deny => "deny".to_owned(),
+        DocumentSecurity::Header { name, at: _ } => format!("header {name}"),
+    };
+    let (before, after) = (document_security(old), document_security(new));
+    found.value("search.document_security", &before, &after, |value| Some(value.clone()));
+    found.value(
+        "search.dfm_empty_overrides_all",
+        &old.dfm_empty_overrides_all,
+        &new.dfm_empty_overrides_all,
+        |value| Some(value.to_string()),
+    );
     let indices = |search: &Search| -> Vec<Arc<str>> {
         search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
     };
@@ -209,7 +230,13 @@ fn keys(found: &mut Found, setting: &str, old: &Keys, new: &Keys) {
         let (old, new) = (Some(shown(old)), Some(shown(new)));
         // The same name, with other contents or another secret in the URL.
         let (old, new) = if old == new { (None, None) } else { (old, new) };
-        found.all.push(SettingChange { setting: setting.to_owned(), old, new, change: "changed" });
+        found.all.push(SettingChange {
+            setting: setting.to_owned(),
+            old,
+            new,
+            change: "changed",
+            warning: None,
+        });
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use policy::canonical::{self, Buffers, decoded};
+use policy::written::{literal, quoted};
 
 /// How many different ids at one place of a path become `{id}`.
 const SEVERAL_IDS: usize = 3;
@@ -188,31 +189,12 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
 fn written(path: &str) -> String {
     let segment = |segment: &str| {
         if path == "*" || ["{id}", "{user}"].contains(&segment) {
-            return segment.to_owned();
+            segment.to_owned()
+        } else {
+            literal(segment)
         }
-        let encoded = |character: char| match character {
-            '*' | '{' | '}' | '[' | ']' | '(' | ')' | '+' | '<' | '>' | ':' | '^' | '$' | '|' | '"' => {
-                format!("%{:02X}", u32::from(character))
-            }
-            other => other.to_string(),
-        };
-        segment.chars().map(encoded).collect()
     };
     path.split('/').map(segment).collect::<Vec<String>>().join("/")
-}
-
-/// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            control if control.is_control() => _ = write!(quoted, "\\u{:04x}", u32::from(control)),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -146,6 +146,9 @@ impl Display for SettingChange {
         if self.old.is_some() || self.new.is_some() {
             write!(f, " from {} to {}", shown(&self.old), shown(&self.new))?;
         }
+        if let Some(warning) = self.warning {
+            write!(f, " (warning: {warning})")?;
+        }
         Ok(())
     }
 }

@@ -35,19 +35,32 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
+/// Lower bound of the interval that a maximum age leads to, so that no setting floods an issuer.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The URLs that keys are fetched from.
 pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 
 /// How keys are fetched from a URL, and whose keys they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
-    /// Interval between two fetches.
+    /// The interval between two fetches that the policy sets.
     pub refresh: Duration,
-    /// How long what was fetched last is used, if the policy limits it.
+    /// How long what was fetched last is used, if that is limited.
     pub max_age: Option<Duration>,
     /// The issuers of the keys, at least one; none for the inventory of a search cluster. Two URLs may look the same without their secrets, so logs and metrics
     /// identify them by issuer.
     pub issuers: Issuers,
+}
+
+impl KeySource {
+    /// The interval between two fetches: `refresh`, but at most half of `max_age`. Otherwise what is fetched would become
+    /// too old between two fetches, although its server can be reached.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        let longest = self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(SHORTEST_INTERVAL));
+        self.refresh.min(longest)
+    }
 }
 
 /// Names of issuers, displayed with commas.

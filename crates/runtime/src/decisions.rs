@@ -95,8 +95,12 @@ struct Line<'a> {
     attempted_user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempted_issuer: Option<&'a str>,
+    // Empty for a message that was not read.
+    #[serde(skip_serializing_if = "str::is_empty")]
     method: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     host: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_path: Option<&'a str>,
@@ -106,6 +110,7 @@ struct Line<'a> {
     inexact: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     client: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     x_request_id: &'a str,

@@ -3,8 +3,8 @@
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
 //! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
 //! them, so that a flood of made-up `kid`s is not passed on to the issuer. A requested reload (SIGHUP) fetches all keys,
-//! so that a key that the issuer has withdrawn is not trusted until the next regular fetch. If a fetch fails, the last
-//! good keys stay active.
+//! so that a key that the issuer has withdrawn is not trusted until the next regular fetch. If a fetch fails, or
+//! what it gets cannot be used, the last good keys stay active, and it is retried soon.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tracing::Instrument;
 use crate::backoff::{jittered, retry};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
 use crate::reload::Event;
-use crate::status::Status;
+use crate::status::{KeyFacts, Status};
 
 mod early;
 mod fetch;
@@ -80,7 +80,7 @@ impl Fetcher {
 
     fn start(&self, url: KeyUrl, source: KeySource, client: &Client) -> Task {
         let (unknown, unknown_kids) = mpsc::channel(1);
-        let KeySource { refresh, issuers, .. } = source.clone();
+        let (refresh, issuers) = (source.interval(), source.issuers.clone());
         let (events, status) = (self.events.clone(), self.status.clone());
         let client = client.for_url(&url);
         let mut requests = self.requests.clone();
@@ -204,11 +204,16 @@ impl Fetches {
 
     fn log_failure(&self, error: &FetchError, next: Instant) {
         let Self { url, issuers, .. } = self;
-        let loaded = self.status.of_url(url).is_some_and(|facts| facts.loaded);
+        let KeyFacts { loaded, stale, .. } = self.status.of_url(url).unwrap_or_default();
         let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
-        if url.is_inventory() {
+        if *error == FetchError::Unusable {
+            let what = if url.is_inventory() { "inventory" } else { "keys" };
+            tracing::warn!(%url, %issuers, "the fetched {what} cannot be used; next try in {wait} s");
+        } else if url.is_inventory() {
             let until = if loaded { "the last one is used until it is too old" } else { "there is none yet" };
             tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s");
+        } else if stale && !loaded {
+            tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones are older than `max-keys-age`, and tokens of {issuers} get 401; next try in {wait} s");
         } else if loaded {
             tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active; next try in {wait} s");
         } else {
@@ -218,19 +223,19 @@ impl Fetches {
 
     async fn fetch(&self) -> Result<(), FetchError> {
         let Self { url, issuers, .. } = self;
-        let fetched = self.client.fetch(url).await;
-        self.status.note_keys(url, |facts| match fetched {
-            Ok(_) => facts.fetches += 1,
-            Err(_) => facts.failures += 1,
-        });
-        let keys = fetched?;
-        tracing::debug!(%url, %issuers, bytes = keys.len(), "keys fetched");
+        let keys = self.client.fetch(url).await.inspect_err(|_| {
+            self.status.note_keys(url, |facts| facts.failures += 1);
+        })?;
+        let bytes = keys.len();
         let (taken, until_taken) = oneshot::channel();
         // Sending fails only when the process stops.
         let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
-        // Resolves when the sender is dropped, which is when the keys are processed: while the policy thread compiles, a
-        // short interval must not fill its queue with key sets of up to 1 MiB each.
-        let _ = until_taken.await;
+        // Resolves when the keys are processed: while the policy thread compiles, a short interval must not fill its queue
+        // with key sets of up to 1 MiB each. It counts and logs the result.
+        if until_taken.await == Ok(false) {
+            return Err(FetchError::Unusable);
+        }
+        tracing::debug!(%url, %issuers, bytes, "keys fetched");
         Ok(())
     }
 }

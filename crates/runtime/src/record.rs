@@ -114,7 +114,8 @@ pub(crate) fn offer(
             | Reason::Denied
             | Reason::Cluster(_)
             | Reason::NotPermitted
-            | Reason::PartlyPermitted,
+            | Reason::PartlyPermitted
+            | Reason::DocumentSecurityTooLong,
         )
         | None => Attempted::default(),
     };
@@ -154,7 +155,10 @@ pub(crate) fn offer(
 /// Whether only a request to a search cluster is denied for this reason.
 const fn is_of_cluster(reason: Reason) -> bool {
     match reason {
-        Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted => true,
+        Reason::Cluster(_)
+        | Reason::NotPermitted
+        | Reason::PartlyPermitted
+        | Reason::DocumentSecurityTooLong => true,
         Reason::InvalidMethod
         | Reason::InvalidPath(_)
         | Reason::InvalidHost(_)

@@ -62,8 +62,8 @@ pub(crate) enum Event {
     Changed,
     /// A reload is requested (SIGHUP).
     Reload,
-    /// Keys have been fetched from a URL, changed or not. The sender is dropped once the keys are processed.
-    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
+    /// Keys have been fetched from a URL, changed or not. Once they are processed, the sender tells whether they can be used.
+    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<bool>),
     /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
     Bundle(Fetched, oneshot::Sender<Taken>),
     /// The process is stopping.
@@ -215,8 +215,8 @@ impl Reloader {
                 }
                 Ok(Event::Reload) => reloaded = self.reload_on_request(background),
                 Ok(Event::Keys(url, keys, taken)) => {
-                    self.take_keys(&url, keys);
-                    drop(taken);
+                    // Sending fails only if the fetch task has ended.
+                    let _ = taken.send(self.take_keys(&url, keys));
                 }
                 Ok(Event::Bundle(fetched, taken)) => {
                     // Fails only when the process stops.

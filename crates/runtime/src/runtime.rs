@@ -80,6 +80,7 @@ impl LoadedPolicy {
                 "`bundle-public-key` has no effect: only bundles are signed, and the policy is a file"
             );
         }
+        settings.warn();
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
             this.shadow = Some(shadow_span().in_scope(|| Self::load_one(shadow)).map(Box::new)?);

@@ -76,6 +76,18 @@ pub struct BundleSettings {
 }
 
 impl PolicySettings {
+    /// Warns of settings that have no effect.
+    pub(crate) fn warn(&self) {
+        if self.on_stale == OnStale::Unavailable
+            && self.max_policy_age.is_zero()
+            && self.max_keys_age.is_zero()
+        {
+            tracing::warn!(
+                "`on-stale: unavailable` has no effect: set `max-policy-age`, `max-keys-age` or both, without which nothing becomes stale"
+            );
+        }
+    }
+
     /// Those of the shadow policy, if there is one. It never becomes unavailable, and nothing waits for its keys.
     pub(crate) fn of_shadow(&self) -> Option<Self> {
         self.shadow.clone().map(|policy| Self {

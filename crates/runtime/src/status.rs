@@ -161,7 +161,7 @@ pub struct KeyFacts {
     pub loaded: bool,
     /// When they were last fetched, since the Unix epoch.
     pub fetched: Duration,
-    /// Number of successful fetches.
+    /// Number of fetches whose result is used.
     pub fetches: u64,
     /// Number of failed fetches.
     pub failures: u64,

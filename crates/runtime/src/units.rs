@@ -14,6 +14,12 @@ pub enum UnitError {
     /// Not a number of threads, connections or the like.
     #[error("not a number: write a whole one from 0 to 65535")]
     Count,
+    /// Not a number of connections or the like, of which there must be one.
+    #[error("not a number above zero: write a whole one from 1 to 65535")]
+    PositiveCount,
+    /// A size that no message has.
+    #[error("less than 1 KiB, and every request would be denied: is the unit missing, as in `4MiB`?")]
+    TooSmall,
     /// Not the mode of a file that its owner can write.
     #[error("not a mode: write one such as `0660`; the owner must be able to write")]
     Mode,
@@ -62,6 +68,23 @@ pub fn count(text: &str) -> Result<u16, UnitError> {
     text.parse().map_err(|_| UnitError::Count)
 }
 
+/// Parses a whole number from 1 to 65535.
+///
+/// # Errors
+/// When the text is not valid; the error says how to write it.
+pub fn positive_count(text: &str) -> Result<u16, UnitError> {
+    text.parse().ok().filter(|count| *count > 0).ok_or(UnitError::PositiveCount)
+}
+
+/// Parses the maximum size of a message: a size of at least 1 KiB, which the headers of a request need.
+///
+/// # Errors
+/// When the text is not valid; the error says how to write it.
+pub fn message_size(text: &str) -> Result<usize, UnitError> {
+    let size = size(text)?;
+    if size < 1 << 10 { Err(UnitError::TooSmall) } else { Ok(size) }
+}
+
 /// Parses the permissions of a file, in octal digits. The owner must be able to write.
 ///
 /// # Errors
@@ -82,7 +105,7 @@ fn split(text: &str) -> (&str, &str) {
 mod tests {
     use std::time::Duration;
 
-    use super::{count, duration, mode, size};
+    use super::{UnitError, count, duration, message_size, mode, positive_count, size};
 
     #[test]
     fn reads_units() {
@@ -109,5 +132,10 @@ mod tests {
         for text in ["", "9", "0400", "01000"] {
             assert!(mode(text).is_err(), "{text}");
         }
+        assert_eq!(positive_count("0"), Err(UnitError::PositiveCount));
+        assert_eq!(positive_count("65536"), Err(UnitError::PositiveCount));
+        assert_eq!(positive_count("1"), Ok(1));
+        assert_eq!(message_size("4"), Err(UnitError::TooSmall));
+        assert_eq!(message_size("1KiB"), Ok(1024));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::config::EvaluationType;
+use crate::config::{EvaluationType, IndexPermission, Variables};
 use crate::pattern::Pattern;
 
 /// Whether a request is permitted, and why not.
@@ -102,6 +102,82 @@ pub struct Filter {
     pub masked_fields: BTreeSet<Arc<str>>,
 }
 
+/// What the permissions of a caller hide in one index.
+#[derive(Debug, Default)]
+pub(crate) struct Restrictions {
+    filter: Filter,
+    /// A query has a variable that the subject lacks.
+    is_missing: bool,
+    /// Whether a permission hides no document, no field, and masks none.
+    shows_all: [bool; 3],
+}
+
+impl Restrictions {
+    /// Adds a permission that may be for the index, or certainly is.
+    pub(crate) fn add(&mut self, permission: &IndexPermission, variables: &Variables, is_certain: bool) {
+        match permission.document_query.as_ref().map(|query| query.query(variables)) {
+            None => {}
+            Some(Some(query)) => drop(self.filter.queries.insert(query)),
+            Some(None) => self.is_missing = true,
+        }
+        if is_certain {
+            let [documents, fields, masks] = &mut self.shows_all;
+            *documents |= permission.document_query.is_none();
+            *fields |= permission.fields.is_empty();
+            *masks |= permission.masked_fields.is_empty();
+        }
+        self.filter.fields.extend(permission.fields.iter().cloned());
+        self.filter.masked_fields.extend(permission.masked_fields.iter().cloned());
+    }
+
+    /// What must be filtered in the index with this name; `None` if nothing. It is known if the inventory
+    /// has it: another may be a pattern, or that of an alias.
+    ///
+    /// # Errors
+    /// Why the request must be denied.
+    pub(crate) fn filter(
+        mut self,
+        name: &str,
+        rules: &Rules,
+        filtering: Filtering,
+        is_known: bool,
+    ) -> Result<Option<Filter>, Reason> {
+        let filter = &mut self.filter;
+        if rules.empty_overrides_all {
+            let [documents, fields, masks] = self.shows_all;
+            if documents {
+                filter.queries.clear();
+                self.is_missing = false;
+            }
+            if fields {
+                filter.fields.clear();
+            }
+            if masks {
+                filter.masked_fields.clear();
+            }
+        }
+        // Where fields are hidden, those that are shown do not count.
+        if filter.fields.iter().any(|field| field.starts_with('~')) {
+            filter.fields.retain(|field| field.starts_with('~'));
+        }
+        let Filter { queries, fields, masked_fields, .. } = &*filter;
+        if !self.is_missing && queries.is_empty() && fields.is_empty() && masked_fields.is_empty() {
+            return Ok(None);
+        }
+        match filtering {
+            Filtering::Impossible => Err(Reason::CannotFilter),
+            Filtering::NotNeeded | Filtering::Possible if self.is_missing => Err(Reason::MissingVariable),
+            Filtering::NotNeeded | Filtering::Possible if !rules.hands_over_filters || !is_known => {
+                Err(Reason::NeedsFilter)
+            }
+            Filtering::NotNeeded | Filtering::Possible => {
+                name.clone_into(&mut self.filter.name);
+                Ok(Some(self.filter))
+            }
+        }
+    }
+}
+
 /// How the privileges of a cluster are evaluated.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -123,6 +199,9 @@ pub struct Rules {
     pub protected_roles: Vec<Pattern>,
     /// Whether what stands behind applies filters. Otherwise requests that need one are denied.
     pub hands_over_filters: bool,
+    /// Whether a role that shows all documents of an index prevails over roles that show some of them; the same for fields
+    /// and masks (`plugins.security.dfm_empty_overrides_all`).
+    pub empty_overrides_all: bool,
 }
 
 /// How many names are listed as missing for each action of a need: the first ones by name.
@@ -224,6 +303,7 @@ impl Default for Rules {
             protected_indices: Vec::new(),
             protected_roles: Vec::new(),
             hands_over_filters: false,
+            empty_overrides_all: false,
         }
     }
 }

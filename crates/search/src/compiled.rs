@@ -91,8 +91,10 @@ struct Grant {
     actions: ActionSet,
     patterns: Box<[PatternId]>,
     templates: Box<[u32]>,
-    /// The permission in the configuration, if it restricts documents or fields: the role's name, and its number.
-    restriction: Option<(Arc<str>, usize)>,
+    /// The permission in the configuration: the role's name, and its number.
+    permission: (Arc<str>, usize),
+    /// Whether it hides documents, or hides or masks fields.
+    restricts: [bool; 3],
 }
 
 /// Names of the inventory that need more than a grant. Aliases and data streams count as their indices do.
@@ -236,15 +238,23 @@ impl<'c> Compiler<'c> {
                 }
             }
         }
-        let is_restricted = permission.document_query.is_some()
-            || !permission.fields.is_empty()
-            || !permission.masked_fields.is_empty();
         Grant {
             actions: self.actions.of(&self.config.action_groups, &permission.allowed_actions),
             patterns: patterns.into(),
             templates: templates.into(),
-            restriction: is_restricted.then(|| (role.clone(), number)),
+            permission: (role.clone(), number),
+            restricts: [
+                permission.document_query.is_some(),
+                !permission.fields.is_empty(),
+                !permission.masked_fields.is_empty(),
+            ],
         }
+    }
+}
+
+impl Grant {
+    fn is_restricted(&self) -> bool {
+        self.restricts.contains(&true)
     }
 }
 

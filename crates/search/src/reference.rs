@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::answer::{
-    Answer, Cell, Filter, Filtering, MAX_MISSING, MAX_NAMES, Part, Reason, Rules, Verdict, changes, strictest,
+    Answer, Cell, MAX_MISSING, MAX_NAMES, Part, Reason, Restrictions, Rules, Verdict, changes, strictest,
 };
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
@@ -257,43 +257,31 @@ impl Reference<'_> {
             false => row.members.iter().map(|member| self.row(member)).collect(),
         };
         for row in rows {
-            let mut filter = Filter { name: row.name.clone(), ..Filter::default() };
-            let mut is_missing = false;
+            let mut restrictions = Restrictions::default();
             for permission in caller.roles.iter().flat_map(|role| &role.index_permissions) {
                 let patterns = patterns_of(permission, &caller.variables);
-                let applies = patterns.iter().any(|pattern| match row.is_pattern {
-                    true => pattern.may_overlap(&row.name),
+                let is_for = patterns.iter().any(|pattern| match row.is_pattern {
+                    true => pattern.covers(&row.name),
                     false => row.names().chain(&row.parents).any(|name| pattern.matches(name)),
                 });
-                if !applies {
-                    continue;
+                // Without an inventory, a name may be that of an alias, for an index with any name.
+                let may_be_for = match (self.inventory, row.is_pattern) {
+                    (None, _) => true,
+                    (Some(_), true) => patterns.iter().any(|pattern| pattern.may_overlap(&row.name)),
+                    (Some(_), false) => is_for,
+                };
+                if is_for || may_be_for {
+                    restrictions.add(permission, &caller.variables, is_for);
                 }
-                match permission.document_query.as_ref().map(|query| query.query(&caller.variables)) {
-                    None => {}
-                    Some(Some(query)) => drop(filter.queries.insert(query)),
-                    Some(None) => is_missing = true,
-                }
-                filter.fields.extend(permission.fields.iter().cloned());
-                filter.masked_fields.extend(permission.masked_fields.iter().cloned());
             }
-            let is_needed = is_missing
-                || !(filter.queries.is_empty()
-                    && filter.fields.is_empty()
-                    && filter.masked_fields.is_empty());
-            if !is_needed {
-                continue;
-            }
-            let reason = match filtering {
-                Filtering::Impossible => Reason::CannotFilter,
-                _ if is_missing => Reason::MissingVariable,
-                _ if !self.rules.hands_over_filters || row.is_pattern => Reason::NeedsFilter,
-                Filtering::NotNeeded | Filtering::Possible => {
-                    answer.filters.insert(filter);
-                    continue;
+            let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
+            match restrictions.filter(&row.name, self.rules, filtering, is_known) {
+                Ok(filter) => answer.filters.extend(filter),
+                Err(reason) => {
+                    answer.missing.insert(Cell { action, name: row.name, reason });
+                    return Err(Denied);
                 }
-            };
-            answer.missing.insert(Cell { action, name: row.name, reason });
-            return Err(Denied);
+            }
         }
         Ok(())
     }

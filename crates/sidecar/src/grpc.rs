@@ -6,6 +6,7 @@
 //! current-thread runtime, counters and buffers, so that requests share nothing but the snapshot.
 
 mod acceptor;
+mod age;
 mod check;
 mod command;
 mod connection;

@@ -82,6 +82,7 @@ fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
         Command::Diff(args) => commands::diff(&args, output),
         Command::Replay(args) => commands::replay(&args, output),
         Command::Suggest(args) => commands::suggest(&args, output),
+        Command::Import(args) => commands::import(&args, output),
         Command::Bundle(args) => commands::bundle(&args, output),
         Command::Schema(args) => commands::schema(&args, output),
         Command::HashPassword(args) => commands::hash_password(&args, output),

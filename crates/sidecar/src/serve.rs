@@ -12,7 +12,7 @@ use runtime::lines::Counts;
 use runtime::status::Status;
 use runtime::{LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::grpc::{self, Running};
 use crate::metrics::Served;
@@ -22,6 +22,10 @@ use crate::settings::Settings;
 mod signals;
 
 pub use signals::{Signal, signals};
+
+/// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
+/// signal the process and then its process group.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
 #[derive(Debug)]
@@ -43,6 +47,9 @@ pub enum ServeError {
     /// The policy does not compile.
     #[error("the policy does not compile\n{}", problem_lines(.0))]
     Policy(Vec<Problem>),
+    /// Two listeners have the same address.
+    #[error("two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each")]
+    SameAddress(Address),
     /// An address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -61,6 +68,9 @@ impl Server {
     /// When the policy does not compile, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let policy = LoadedPolicy::load(settings.of_policy()).map_err(ServeError::Policy)?;
+        if let Some(address) = repeated_address(&settings) {
+            return Err(ServeError::SameAddress(address.clone()));
+        }
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
             let bound = BoundSocket::new(address, settings.socket_mode)?;
@@ -173,7 +183,7 @@ impl Serving {
         let Self { drain_delay, drain_timeout, running, runtime, _files } = self;
         tokio::select! {
             () = drain(runtime.status(), running, drain_delay, drain_timeout) => {}
-            () = stop_signal(signals) => return Err(ServeError::Interrupted),
+            () = second_signal(signals) => return Err(ServeError::Interrupted),
         }
         runtime.stop();
         Ok(())
@@ -195,23 +205,39 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     }
 }
 
+/// An address that is set twice. With port 0 the system chooses different ones.
+fn repeated_address(settings: &Settings) -> Option<&Address> {
+    let pages = [&settings.admin, &settings.metrics].into_iter().filter_map(|address| match address {
+        AdminAddress::On(address) => Some(address),
+        AdminAddress::Off => None,
+    });
+    let all: Vec<&Address> = settings.listen.iter().chain(pages).collect();
+    let is_chosen = |address: &Address| matches!(address, Address::Tcp(at) if at.port() == 0);
+    (1..).zip(&all).find_map(|(next, address)| {
+        let again = all.get(next..)?.contains(address) && !is_chosen(address);
+        again.then_some(*address)
+    })
+}
+
 fn options(settings: &Settings) -> grpc::Options {
     grpc::Options {
         threads: settings.threads.into(),
         max_message_size: settings.max_message_size,
         max_connections: settings.max_connections.into(),
+        max_connection_age: settings.max_connection_age,
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
         ..grpc::Options::default()
     }
 }
 
-/// Resolves on a signal to stop. Signals to reload are ignored: the server is stopping.
-async fn stop_signal(signals: &mut UnboundedReceiver<Signal>) {
+/// Resolves on a second signal to stop. Signals to reload are ignored: the server is stopping.
+async fn second_signal(signals: &mut UnboundedReceiver<Signal>) {
+    let first = Instant::now();
     loop {
         match signals.recv().await {
-            Some(Signal::Stop) => return,
-            Some(Signal::Reload) => {}
+            Some(Signal::Stop) if first.elapsed() >= SAME_SIGNAL => return,
+            Some(Signal::Stop | Signal::Reload) => {}
             None => std::future::pending().await,
         }
     }

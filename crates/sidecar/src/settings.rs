@@ -93,29 +93,40 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub threads: u16,
 
-    /// Maximum size of a CheckRequest, which contains the headers of a request and, if Envoy sends it, its body.
+    /// Maximum size of a CheckRequest, at least 1KiB. It contains the headers of a request and, if Envoy sends it, its body.
     #[arg(
         long,
         env = "ROLEGATE_MAX_MESSAGE_SIZE",
         value_name = "SIZE",
         default_value = "4MiB",
-        value_parser = units::size
+        value_parser = units::message_size
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections, divided evenly among the worker threads. When a thread has its share, the
+    /// Maximum number of open gRPC connections, at least 1, divided evenly among the worker threads. When a thread has its share, the
     /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
     /// one is closed. Each worker thread of Envoy opens one connection to each endpoint of the cluster.
-    #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
+    #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::positive_count)]
     pub max_connections: u16,
+
+    /// Age at which a gRPC connection is drained: Envoy sends its next requests on a new one, which may reach another
+    /// instance behind the same address. Up to a tenth less, at random, so that not all end together; 0 means no limit.
+    #[arg(
+        long,
+        env = "ROLEGATE_MAX_CONNECTION_AGE",
+        value_name = "TIME",
+        default_value = "0",
+        value_parser = units::duration
+    )]
+    pub max_connection_age: Duration,
 
     /// Number of threads that hash passwords; 0 means half the cores.
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,
 
-    /// Maximum number of passwords that wait to be hashed. When the queue is full, passwords are denied with 503, first
+    /// Maximum number of passwords that wait to be hashed, at least 1. When the queue is full, passwords are denied with 503, first
     /// those from the IPv4 address, or the /64 of an IPv6 address, that has sent the most wrong passwords recently.
-    #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256", value_parser = units::count)]
+    #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256", value_parser = units::positive_count)]
     pub hash_queue: u16,
 
     /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If

@@ -37,7 +37,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["policy", "bundle", "identity", "authorizer"]),
     ("admin", &["runtime"]),
     ("review", &["policy"]),
-    ("sidecar", &["policy", "bundle", "identity", "authorizer", "review", "runtime", "admin", "envoy"]),
+    ("import", &["policy"]),
+    (
+        "sidecar",
+        &["policy", "bundle", "identity", "authorizer", "review", "import", "runtime", "admin", "envoy"],
+    ),
     ("module", &["policy", "identity", "authorizer", "runtime", "admin"]),
     ("install", &[]),
     ("load", &[]),

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
-use policy::model::{self, Basic, BasicUser, Evaluation, Identity, Inventory, Policy};
+use policy::model::{self, Basic, BasicUser, DocumentSecurity, Evaluation, Identity, Inventory, Policy};
 use policy::{MapFiles, Problem, Warning};
 use search::config::{EvaluationType, InternalUser, SecurityConfig};
 use search::{Pattern, Privileges, Resolution, Rules};
@@ -110,6 +110,8 @@ impl Compiled {
                 .do_not_fail_on_forbidden
                 .unwrap_or(settings.do_not_fail_on_forbidden),
             system_indices: rules.system_indices,
+            hands_over_filters: section.document_security != DocumentSecurity::Deny,
+            empty_overrides_all: section.dfm_empty_overrides_all,
             ..Rules::of(settings)
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
@@ -230,7 +232,7 @@ fn rules(section: &model::Search) -> (Rules, Vec<Problem>) {
 fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> Option<&'b Arc<[u8]>> {
     match section.inventory.as_ref()? {
         Inventory::File { source, .. } => Some(&source.bytes),
-        Inventory::Url { url, .. } => fetched.get(url),
+        Inventory::Url { url, .. } => fetched.get(url)?.as_ref(),
     }
 }
 

@@ -30,7 +30,7 @@ pub struct ClusterPermission {
     pub index_patterns: Vec<String>,
     /// Actions, patterns of actions and action groups.
     pub allowed_actions: Vec<String>,
-    /// Whether it shows only some documents or fields: rolegate then denies the request.
+    /// Whether it shows only some documents or fields: rolegate then denies the request, or hands over what to hide.
     pub is_restricted: bool,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for ClusterRole {
             let kind = if *is_restricted { "\nfilters: " } else { "\nallows:  " };
             write!(f, "{kind}{actions} on {patterns} (`{}`)", self.role)?;
             if *is_restricted {
-                f.write_str(": only some documents or fields, so requests on these are denied")?;
+                f.write_str(": only some documents or fields (see `document_security`)")?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use identity::{Subject, UnixTime};
-use policy::model::{Basic, Issuer, RolesFromToken};
+use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
 use search::config::{RoleMapping, SecurityConfig};
 use search::{HeldRole, Need, Pattern, Requirement};
 use serde_json::Value;
@@ -19,6 +19,10 @@ use crate::request::{self, Request};
 /// What is said where a request may be reduced.
 const REDUCED: &str = "callers to whom it is permitted on some of its indices only are not listed: their requests may be \
                        reduced to these indices";
+
+/// What is said where a role that hides documents or fields does not always stand in the way.
+const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not listed, even if their requests \
+                      are permitted";
 
 impl Authorizer {
     pub(super) fn who_can_on_cluster(
@@ -44,6 +48,12 @@ impl Authorizer {
         let mut who = WhoCan { callers: self.callers_on_cluster(cluster, &needs), ..nobody };
         if cluster.compiled.privileges.reduces(&needs) {
             who.notes.push(REDUCED.to_owned());
+        }
+        let section = self.loaded.policy.search.as_ref();
+        if section.is_some_and(|section| {
+            section.dfm_empty_overrides_all || section.document_security != DocumentSecurity::Deny
+        }) {
+            who.notes.push(HIDDEN.to_owned());
         }
         who
     }

@@ -110,6 +110,13 @@ pub(crate) fn subject(
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
 }
 
+/// The roles that the claims of a subject name. They have an effect only if the policy defines them and
+/// `roles_from_token` of this issuer, its own, lists them. Empty without claims: a cached subject has none.
+pub fn named_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
+    let claims = subject.claims.as_object();
+    claims.and_then(|claims| names(claims, issuer.claims.roles.as_ref(), "").ok()).unwrap_or_default()
+}
+
 /// The names in a claim: a list of strings, or one string with spaces between names. Empty if the claim is missing.
 ///
 /// A claim of another type is an error and not an empty list: a `deny` rule may apply to the groups that would be lost.
@@ -142,7 +149,7 @@ pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Optio
 }
 
 /// The value at a path (RFC 6901, 4).
-fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
+pub(super) fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
     let (first, rest) = path.0.split_first()?;
     rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
         Value::Object(members) => members.get(&**name),

@@ -9,6 +9,7 @@ use super::header::REJECTED;
 use super::issuer::{Issuer, find_issuer};
 use super::token::Unverified;
 use crate::jwks::Algorithm;
+use crate::names::is_name;
 use crate::{CredentialsError, UnixTime, excerpt, excerpts};
 
 type Members = Map<String, Value>;
@@ -38,7 +39,12 @@ pub(crate) fn detail(
             Some(format!("{}, known: {known}", is(claims?, "iss")))
         }
         CredentialsError::KeysUnavailable => {
-            Some(format!("no keys of `{}` have been fetched", issuer()?.settings.issuer))
+            let Issuer { settings: model::Issuer { issuer, .. }, has_stale_keys, .. } = issuer()?;
+            Some(if *has_stale_keys {
+                format!("the keys of `{issuer}` are older than `max-keys-age`")
+            } else {
+                format!("no keys of `{issuer}` have been fetched")
+            })
         }
         CredentialsError::UnknownKey => Some(unknown_key(header?, issuer()?)),
         CredentialsError::WrongAlgorithm => {
@@ -104,6 +110,12 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
     let model::Claims { user, groups, .. } = &issuer.claims;
+    if let Some(Value::String(name)) = super::claims::at(claims, user)
+        && !is_name(name)
+    {
+        let fault = if name.is_empty() { "is empty" } else { "has a control character" };
+        return format!("`{}` {fault}", user.0.join("/"));
+    }
     let paths = [Some(user), groups.as_ref(), issuer.role_claim()];
     let names: Vec<String> =
         paths.into_iter().flatten().map(|path| format!("`{}`", path.0.join("/"))).collect();

@@ -20,8 +20,10 @@ use crate::{CredentialsError, FetchedKeys, Subject, UnixTime, UnknownKids};
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
     pub(crate) source: SourceId,
-    /// `None` if the keys are at a URL and have not been fetched yet.
+    /// `None` if the keys are at a URL and have not been fetched yet, or are stale.
     keys: Option<KeySet>,
+    /// Whether the keys were fetched, and are too old to be used.
+    pub(crate) has_stale_keys: bool,
     /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its keys.
     unknown: Mutex<UnknownKids>,
 }
@@ -40,13 +42,18 @@ impl Issuer {
         fetched: &FetchedKeys,
         problems: &mut Vec<Problem>,
     ) -> Self {
+        let mut has_stale_keys = false;
         let keys = match &settings.keys {
             Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, Problem::error, problems),
-            Keys::Url { url, at, .. } => {
-                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
-            }
+            Keys::Url { url, at, .. } => match fetched.get(url) {
+                Some(Some(bytes)) => fetched_set(bytes, at, &url.to_string(), problems),
+                stale => {
+                    has_stale_keys = stale.is_some();
+                    None
+                }
+            },
         };
-        Self { settings: settings.clone(), source, keys, unknown: Mutex::default() }
+        Self { settings: settings.clone(), source, keys, has_stale_keys, unknown: Mutex::default() }
     }
 
     /// Verifies a token that names this issuer.
@@ -93,7 +100,7 @@ impl Issuer {
         Ok(VerifiedToken { subject: subject(payload, &self.settings, self.source)?, window })
     }
 
-    /// The keys, unless they have not been fetched yet.
+    /// The keys, unless they have not been fetched yet or are stale.
     pub(crate) fn keys(&self) -> Option<&KeySet> {
         self.keys.as_ref()
     }

@@ -166,6 +166,9 @@ fn errors_of_unsupported_hashes_have_help() {
     for text in plain {
         assert_eq!(error(text).message, "a password that is not hashed", "{text}");
     }
+    for text in ["{SSHA}MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0", "{SSHA512}x", "{MD5}x", "{crypt}x"] {
+        assert!(error(text).message.starts_with("a hash as LDAP servers store it"), "{text}");
+    }
     for text in
         ["$apr1$salt$hash", "$1$a$b", "$2x$04$a", "$argon2i$v=19$", "$y$j9T$", "$pbkdf2$1$a$b", "$what$x"]
     {

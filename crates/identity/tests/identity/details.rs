@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::CredentialsError;
+use identity::{CredentialsError, FetchedKeys};
 use policy::model::Issuer;
 use serde_json::{Value, json};
 
@@ -15,8 +15,11 @@ fn test_issuer() -> Issuer {
 
 /// The detail of a token that is invalid under this issuer.
 fn detail_under(issuer: Issuer, token: &str) -> Option<String> {
-    let auth = compile(&tokens_of(issuer));
-    let error = authenticate(&auth, &bearer(token)).unwrap_err();
+    detail_by(&compile(&tokens_of(issuer)), token)
+}
+
+fn detail_by(auth: &Auth, token: &str) -> Option<String> {
+    let error = authenticate(auth, &bearer(token)).unwrap_err();
     auth.attempted(bearer(token).as_bytes(), error, now()).detail
 }
 
@@ -72,6 +75,8 @@ fn each_says_what_was_expected() {
         (with_claim("iat", Some(json!(NOW + 90))), "`iat` is in 90 s, `clock_skew` is 60 s"),
         (with_claim("exp", None), "no `exp`"),
         (with_claim("exp", Some(json!("soon"))), "`exp` is not a number"),
+        (with_claim("sub", Some(json!(""))), "`sub` is empty"),
+        (with_claim("sub", Some(json!("a\n"))), "`sub` has a control character"),
         (
             with_claim("sub", Some(json!(7))),
             "one of these has the wrong type or is missing: `sub`, `groups`, `realm_access/roles`",
@@ -150,6 +155,13 @@ fn each_setting_of_an_issuer_is_named() {
     assert_eq!(
         detail_under(unfetched, &token("ES256")).unwrap(),
         "no keys of `https://id.example.com` have been fetched"
+    );
+    let address = "https://id.example.com/jwks.json";
+    let stale = tokens_of(issuer(url(address)));
+    let (auth, _) = Auth::compile(&stale, &FetchedKeys::from([(address.into(), None)]), None).unwrap();
+    assert_eq!(
+        detail_by(&auth, &token("ES256")).unwrap(),
+        "the keys of `https://id.example.com` are older than `max-keys-age`"
     );
 }
 

@@ -324,7 +324,7 @@ fn a_file_without_any_usable_key_is_an_error_that_says_why() {
 }
 
 fn fetched(bytes: &str) -> FetchedKeys {
-    FetchedKeys::from([("https://id.example.com/jwks.json".into(), Arc::from(bytes.as_bytes()))])
+    FetchedKeys::from([("https://id.example.com/jwks.json".into(), Some(Arc::from(bytes.as_bytes())))])
 }
 
 /// Another party may run the issuer, so one bad key does not disable the good ones.
@@ -353,7 +353,7 @@ fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let settings = tokens_of(issuer(url(address)));
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
     for keys in [set(&[jwk("HS256"), weak.clone()]), set(&[weak]), json!("none")] {
-        let fetched = FetchedKeys::from([(address.into(), Arc::from(keys.to_string().as_bytes()))]);
+        let fetched = FetchedKeys::from([(address.into(), Some(Arc::from(keys.to_string().as_bytes())))]);
         let (Ok((_, problems)) | Err(problems)) = Auth::compile(&settings, &fetched, None);
         assert!(!problems.is_empty());
         for problem in problems {

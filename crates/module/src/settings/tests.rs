@@ -32,6 +32,11 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             "`on-stale`: unknown value `allow`, expected one of `keep`",
         ),
         (
+            r#"{"policy": "p", "hash-queue": 0}"#,
+            "`hash-queue`: `0` is not a number above zero: write a whole one from 1 to 65535",
+        ),
+        (r#"{"policy": "p", "hash-timeout": "0"}"#, "`hash-timeout`: with 0, every password would be denied"),
+        (
             r#"{"policy": "p", "hash-queue": -1}"#,
             "`hash-queue`: invalid value: integer `-1`, expected a number from 0 to 65535",
         ),

@@ -23,6 +23,18 @@ impl Reader {
     /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every problem is
     /// reported; `None` if there is no tree.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
+        let documents = self.read(bytes, true)?;
+        let nothing = || Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) };
+        Some(documents.into_iter().next().unwrap_or_else(nothing))
+    }
+
+    /// Parses a text with any number of documents, as Kubernetes has them. Every problem is reported; `None` if one of
+    /// the documents is no tree.
+    pub fn parse_all(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
+        self.read(bytes, false)
+    }
+
+    fn read(&mut self, bytes: &[u8], single: bool) -> Option<Vec<Node>> {
         if bytes.len() > MAX_BYTES {
             let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
             self.error(Mark::START, message);
@@ -36,7 +48,8 @@ impl Reader {
                 return None;
             }
         };
-        let mut tree = Tree { open: Vec::new(), root: None, values: 0, documents: 0, reader: self };
+        let mut tree =
+            Tree { open: Vec::new(), roots: Vec::new(), values: 0, documents: 0, single, reader: self };
         for event in Events(Parser::new_from_str(text)) {
             match event {
                 Ok((event, span)) => tree.event(event, span)?,
@@ -47,7 +60,7 @@ impl Reader {
                 }
             }
         }
-        Some(tree.root.unwrap_or_else(|| Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) }))
+        Some(tree.roots)
     }
 
     /// Like [`Reader::parse`], but an empty document is an error.
@@ -100,9 +113,11 @@ enum Awaited {
 /// A tree under construction.
 struct Tree<'r> {
     open: Vec<Open>,
-    root: Option<Node>,
+    roots: Vec<Node>,
     values: usize,
     documents: usize,
+    /// Whether a second document is an error.
+    single: bool,
     reader: &'r mut Reader,
 }
 
@@ -136,7 +151,7 @@ impl Tree<'_> {
 
     fn document(&mut self, at: Mark) -> Option<()> {
         self.documents += 1;
-        if self.documents > 1 {
+        if self.single && self.documents > 1 {
             self.reader.error_help(at, "a second document starts here", "keep one document per file");
             return None;
         }
@@ -171,7 +186,7 @@ impl Tree<'_> {
         }
         let node = Node { at, value };
         match self.open.last_mut() {
-            None => self.root = Some(node),
+            None => self.roots.push(node),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map(_, entries, awaited)) => match std::mem::replace(awaited, Awaited::Key) {
                 Awaited::Key => *awaited = Awaited::Value(key(node, self.reader)),
@@ -270,6 +285,12 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     }
 }
 
+/// Whether a line is like `a: 1, b: 2`.
+fn has_two_entries(line: &str) -> bool {
+    let after_first = line.split_once(": ").and_then(|(_, rest)| rest.split_once(", "));
+    after_first.is_some_and(|(_, second)| second.contains(": "))
+}
+
 /// How to fix a line that is not YAML from this character on.
 fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
@@ -283,6 +304,9 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
             return Some(
                 "check the indentation of this line and of those above: entries that belong together begin in one column",
             );
+        }
+        "mapping values are not allowed in this context" if has_two_entries(line) => {
+            return Some("write each entry on a line of its own, or put them in `{` and `}`");
         }
         "simple key expect ':'" | "mapping values are not allowed in this context" => {
             return Some(

@@ -1,6 +1,6 @@
 //! `deny` rules for one path that leave open what is below it: a `deny` of `/internal` where `/**` is allowed.
 
-use crate::lint::cover::{Related, covers_actions, covers_segment};
+use crate::lint::cover::Related;
 use crate::lint::reach::overlap_but_for_paths;
 use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
@@ -84,7 +84,7 @@ impl<'p> Search<'_, 'p> {
                 // One that begins at this very path has an exception of its own for it.
                 Effect::Allow if segments.is_empty() => {}
                 Effect::Allow => {
-                    let denied = covers_actions(&self.ruled.rule.actions, &other.rule.actions)
+                    let denied = self.ruled.rule.actions.covers(&other.rule.actions)
                         && overlap_but_for_paths(other.rule, self.ruled.rule);
                     if denied {
                         self.above.push(*rest);
@@ -103,7 +103,7 @@ impl<'p> Search<'_, 'p> {
         }
         for (other, next) in &node.others {
             self.left = self.left.saturating_sub(1);
-            if self.left > 0 && covers_segment(other, segment) {
+            if self.left > 0 && other.covers(segment) {
                 self.walk(*next, further);
             }
         }

@@ -4,7 +4,7 @@ use crate::ids::IdVec;
 use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, Rule, RuleId};
-use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
+use crate::pattern::{Pattern, Scope, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;
 
@@ -165,7 +165,7 @@ impl<'s, 'p> Search<'s, 'p> {
         }
         for (other, next) in &edges.others {
             self.left = self.left.checked_sub(1)?;
-            if covers_segment(other, segment)
+            if other.covers(segment)
                 && let Some(found) = self.walk(*next, further, rest)
             {
                 return Some(found);
@@ -204,84 +204,13 @@ impl<'s, 'p> Search<'s, 'p> {
         self.left =
             self.left.saturating_sub(resources).saturating_sub(pairs(cover.scopes.len(), rule.scopes.len()));
         self.left > 0
-            && covers_actions(&cover.actions, &rule.actions)
+            && cover.actions.covers(&rule.actions)
             && covers_scopes(&cover.scopes, &rule.scopes)
-            && rule
-                .resources
-                .iter()
-                .all(|pattern| cover.resources.iter().any(|cover| covers_pattern(cover, pattern)))
-    }
-}
-
-pub(super) fn covers_actions(cover: &Actions, actions: &Actions) -> bool {
-    match (cover, actions) {
-        (Actions::Any, _) => true,
-        (Actions::These(_), Actions::Any) => false,
-        (Actions::These(cover), Actions::These(actions)) => {
-            actions.iter().all(|action| cover.contains(action))
-        }
+            && rule.resources.iter().all(|pattern| cover.resources.iter().any(|cover| cover.covers(pattern)))
     }
 }
 
 fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
     cover.is_empty()
-        || !scopes.is_empty()
-            && scopes.iter().all(|scope| cover.iter().any(|cover| covers_scope(cover, scope)))
-}
-
-fn covers_scope(cover: &Scope, scope: &Scope) -> bool {
-    match (cover, scope) {
-        (cover, Scope::Exact(exact)) => cover.matches(exact.as_bytes()),
-        (Scope::Below(cover), Scope::Below(suffix)) => cover == suffix || is_below(suffix, cover),
-        (Scope::Exact(_), Scope::Below(_)) => false,
-    }
-}
-
-/// Whether a host is below another.
-pub(crate) fn is_below(host: &str, other: &str) -> bool {
-    host.strip_suffix(other).is_some_and(|front| front.ends_with('.'))
-}
-
-fn covers_pattern(cover: &Pattern, pattern: &Pattern) -> bool {
-    let (most, fewest) = (cover.segments.len(), pattern.segments.len());
-    let length = if cover.rest { most <= fewest } else { most == fewest && !pattern.rest };
-    let mut pairs = cover.segments.iter().zip(&pattern.segments);
-    cover.absolute == pattern.absolute
-        && length
-        && pairs.all(|(cover, segment)| covers_segment(cover, segment))
-}
-
-pub(super) fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
-    match (cover, segment) {
-        (cover, Segment::Literal(literal)) => {
-            !matches!(cover, Segment::User | Segment::UserId(_)) && cover.matches(literal.as_bytes(), None)
-        }
-        (Segment::One(_), _) | (Segment::User, Segment::User) => true,
-        (Segment::Glob(cover), Segment::Glob(glob)) => covers_glob(cover, glob),
-        (Segment::UserId(cover), Segment::UserId(sources)) => {
-            sources.iter().all(|source| cover.contains(source))
-        }
-        (Segment::Glob(cover), Segment::One(_) | Segment::User | Segment::UserId(_)) => {
-            cover.0.iter().all(|piece| piece.is_empty())
-        }
-        (Segment::Literal(_) | Segment::User | Segment::UserId(_), _) => false,
-    }
-}
-
-/// A sufficient condition, not a necessary one: equal, or one piece on each side of a single `*`.
-fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
-    if cover == glob {
-        return true;
-    }
-    let ([before, after], Some(first), Some(last)) = (cover.0.as_slice(), glob.0.first(), glob.0.last())
-    else {
-        return false;
-    };
-    first.starts_with(&**before) && ends_with(last, after)
-}
-
-/// Whether a piece of a glob ends in another piece. The digits of a triplet are not an end.
-fn ends_with(piece: &str, end: &str) -> bool {
-    let before = piece.strip_suffix(end);
-    before.is_some_and(|before| !cuts_triplet(piece.as_bytes(), before.len()))
+        || !scopes.is_empty() && scopes.iter().all(|scope| cover.iter().any(|cover| cover.covers(scope)))
 }

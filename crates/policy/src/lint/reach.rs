@@ -1,9 +1,9 @@
 //! `deny` rules that deny nothing which is allowed.
 
-use crate::lint::cover::is_below;
 use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Rule, RuleId};
+use crate::pattern::is_below;
 use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;

@@ -92,7 +92,11 @@ impl Users {
     /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under `users`.
     fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         match self.awaiting.remove(&user.name) {
-            Some((_, BasicUser { groups, .. })) => self.list.push(BasicUser { groups, ..user }),
+            Some((_, BasicUser { groups, .. })) => {
+                // If the file has the user once more, that line is the mistake, and not the entry under `users`.
+                self.known.insert(user.name.clone(), at);
+                self.list.push(BasicUser { groups, ..user });
+            }
             None => self.add(reader, at, user),
         }
     }

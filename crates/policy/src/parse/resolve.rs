@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, Grant, IdentityHeader, Issuer, ListedRole, Policy, Role, RoleId,
-    RolesFromToken,
+    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer, ListedRole,
+    Policy, Role, RoleId, RolesFromToken,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
@@ -54,6 +54,10 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     if let Some(header) = &identity_header {
         check_identity_header(header, &allow_response, problems);
     }
+    let search = policy.search.map(|(_, section)| section);
+    if let Some(search) = &search {
+        problems.extend(named_twice(&allow_response, identity_header.as_ref(), &search.document_security));
+    }
     Policy {
         identity,
         roles,
@@ -61,8 +65,26 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         allow_response,
         identity_header,
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
-        search: policy.search.map(|(_, section)| section),
+        search,
     }
+}
+
+/// A header that says what to hide, and that another section names, too.
+fn named_twice(
+    response: &AllowResponse,
+    identity: Option<&IdentityHeader>,
+    document_security: &DocumentSecurity,
+) -> Option<Problem> {
+    let DocumentSecurity::Header { name, at } = document_security else { return None };
+    let mut others = response.set_headers.iter().map(|header| &header.name).chain(&response.remove_headers);
+    let section = if identity.is_some_and(|identity| identity.name == *name) {
+        "identity_header"
+    } else {
+        others.any(|other| other == name).then_some("allow_response")?
+    };
+    let message = format!("`{section}` names the header `{name}`, too");
+    let help = "take another name: this one is set or removed by what the roles of the cluster say";
+    Some(Problem::error(at.clone(), message).help(help))
 }
 
 /// Reports an identity header that is also set or removed as another header.

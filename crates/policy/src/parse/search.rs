@@ -4,19 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::{Fields, Key, Node, Reader, Text};
+use crate::document::{Fields, Key, Node, Reader, Text, Value};
 use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
-use crate::model::{Evaluation, Inventory, Search};
+use crate::model::{DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use crate::parse::{host, jwt, values};
+use crate::parse::{host, jwt, response, values};
 use crate::pattern::Scope;
 use crate::problem::Place;
 use crate::similar::closest;
 use crate::warning::Warning;
 
-const SEARCH: &[&str] =
-    &["folder", "hosts", "evaluation", "do_not_fail_on_forbidden", "system_indices", "inventory"];
+const SEARCH: &[&str] = &[
+    "folder",
+    "hosts",
+    "evaluation",
+    "do_not_fail_on_forbidden",
+    "system_indices",
+    "document_security",
+    "dfm_empty_overrides_all",
+    "inventory",
+];
 
 /// The files of a cluster's security configuration that are read. `roles.yml` must exist.
 const FILES: &[&str] = &[
@@ -50,10 +58,26 @@ pub(crate) fn read(
         reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
     }
     let system_indices = system_indices(reader, &fields);
+    let document_security = document_security(reader, &fields);
+    let dfm_empty_overrides_all = fields
+        .value("dfm_empty_overrides_all")
+        .and_then(|node| reader.boolean(node, "`dfm_empty_overrides_all`"))
+        .unwrap_or_default();
     let inventory = fields.value("inventory").and_then(|node| inventory(reader, cached, file, node));
     let (folder, files) = folder?;
     let at = reader.place(key.at);
-    Some(Search { folder, files, hosts, evaluation, do_not_fail_on_forbidden, system_indices, inventory, at })
+    Some(Search {
+        folder,
+        files,
+        hosts,
+        evaluation,
+        do_not_fail_on_forbidden,
+        system_indices,
+        document_security,
+        dfm_empty_overrides_all,
+        inventory,
+        at,
+    })
 }
 
 /// The folder, and those of the cluster's files that are in it.
@@ -132,6 +156,36 @@ fn system_indices(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Arc<str>, Pl
     let texts = reader.texts(node, "`system_indices`", "each of `system_indices`");
     reader.warn_of_duplicates(&texts);
     texts.iter().map(|(text, shared)| (Arc::clone(shared), reader.place(text.at))).collect()
+}
+
+fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecurity {
+    let Some((key, node)) = fields.field("document_security").filter(|(_, node)| !node.is_nothing()) else {
+        return DocumentSecurity::Deny;
+    };
+    if let Value::Scalar(scalar) = &node.value {
+        if &*scalar.text != "deny" {
+            let message = format!("`{}` is no `document_security`", scalar.text);
+            reader.error_help(node.at, message, "write `deny` or `{ header: NAME }`");
+        }
+        return DocumentSecurity::Deny;
+    }
+    // Only the inventory tells which indices an alias or a pattern stands for, and so which roles restrict them.
+    if fields.value("inventory").is_none() {
+        let help = "name it: without it, it is not known what an alias stands for";
+        reader.error_help(key.at, "`document_security` needs an `inventory`", help);
+    }
+    let Some(fields) = reader.fields(node, "`document_security`", &["header"]) else {
+        return DocumentSecurity::Deny;
+    };
+    let Some(node) = fields.value("header") else {
+        reader.error_help(node.at, "`document_security` has no `header`", "write `{ header: NAME }`");
+        return DocumentSecurity::Deny;
+    };
+    let name = reader.text(node, "`header`");
+    match name.and_then(|name| response::header_name(reader, &name)) {
+        Some(name) => DocumentSecurity::Header { name: name.into(), at: reader.place(node.at) },
+        None => DocumentSecurity::Deny,
+    }
 }
 
 /// The interval between two requests for the inventory.

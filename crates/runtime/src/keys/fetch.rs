@@ -33,6 +33,9 @@ pub enum FetchError {
     /// It took longer than 10 s.
     #[error("no complete answer within 10 s")]
     Timeout,
+    /// What was fetched is no key set, or has no key that can be used. The policy thread reports why.
+    #[error("what was fetched cannot be used")]
+    Unusable,
     /// The discovery document does not name the URL of a key set.
     #[error("discovery: {0}")]
     Discovery(#[from] DiscoveryError),

@@ -9,7 +9,7 @@ use policy::{KeyUrl, Problem};
 
 use super::{Reloader, is_over, log_problems};
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeyUrls};
+use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;
 
 impl Reloader {
@@ -25,7 +25,10 @@ impl Reloader {
     }
 
     pub(super) fn publish_key_urls(&self) {
-        let wanted = self.wanted_urls();
+        let mut wanted = self.wanted_urls();
+        if !self.rules.max_keys_age.is_zero() {
+            wanted.values_mut().for_each(|source| _ = source.max_age.get_or_insert(self.rules.max_keys_age));
+        }
         self.status.note(|facts| {
             let has_inventory = wanted.keys().any(KeyUrl::is_inventory);
             facts.inventory = has_inventory.then(|| facts.inventory.take().unwrap_or_default());
@@ -39,18 +42,24 @@ impl Reloader {
         });
         self.key_urls.send_if_modified(|known| {
             let changed = *known != wanted;
+            if changed {
+                wanted.iter().for_each(|(url, source)| warn_of_shorter_interval(url, source));
+            }
             *known = wanted;
             changed
         });
     }
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
-    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
+    /// Returns whether it can be used.
+    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> bool {
         if !self.wanted_urls().contains_key(url) {
-            return;
+            return true;
         }
-        if self.fetched.get(url).is_some_and(|known| *known == keys) {
-            return self.note_fetched(url);
+        let keys = Some(keys);
+        if self.fetched.get(url) == Some(&keys) {
+            self.note_fetched(url);
+            return true;
         }
         let before = self.fetched.insert(url.clone(), keys);
         match self.compile() {
@@ -66,6 +75,7 @@ impl Reloader {
                     let before = before.as_ref().map(|before| before.kids(url)).unwrap_or_default();
                     self.log_change(url, &before, &after.kids(url));
                 }
+                true
             }
             Err(problems) => {
                 match before {
@@ -77,11 +87,12 @@ impl Reloader {
                 let issuers = self.issuers_of(url);
                 if url.is_inventory() {
                     tracing::error!(%url, "the fetched inventory is not used: the last good one stays active until it is too old");
-                } else if self.fetched.contains_key(url) {
+                } else if matches!(self.fetched.get(url), Some(Some(_))) {
                     tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
                 } else {
                     tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
                 }
+                false
             }
         }
     }
@@ -97,6 +108,7 @@ impl Reloader {
         self.fetched_at.insert(url.clone(), Instant::now());
         self.status.note_keys(url, |keys| {
             (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
+            keys.fetches += 1;
         });
     }
 
@@ -153,7 +165,7 @@ impl Reloader {
             tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
         }
         if unavailable {
-            self.fetched.remove(url);
+            self.fetched.insert(url.clone(), None);
             match self.compile() {
                 Ok(compiled) => self.replace(compiled, url),
                 // The policy compiled with these keys. If it does not compile without them, no policy is better than
@@ -165,5 +177,16 @@ impl Reloader {
                 }
             }
         }
+    }
+}
+
+fn warn_of_shorter_interval(url: &KeyUrl, source: &KeySource) {
+    let (interval, refresh) = (source.interval(), source.refresh);
+    let Some(max_age) = source.max_age.filter(|_| interval < refresh) else { return };
+    if url.is_inventory() {
+        tracing::warn!(%url, "the inventory is fetched every {interval:?}, not every {refresh:?} (`refresh`), because its `max_age` is {max_age:?}");
+    } else {
+        let issuers = &source.issuers;
+        tracing::warn!(%url, %issuers, "keys are fetched every {interval:?}, not every {refresh:?} (`refresh`), because `max-keys-age` is {max_age:?}");
     }
 }

@@ -29,6 +29,7 @@ impl Samples {
                 tracing::$level!(
                     difference = difference.name(),
                     user = request.user().map(|user| text(user.as_bytes())),
+                    issuer = request.issuer().map(|issuer| text(issuer.as_bytes())),
                     method = text(request.method()),
                     host = text(request.host()),
                     path = text(request.path()),

@@ -43,11 +43,10 @@ impl Privileges {
             None => self.applies_to_unknown(caller, grant, unknown),
         };
         let ids = caller.roles.ids().iter().filter_map(|id| self.roles.get(*id as usize));
-        let grants = ids.flat_map(|role| &role.grants).filter(applies);
+        let grants = ids.flat_map(|role| &role.grants).filter(|grant| grant.is_restricted()).filter(applies);
         grants
             .filter_map(|grant| {
-                let (role, _) = grant.restriction.as_ref()?;
-                Some(Restriction { role, permission: self.restriction(grant)? })
+                Some(Restriction { role: &grant.permission.0, permission: self.permission(grant)? })
             })
             .collect()
     }

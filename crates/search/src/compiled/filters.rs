@@ -5,7 +5,7 @@ use roaring::RoaringBitmap;
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Cell, Filter, Filtering, Reason, strictest};
+use crate::answer::{Answer, Cell, Filtering, Restrictions, strictest};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::Need;
@@ -37,14 +37,16 @@ impl Privileges {
             };
             let rows = if members.is_empty() { std::slice::from_ref(&row) } else { members };
             for row in rows {
-                let applies = |grant: &Grant| self.applies_to_known(caller, grant, *row);
-                self.filter(caller, (action, filtering), self.name(*row), false, applies, answer)?;
+                let applies = |grant: &Grant| self.applies_to_known(caller, grant, *row).then_some(true);
+                self.filter(caller, (action, filtering), (self.name(*row), true), applies, answer)?;
             }
         }
         for unknown in unknown {
-            let applies = |grant: &Grant| self.applies_to_unknown(caller, grant, *unknown);
-            let is_pattern = matches!(unknown, Unknown::Pattern(_));
-            self.filter(caller, (action, filtering), unknown.text(), is_pattern, applies, answer)?;
+            let applies = |grant: &Grant| {
+                let may_apply = self.applies_to_unknown(caller, grant, *unknown);
+                may_apply.then(|| self.covers_unknown(caller, grant, *unknown))
+            };
+            self.filter(caller, (action, filtering), (unknown.text(), false), applies, answer)?;
         }
         Ok(())
     }
@@ -66,62 +68,69 @@ impl Privileges {
         })
     }
 
+    /// Whether a permission may be for names that the inventory lacks. Without an inventory, a name may be that of an alias,
+    /// for an index with any name.
     pub(super) fn applies_to_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
-        let applies = |pattern: &Pattern| match unknown {
-            Unknown::Name(name) => pattern.matches(name),
-            Unknown::Pattern(text) => pattern.may_overlap(text),
-        };
+        self.inventory.is_none()
+            || match unknown {
+                Unknown::Name(name) => self.any_pattern(caller, grant, |pattern| pattern.matches(name)),
+                Unknown::Pattern(text) => {
+                    self.any_pattern(caller, grant, |pattern| pattern.may_overlap(text))
+                }
+            }
+    }
+
+    fn covers_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+        match unknown {
+            Unknown::Name(name) => self.any_pattern(caller, grant, |pattern| pattern.matches(name)),
+            Unknown::Pattern(text) => self.any_pattern(caller, grant, |pattern| pattern.covers(text)),
+        }
+    }
+
+    /// Whether this is so for one of the patterns of a permission.
+    fn any_pattern(&self, caller: &Caller, grant: &Grant, is_so: impl Fn(&Pattern) -> bool) -> bool {
         let mut rendered = caller.templates.iter().filter(|one| grant.templates.contains(&one.template));
-        rendered.any(|one| applies(&one.pattern))
-            || self.restriction(grant).is_some_and(|permission| {
+        rendered.any(|one| is_so(&one.pattern))
+            || self.permission(grant).is_some_and(|permission| {
                 permission.patterns.iter().any(|pattern| match pattern {
-                    IndexPattern::Static(pattern) => applies(pattern),
+                    IndexPattern::Static(pattern) => is_so(pattern),
                     IndexPattern::Template(_) => false,
                 })
             })
     }
 
-    pub(super) fn restriction(&self, grant: &Grant) -> Option<&IndexPermission> {
-        let (role, number) = grant.restriction.as_ref()?;
+    pub(super) fn permission(&self, grant: &Grant) -> Option<&IndexPermission> {
+        let (role, number) = &grant.permission;
         self.config.roles.get(role)?.index_permissions.get(*number)
     }
 
-    /// Adds the filter of one name, or denies it.
+    /// Adds the filter of one name, or denies it. `applies` says of a permission whether it is certainly for that name;
+    /// `None` if it is not.
     fn filter(
         &self,
         caller: &Caller,
         (action, filtering): (Action, Filtering),
-        name: &str,
-        is_pattern: bool,
-        applies: impl Fn(&Grant) -> bool,
+        (name, is_known): (&str, bool),
+        applies: impl Fn(&Grant) -> Option<bool>,
         answer: &mut Answer,
     ) -> Result<(), Denied> {
-        let mut filter = Filter { name: name.to_owned(), ..Filter::default() };
-        let (mut is_needed, mut is_missing) = (false, false);
-        for grant in caller.roles.grants(self).filter(|grant| grant.restriction.is_some() && applies(grant)) {
-            let Some(permission) = self.restriction(grant) else { continue };
-            is_needed = true;
-            match permission.document_query.as_ref().map(|query| query.query(&caller.variables)) {
-                None => {}
-                Some(Some(query)) => drop(filter.queries.insert(query)),
-                Some(None) => is_missing = true,
+        let mut restrictions = Restrictions::default();
+        // What shows all counts only if the rules say so.
+        let counts = |grant: &&Grant| self.rules.empty_overrides_all || grant.is_restricted();
+        for grant in caller.roles.grants(self).filter(counts) {
+            if let (Some(is_certain), Some(permission)) = (applies(grant), self.permission(grant)) {
+                restrictions.add(permission, &caller.variables, is_certain);
             }
-            filter.fields.extend(permission.fields.iter().cloned());
-            filter.masked_fields.extend(permission.masked_fields.iter().cloned());
         }
-        if !is_needed {
-            return Ok(());
-        }
-        let reason = match filtering {
-            Filtering::Impossible => Reason::CannotFilter,
-            _ if is_missing => Reason::MissingVariable,
-            _ if !self.rules.hands_over_filters || is_pattern => Reason::NeedsFilter,
-            Filtering::NotNeeded | Filtering::Possible => {
-                answer.filters.insert(filter);
-                return Ok(());
+        match restrictions.filter(name, &self.rules, filtering, is_known) {
+            Ok(filter) => {
+                answer.filters.extend(filter);
+                Ok(())
             }
-        };
-        answer.missing.insert(Cell { action, name: filter.name, reason });
-        Err(Denied)
+            Err(reason) => {
+                answer.missing.insert(Cell { action, name: name.to_owned(), reason });
+                Err(Denied)
+            }
+        }
     }
 }

@@ -248,7 +248,7 @@ impl Privileges {
             is_service: false,
         };
         for (role, grant) in self.config.roles.keys().zip(&self.roles).flat_map(|(name, role)| {
-            role.grants.iter().filter(|grant| grant.restriction.is_some()).map(move |grant| (name, grant))
+            role.grants.iter().filter(|grant| grant.is_restricted()).map(move |grant| (name, grant))
         }) {
             let applies = known.iter().any(|number| self.applies_to_known(&nobody, grant, *number))
                 || names.unknown.iter().any(|unknown| self.applies_to_unknown(&nobody, grant, *unknown));

@@ -61,18 +61,41 @@ impl RoleSet {
             set.cluster.extend(&role.cluster);
             for grant in &role.grants {
                 set.templates.extend(&*grant.templates);
-                if grant.restriction.is_some() {
+                if grant.is_restricted() {
                     set.restricting_patterns.extend(&*grant.patterns);
                     set.restricting_templates.extend(&*grant.templates);
                 }
             }
         }
-        let mut restricted = RoaringBitmap::new();
-        for pattern in &set.restricting_patterns {
-            privileges.patterns.matches(pattern).into_iter().for_each(|names| names.add_to(&mut restricted));
-        }
-        set.restricted = privileges.with_groups(privileges.effective(restricted));
+        set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
         set
+    }
+
+    /// Names for which a pattern hides documents or fields. With `empty_overrides_all`, no other pattern shows all of them.
+    fn restricted_by_patterns(&self, privileges: &Privileges) -> RoaringBitmap {
+        let mut restricted = RoaringBitmap::new();
+        for kind in 0..3 {
+            let (mut hidden, mut shown) = (RoaringBitmap::new(), RoaringBitmap::new());
+            for grant in self.grants(privileges) {
+                if grant.restricts.get(kind) == Some(&true) {
+                    hidden.extend(&*grant.patterns);
+                } else if privileges.rules.empty_overrides_all {
+                    shown.extend(&*grant.patterns);
+                }
+            }
+            let names = |patterns: &RoaringBitmap| {
+                let mut all = RoaringBitmap::new();
+                for pattern in patterns {
+                    let matching = privileges.patterns.matches(pattern);
+                    matching.into_iter().for_each(|names| names.add_to(&mut all));
+                }
+                privileges.effective(all)
+            };
+            let mut hidden = names(&hidden);
+            hidden -= names(&shown);
+            restricted |= hidden;
+        }
+        restricted
     }
 
     /// The ids of the roles.

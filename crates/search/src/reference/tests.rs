@@ -5,6 +5,8 @@ use std::path::Path;
 use policy::MapFiles;
 
 use super::*;
+use crate::answer::Filtering;
+use crate::config::Template;
 use crate::expression::{Expression, Options};
 use crate::inventory::InventoryBuilder;
 
@@ -226,6 +228,72 @@ fn a_restricted_role_needs_a_filter() {
     assert_eq!((write.verdict, write.filters.len()), (Verdict::Permitted, 0));
     let update = with(&rules, &["all_access", "documents"], &[on(UPDATE, "logs-a")]);
     assert_eq!(update.missing.first().unwrap().reason, Reason::CannotFilter);
+}
+
+#[test]
+fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
+    let permission = |dls: Option<&str>, fls: &[&str], masked: &[&str]| IndexPermission {
+        patterns: Vec::new(),
+        allowed_actions: Vec::new(),
+        document_query: dls.map(|text| Template::parse(&text.into()).unwrap()),
+        fields: fls.iter().map(|field| (*field).into()).collect(),
+        masked_fields: masked.iter().map(|field| (*field).into()).collect(),
+    };
+    let combined = |permissions: &[&IndexPermission], empty_overrides_all: bool| {
+        let rules = Rules { hands_over_filters: true, empty_overrides_all, ..Rules::default() };
+        let mut restrictions = Restrictions::default();
+        permissions.iter().for_each(|one| restrictions.add(one, &Variables::default(), true));
+        let filter = restrictions.filter("a", &rules, Filtering::Possible, true).unwrap().unwrap_or_default();
+        let texts = |texts: Vec<&str>| texts.join(" ");
+        [
+            texts(filter.queries.iter().map(String::as_str).collect()),
+            texts(filter.fields.iter().map(|field| &**field).collect()),
+            texts(filter.masked_fields.iter().map(|field| &**field).collect()),
+        ]
+    };
+    let (all, x, y) =
+        (permission(None, &[], &[]), permission(Some("{}"), &[], &[]), permission(Some("[]"), &[], &[]));
+    let fields = |fls: &[&str]| permission(None, fls, &[]);
+    let (mask, other) = (permission(None, &[], &["m"]), permission(None, &[], &["m::/a/::b"]));
+    // As a node with the plugin 3.4.0 answered.
+    for (permissions, expected) in [
+        (vec![&all, &x], ["{}", "", ""]),
+        (vec![&x, &y], ["[] {}", "", ""]),
+        (vec![&fields(&["a"]), &fields(&["b"])], ["", "a b", ""]),
+        (vec![&fields(&["~a"]), &fields(&["~b"])], ["", "~a ~b", ""]),
+        (vec![&fields(&["a"]), &fields(&["~b"])], ["", "~b", ""]),
+        (vec![&fields(&["a*", "~ab"])], ["", "~ab", ""]),
+        (vec![&all, &fields(&["a"])], ["", "a", ""]),
+        (vec![&mask, &other, &all], ["", "", "m m::/a/::b"]),
+        (vec![&x, &fields(&["a"])], ["{}", "a", ""]),
+    ] {
+        assert_eq!(combined(&permissions, false), expected, "{permissions:?}");
+    }
+    // With `plugins.security.dfm_empty_overrides_all`.
+    for (permissions, expected) in [
+        (vec![&all, &x], ["", "", ""]),
+        (vec![&x, &y], ["[] {}", "", ""]),
+        (vec![&x, &fields(&["a"])], ["", "", ""]),
+        (vec![&mask, &all], ["", "", ""]),
+        (vec![&permission(Some("{}"), &["a"], &[]), &fields(&["b"])], ["", "a b", ""]),
+    ] {
+        assert_eq!(combined(&permissions, true), expected, "{permissions:?}");
+    }
+}
+
+#[test]
+fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
+    let config = config();
+    for hands_over_filters in [false, true] {
+        let rules = Rules { hands_over_filters, ..rules(EvaluationType::Legacy) };
+        let resolution = Resolution::MappingOnly;
+        let reference = Reference { config: &config, resolution, rules: &rules, inventory: None };
+        let verdict = |roles: &[&str]| reference.evaluate(&subject(roles), &[on(SEARCH, "logs-b")]);
+        assert_eq!(verdict(&["reader"]).verdict, Verdict::Permitted);
+        let denied = verdict(&["reader", "documents"]);
+        assert_eq!(denied.verdict, Verdict::Denied);
+        assert_eq!(denied.missing.first().unwrap().reason, Reason::NeedsFilter);
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ const NOTHING_FOUND: &str =
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "NotGranted (pattern)", NOT_EXPANDED),
     ("partly permitted", "NotGranted (reduces)", REDUCED),
+    ("cat.indices", "NotGranted (reduces)", REDUCED),
     ("exists", "NotGranted (reduces)", REDUCED),
     ("explain", "NotGranted (reduces)", REDUCED),
     ("field_caps", "NotGranted (reduces)", REDUCED),

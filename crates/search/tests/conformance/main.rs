@@ -10,6 +10,7 @@
 mod decision;
 #[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod node;
+#[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod requests;
 mod tally;
 #[expect(dead_code, reason = "the sidecar's tests use all of it")]

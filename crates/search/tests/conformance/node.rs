@@ -10,6 +10,7 @@ use crate::requests::Sent;
 
 /// A connection to a node.
 pub(crate) struct Node {
+    address: String,
     /// The `Host` of its requests.
     host: String,
     stream: BufReader<TcpStream>,
@@ -23,6 +24,8 @@ pub(crate) struct Answer {
     pub(crate) allowed: Option<bool>,
     /// The indices of the documents that a search found.
     pub(crate) found: Option<BTreeSet<String>>,
+    /// What a request without an error shows: documents, their number, buckets of aggregations and indices.
+    pub(crate) shown: Option<BTreeSet<String>>,
 }
 
 /// Paths whose answer has parts, which are denied on their own, and the key of these.
@@ -33,9 +36,7 @@ impl Node {
     /// Connects to a node at a URL.
     pub(crate) fn at(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let stream = TcpStream::connect(&address).expect("the node listens");
-        stream.set_nodelay(true).expect("a socket");
-        Self { host: address, stream: BufReader::new(stream) }
+        Self { host: address.clone(), stream: connect(&address), address }
     }
 
     /// Does something as the administrator, and gives the status.
@@ -87,7 +88,8 @@ impl Node {
         let hits = answer["hits"]["hits"].as_array().filter(|_| status == 200 && sent.body.is_empty());
         let found =
             hits.map(|hits| hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect());
-        Answer { status, allowed, found }
+        let shown = (status == 200 && !sent.is_dry).then(|| shown(path, &answer));
+        Answer { status, allowed, found, shown }
     }
 
     fn send(&mut self, method: &str, target: &str, roles: &str, body: &str, lines: &str) -> (u16, String) {
@@ -104,7 +106,7 @@ impl Node {
         let mut line = String::new();
         self.stream.read_line(&mut line).expect("the node answers");
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let mut length = 0;
+        let (mut length, mut closes) = (0, false);
         loop {
             line.clear();
             self.stream.read_line(&mut line).expect("the node answers");
@@ -112,9 +114,46 @@ impl Node {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().expect("a length");
             }
+            closes |= name.eq_ignore_ascii_case("connection") && value.trim() == "close";
         }
         let mut text = vec![0; if method == "HEAD" { 0 } else { length }];
         self.stream.read_exact(&mut text).expect("the node answers");
+        // Envoy closes a connection on which it has answered before it read the whole body.
+        if closes {
+            self.stream = connect(&self.address);
+        }
         (status, String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+fn connect(address: &str) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(address).expect("the node listens");
+    stream.set_nodelay(true).expect("a socket");
+    BufReader::new(stream)
+}
+
+/// What an answer shows, as far as two nodes with the same contents show the same.
+fn shown(path: &str, answer: &Value) -> BTreeSet<String> {
+    let texts = |values: &Value, prefix: &str| -> Vec<String> {
+        values.as_array().into_iter().flatten().map(|value| format!("{prefix} {value}")).collect()
+    };
+    let mut shown: Vec<String> = Vec::new();
+    for hit in answer["hits"]["hits"].as_array().into_iter().flatten() {
+        shown.push(format!("document {}/{} {}", hit["_index"], hit["_id"], hit["_source"]));
+    }
+    for count in
+        [&answer["hits"]["total"]["value"], &answer["count"]].into_iter().filter(|count| count.is_u64())
+    {
+        shown.push(format!("{count} documents"));
+    }
+    shown.extend(texts(&answer["aggregations"]["by_index"]["buckets"], "bucket"));
+    if path.ends_with("/_field_caps") {
+        shown.extend(texts(&answer["indices"], "index"));
+    }
+    let by_index = ["/_mapping", "/_settings", "/_alias", "/_mapping/field/f"];
+    if by_index.iter().any(|end| path.ends_with(end)) {
+        shown.extend(answer.as_object().into_iter().flatten().map(|(name, _)| format!("index {name:?}")));
+    }
+    // Only the node with the plugin has its index.
+    shown.into_iter().filter(|one| !one.contains(".opendistro_security")).collect()
 }

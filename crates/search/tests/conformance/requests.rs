@@ -98,12 +98,18 @@ impl Sent {
         }
     }
 
+    /// For messages: the request, who sends it, and the start of its body.
+    pub(crate) fn shown(&self) -> String {
+        format!("{} {} {:.400} by {}", self.method, self.target, self.body, self.roles)
+    }
+
     pub(crate) fn recorded_answer(record: &Value) -> Answer {
         let found = record["found"].as_array();
         Answer {
             status: record["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or_default(),
             allowed: record["allowed"].as_bool(),
             found: found.map(|found| found.iter().filter_map(Value::as_str).map(Into::into).collect()),
+            shown: None,
         }
     }
 
@@ -148,6 +154,28 @@ pub(crate) fn generate(random: &mut Rng) -> Sent {
         _ => with_body(random, &mut sent),
     }
     sent
+}
+
+/// A random request for what several indices have, which may be reduced to some of them.
+pub(crate) fn generate_reading(random: &mut Rng) -> Sent {
+    let end = pick(random, &["/_search?size=100", "/_search?size=100", "/_count", "/_field_caps?fields=*"]);
+    let indices = pick(random, &EXPRESSIONS);
+    let place = if indices.is_empty() { String::new() } else { format!("/{indices}") };
+    Sent {
+        roles: format!("r{}", random.usize(..ROLES)),
+        method: "GET".to_owned(),
+        target: format!("{place}{end}"),
+        body: String::new(),
+        is_dry: false,
+        may_create: false,
+    }
+}
+
+/// Sometimes makes the body of a bulk request some hundred kilobytes long, with the same items again and again.
+pub(crate) fn lengthen(random: &mut Rng, sent: &mut Sent) {
+    if sent.target.ends_with("/_bulk") && random.u8(..8) == 0 {
+        sent.body = sent.body.repeat(random.usize(1_000..3_000));
+    }
 }
 
 fn pick<'t>(random: &mut Rng, from: &[&'t str]) -> &'t str {
@@ -211,7 +239,12 @@ fn read_indices(random: &mut Rng, sent: &mut Sent) {
             sent.method = "HEAD".to_owned();
         }
     }
+    if end == "/_search?size=100" && random.u8(..4) == 0 {
+        let buckets = json!({ "by_index": { "terms": { "field": "_index", "size": 100 } } });
+        sent.body = json!({ "aggs": buckets }).to_string();
+    }
     match random.u8(..8) {
+        _ if !sent.body.is_empty() => {}
         0 => sent.target = format!("/_cat/indices/{}", pick(random, &EXPRESSIONS)),
         1 => sent.target = format!("/_resolve/index/{}", pick(random, &NAMES)),
         2 => sent.target = format!("/_data_stream/{}", pick(random, &["stream-app", "*", "stream-*"])),

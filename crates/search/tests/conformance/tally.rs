@@ -20,7 +20,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn add(&mut self, sent: &Sent, node: &Answer, ours: &Decision) {
-        let shown = || format!("{} {} {} by {}", sent.method, sent.target, sent.body, sent.roles);
+        let shown = || sent.shown();
         match (node.allowed, ours) {
             (None, _) => self.undecided += 1,
             (Some(false), Decision::Denied { .. }) => self.same += 1,

@@ -28,6 +28,8 @@ pub(crate) fn has_documents(index: &str) -> bool {
     INDICES.contains(&index)
 }
 
+/// The ids of documents that each index has always. Requests write others.
+const KEPT: [&str; 2] = ["1", "kept"];
 const CLOSED: &str = "logs-old";
 const HIDDEN: &str = "hidden-x";
 const ALIASES: [(&str, &[&str]); 4] = [
@@ -204,11 +206,10 @@ pub(crate) fn create(node: &mut Node) {
     done(node.administer("PUT", &format!("/{HIDDEN}"), &hidden.to_string()));
     for index in INDICES.iter().chain([&CLOSED]) {
         done(node.administer("PUT", &format!("/{index}"), ""));
-        done(node.administer(
-            "PUT",
-            &format!("/{index}/_doc/1?refresh=true"),
-            &json!({ "f": index }).to_string(),
-        ));
+        for id in KEPT {
+            let document = json!({ "f": index, "id": id }).to_string();
+            done(node.administer("PUT", &format!("/{index}/_doc/{id}?refresh=true"), &document));
+        }
     }
     for (alias, members) in ALIASES {
         let action = json!({ "actions": [{ "add": { "indices": members, "alias": alias } }] });
@@ -220,6 +221,17 @@ pub(crate) fn create(node: &mut Node) {
 /// Removes what a request created.
 pub(crate) fn remove_new(node: &mut Node) {
     node.administer("DELETE", "/new-*", "");
+}
+
+/// Removes the indices and the documents that requests created.
+pub(crate) fn restore(node: &mut Node) {
+    remove_new(node);
+    let all = "/*,-.opendistro_security";
+    let options = "ignore_unavailable=true&expand_wildcards=open,hidden";
+    done(node.administer("POST", &format!("{all}/_refresh?{options}"), ""));
+    let others = json!({ "query": { "bool": { "must_not": { "ids": { "values": KEPT } } } } });
+    let delete = format!("{all}/_delete_by_query?refresh=true&conflicts=proceed&{options}");
+    done(node.administer("POST", &delete, &others.to_string()));
 }
 
 fn inventory() -> Inventory {

@@ -97,6 +97,31 @@ Examples:
 The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own.
 The exit code is 0, 2 if the arguments are wrong or the log has no allowed request, and 3 if the policy is wrong.";
 
+pub(super) const IMPORT_EXAMPLES: &str = "\
+Examples:
+  rolegate import envoy-rbac envoy.yaml > policy.yaml
+  rolegate import istio policies.yaml authentication.yaml > policy.yaml";
+
+pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
+Examples:
+  rolegate import envoy-rbac envoy.yaml > policy.yaml
+  rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
+  rolegate import envoy-rbac --partial envoy.yaml      what cannot be expressed is left out, and named
+
+The policy never allows what the filters deny. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The
+exit code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the
+arguments are wrong, and 3 if the configuration cannot be read.";
+
+pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
+Examples:
+  rolegate import istio policies.yaml authentication.yaml > policy.yaml
+  rolegate import istio --namespace shop --label app=reports *.yaml > policy.yaml
+  kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
+
+The policy never allows what Istio denies. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The exit
+code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are
+wrong, and 3 if the resources cannot be read.";
+
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:
   rolegate bundle new-key signing.pem                        once: signing.pem and signing.pem.pub

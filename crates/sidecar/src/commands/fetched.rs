@@ -45,7 +45,7 @@ fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
     let mut fetched = FetchedKeys::new();
     for (url, source) in urls {
         match runtime.block_on(client.for_url(url).fetch(url)) {
-            Ok(keys) => _ = fetched.insert(url.clone(), keys),
+            Ok(keys) => _ = fetched.insert(url.clone(), Some(keys)),
             Err(error) => {
                 output.error(&format!("keys of {} at `{url}` not fetched: {error}", source.issuers));
             }

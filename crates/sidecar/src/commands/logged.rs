@@ -31,8 +31,11 @@ pub(super) struct LoggedDecision {
     groups: Vec<String>,
     #[serde(default)]
     roles: Vec<String>,
+    #[serde(default)]
     method: String,
+    #[serde(default)]
     host: String,
+    #[serde(default)]
     path: String,
     raw_path: Option<String>,
     query: Option<String>,
@@ -194,7 +197,8 @@ impl LoggedDecision {
                     | Reason::InvalidCredentials(_)
                     | Reason::Cluster(_)
                     | Reason::NotPermitted
-                    | Reason::PartlyPermitted,
+                    | Reason::PartlyPermitted
+                    | Reason::DocumentSecurityTooLong,
                 )
                 | Err(_),
             ) => return Answer::NotRepeatable,
@@ -224,7 +228,10 @@ impl LoggedDecision {
             Verdict::Denied(denied)
                 if matches!(
                     denied.reason,
-                    Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted
+                    Reason::Cluster(_)
+                        | Reason::NotPermitted
+                        | Reason::PartlyPermitted
+                        | Reason::DocumentSecurityTooLong
                 ) =>
             {
                 Answer::NotRepeatable

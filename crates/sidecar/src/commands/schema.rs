@@ -40,8 +40,9 @@ fn setting(arg: &Arg) -> Value {
     let values: Vec<Value> =
         arg.get_possible_values().iter().map(|value| Value::from(value.get_name())).collect();
     let is_boolean = values == [Value::from("true"), Value::from("false")];
+    let unit = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
     let value = match values.is_empty() || is_boolean {
-        true => json!({ "type": ["string", "number", "boolean"] }),
+        true => of_unit(unit),
         // YAML reads `off` as text and some editors read it as false.
         false => json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() }),
     };
@@ -57,4 +58,18 @@ fn setting(arg: &Arg) -> Value {
         }
     }
     setting
+}
+
+/// The schema of a value with this name in the help.
+fn of_unit(name: &str) -> Value {
+    match name {
+        "TIME" => {
+            json!({ "type": ["string", "integer"], "pattern": "^(0|[0-9]+(ms|s|m|h|d))$", "maximum": 0, "minimum": 0 })
+        }
+        "SIZE" => json!({ "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB)?$", "minimum": 1 }),
+        "N" => {
+            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0, "maximum": 65535 })
+        }
+        _ => json!({ "type": ["string", "number", "boolean"] }),
+    }
 }

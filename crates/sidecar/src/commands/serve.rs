@@ -34,6 +34,7 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
             }
             match error {
                 ServeError::Policy(_) => Exit::Policy,
+                ServeError::SameAddress(_) => Exit::Arguments,
                 ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => Exit::Failed,
             }
         }
@@ -47,7 +48,10 @@ fn log(error: &ServeError) {
             runtime::log_problems(problems);
             tracing::error!("cannot start: the policy does not compile");
         }
-        ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => tracing::error!("{error}"),
+        ServeError::SameAddress(_)
+        | ServeError::Bind(_)
+        | ServeError::System(_)
+        | ServeError::Interrupted => tracing::error!("{error}"),
     }
 }
 

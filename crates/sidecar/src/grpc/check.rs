@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use authorizer::{Authorizer, Header, Limit, MAX_CHANGES, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, MAX_CHANGES_BYTES, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
@@ -152,7 +152,7 @@ impl Checker {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
                 // An encoded answer is at least as long as its changes, so those of most answers need not be summed up.
-                if answer.len() > MAX_CHANGES && verdict.is_too_large() {
+                if answer.len() > MAX_CHANGES_BYTES && verdict.is_too_large() {
                     let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);
                 }

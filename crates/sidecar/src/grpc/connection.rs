@@ -19,6 +19,7 @@ use runtime::Received;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::age::Age;
 use super::context::ExchangeContext;
 use super::exchange::{self, Stream};
 use super::options::Options;
@@ -95,6 +96,7 @@ pub(super) async fn serve<I>(
     match h2 {
         Ok(Ok(h2)) => {
             let mut connection = Connection {
+                age: Age::start(context.options.max_connection_age),
                 context,
                 registered,
                 peer,
@@ -164,6 +166,7 @@ struct Connection<I> {
     /// below it.
     max_excess_resets: usize,
     draining: bool,
+    age: Age,
 }
 
 /// How a round of reading and answering ended.
@@ -185,11 +188,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         loop {
             match self.registered.mode(cx) {
                 Mode::Close => return Poll::Ready(()),
-                Mode::Drain if !self.draining => {
-                    self.draining = true;
-                    self.h2.graceful_shutdown();
-                }
-                Mode::Drain | Mode::Serve => {}
+                Mode::Drain => self.drain(),
+                Mode::Serve if !self.draining && self.age.is_over(cx) => self.drain(),
+                Mode::Serve => {}
             }
             match self.round(cx) {
                 Round::Closed => return Poll::Ready(()),
@@ -200,6 +201,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 Round::LimitReached => {}
                 Round::AllRead => return Poll::Pending,
             }
+        }
+    }
+
+    /// Asks the peer to send its next requests on another connection. Those that it has sent are still answered.
+    fn drain(&mut self) {
+        if !self.draining {
+            self.draining = true;
+            self.h2.graceful_shutdown();
         }
     }
 

@@ -14,6 +14,9 @@ pub struct Options {
     /// Maximum number of open connections, divided evenly among the worker threads. When a thread has its share, the
     /// connection that has been idle for longest is closed; if none is idle, the new one is.
     pub max_connections: usize,
+    /// Age at which a connection is drained, so that its peer opens another one; up to a tenth less, at random; zero means
+    /// never.
+    pub max_connection_age: Duration,
     /// Upper bound of the number of concurrent streams per connection (RFC 9113, 6.5.2). The limit of a connection is
     /// lower, the more connections its worker thread has: see `STREAMS_DIVIDEND` in `connection`.
     pub max_concurrent_streams: u32,
@@ -32,6 +35,7 @@ impl Default for Options {
             threads: 0,
             max_message_size: 4 << 20,
             max_connections: 1024,
+            max_connection_age: Duration::ZERO,
             max_concurrent_streams: 1024,
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,

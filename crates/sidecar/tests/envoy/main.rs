@@ -6,6 +6,12 @@
 mod cases;
 mod faults;
 mod identity_header;
+#[expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "what is indexed is listed beside it; a difference is a failed test"
+)]
+mod import;
 mod minimal;
 mod requests;
 mod search;

@@ -123,6 +123,7 @@ fn help_has_examples() {
         "diff",
         "replay",
         "suggest",
+        "import",
         "schema",
         "hash-password",
         "completions",

@@ -372,10 +372,57 @@ async fn stale_keys_verify_nothing_if_configured() {
     issuer.answer(String::new());
     server.wait_for_metric(&issuer.loaded(), 0.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(401));
+    let detail = "the keys of `https://id.example` are older than `max-keys-age`";
+    wait_until(|| server.out().contains(detail), || server.out());
     assert_eq!(envoy.check("GET", "/open", &[]).await, Answer::Http(200));
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+}
+
+/// `refresh` may be longer than the maximum staleness.
+#[tokio::test]
+async fn keys_of_an_issuer_that_can_be_reached_do_not_become_stale() {
+    let signer = Signer::default();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let more = ["--max-keys-age", "6s", "--on-stale", "unavailable"];
+    let server = Server::start(&issuer.policy("1h").arg(), &more);
+    server
+        .wait_for_log("keys are fetched every 3s, not every 3600s (`refresh`), because `max-keys-age` is 6s");
+    let mut envoy = Envoy::connect(server.address()).await;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200), "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!((3..=6).contains(&issuer.fetches()), "{}", issuer.fetches());
+}
+
+/// An issuer that starts, or is under maintenance, may answer with an empty set or a page for people.
+#[tokio::test]
+async fn a_key_set_that_cannot_be_used_is_fetched_again_soon_and_is_no_success() {
+    let signer = Signer::default();
+    let issuer = Issuer::start("{\"keys\":[]}");
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    server.wait_for_log("the fetched keys cannot be used; next try in 1 s");
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(0.0));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_metric(&issuer.loaded(), 1.0);
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(1.0));
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+    let rejected = server.metric(&issuer.metric("rejected")).unwrap();
+    issuer.publish("<html>sign in</html>");
+    server.signal(Signal::HUP);
+    wait_until(
+        || server.metric(&issuer.metric("rejected")) >= Some(rejected + 2.0),
+        || "the requested fetch, and a retry".to_owned(),
+    );
+    assert!(lines(&server, "reload requested: keys fetched").is_empty(), "{}", server.log());
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(1.0));
+    assert_eq!(server.metric(&issuer.metric("failed")), Some(0.0));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_log("reload requested: keys fetched");
 }
 
 #[tokio::test]
@@ -447,6 +494,36 @@ fn explain_fetches_the_keys_that_a_token_needs() {
     let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", token, "GET", "/"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(!out.contains(token));
+}
+
+/// Who sees the role in the token looks for it.
+#[test]
+fn roles_in_a_token_that_have_no_effect_are_named() {
+    let signer = Signer::default();
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+         keys: { file: keys.json }\n      claims: { roles: roles }\n      roles_from_token: [auditor]\nroles:\n  \
+         auditor: { allow: [\"GET /log\"] }\n  editor: { allow: [\"PUT /a\"] }\n",
+    );
+    folder.write("keys.json", &key_set(&signer, "k"));
+    let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 9_999_999_999_u64,
+        "roles": ["auditor", "editor", "offline_access"] });
+    let token = signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims);
+    let unlisted =
+        "ignored: `editor` in the token, because `roles_from_token` of `https://id.example` does not list it";
+    let undefined = "ignored: `offline_access` in the token, because the policy defines no such role";
+    let explain = |request: [&str; 2]| {
+        run(&[&["explain", "--policy", &folder.arg(), "--bearer", &token], &request[..]].concat())
+    };
+    let (code, out, err) = explain(["PUT", "/a"]);
+    assert!(code == 1 && out.contains(unlisted) && out.contains(undefined), "{out}{err}");
+    let (code, out, err) = explain(["GET", "/log"]);
+    assert!(code == 0 && !out.contains("ignored"), "{out}{err}");
+    let case =
+        format!("- {{ name: a, request: {{ method: PUT, path: /a, claims: {claims} }}, expect: 200 }}\n");
+    folder.write("cases.yaml", &case);
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert!(code == 4 && out.contains(unlisted), "{out}{err}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 18] = [
+const MAPPINGS: [(&str, &str, &str); 19] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
@@ -38,6 +38,7 @@ const MAPPINGS: [(&str, &str, &str); 18] = [
     ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
     ("identity_header", "`identity_header`", "identity_header: { ?: x }"),
     ("search", "`search`", "search: { ?: x }"),
+    ("document_security", "`document_security`", "search: { folder: cluster, document_security: { ?: x } }"),
     ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
@@ -191,5 +192,14 @@ fn the_schema_of_settings_has_all_of_them() {
         validator.iter_errors(&json(settings).unwrap()).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert!(!validator.is_valid(&json("listn: a\n").unwrap()));
-    assert!(!validator.is_valid(&json("decision-log: some\n").unwrap()));
+    for valid in ["drain-timeout: 5s\n", "poll-interval: 0\n", "max-message-size: 4MiB\n", "hash-queue: 9\n"]
+    {
+        assert!(validator.is_valid(&json(valid).unwrap()), "{valid}");
+    }
+    let without_unit = ["drain-timeout: 5\n", "keys-wait: \"5\"\n", "max-message-size: 4Mi\n"];
+    for invalid in
+        ["decision-log: some\n", "hash-queue: 70000\n", "threads: true\n"].iter().chain(&without_unit)
+    {
+        assert!(!validator.is_valid(&json(invalid).unwrap()), "{invalid}");
+    }
 }

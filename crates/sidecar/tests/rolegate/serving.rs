@@ -228,6 +228,7 @@ async fn a_second_signal_stops_at_once() {
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
     assert_eq!(server.page("/readyz"), (503, "not ready: draining\n".to_owned()));
+    tokio::time::sleep(Duration::from_millis(150)).await;
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 5);
 }
@@ -235,6 +236,15 @@ async fn a_second_signal_stops_at_once() {
 /// The folder may be removed at once: the loaded policy is active.
 fn open_to_all_folder() -> PolicyFolder {
     PolicyFolder::new(&open_to_all("/a"))
+}
+
+/// GNU `timeout` signals the process and its process group.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    let mut server = Server::start(&example("people"), &[]);
+    server.signal(Signal::TERM);
+    server.signal(Signal::INT);
+    assert_eq!(server.ended(), 0);
 }
 
 #[test]

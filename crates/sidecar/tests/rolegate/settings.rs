@@ -25,6 +25,7 @@ const VALUES: &[(&str, &str)] = &[
     ("threads", "3"),
     ("max-message-size", "1MiB"),
     ("max-connections", "7"),
+    ("max-connection-age", "30m"),
     ("hash-threads", "2"),
     ("hash-queue", "9"),
     ("drain-delay", "40ms"),
@@ -161,7 +162,39 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
     for value in ["many", "7"] {
         let err = run(&flag, "ROLEGATE_HASH_QUEUE", value);
         assert!(err.contains("'some' for '--hash-queue <N>'"), "the flag wins over the environment: {err}");
-        assert!(err.contains("write a whole one from 0 to 65535"), "{err}");
+        assert!(err.contains("write a whole one from 1 to 65535"), "{err}");
+    }
+}
+
+/// A number without its unit, or a 0 that is meant as no limit, must not deny all requests.
+#[test]
+fn values_with_which_nothing_is_served_are_rejected() {
+    for (name, value) in [("max-connections", "0"), ("hash-queue", "0"), ("max-message-size", "4")] {
+        let error = parse(&["--policy=q".to_owned(), format!("--{name}={value}")]).unwrap_err();
+        assert!(error.contains(&format!("invalid value '{value}'")), "{error}");
+    }
+}
+
+#[test]
+fn two_listeners_at_one_address_are_named() {
+    let people = example("people");
+    let serve = ["serve", "--policy", &people, "--listen", "127.0.0.1:9", "--admin", "127.0.0.1:9"];
+    let output = rolegate(&serve).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("two of `listen`, `admin` and `metrics` are the address `127.0.0.1:9`"), "{err}");
+}
+
+#[test]
+fn a_setting_without_effect_is_a_warning() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let people = example("people");
+    let serve = ["serve", "--policy", &people, "--listen", &listen, "--on-stale", "unavailable"];
+    for (more, warned) in [(&[][..], true), (&["--max-keys-age", "1h"], false)] {
+        let output = rolegate(&[&serve[..], more].concat()).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(err.contains("`on-stale: unavailable` has no effect"), warned, "{err}");
     }
 }
 

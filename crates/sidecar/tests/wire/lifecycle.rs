@@ -109,6 +109,28 @@ async fn at_the_connection_limit_an_idle_connection_is_closed() {
     assert_eq!((totals.connections_evicted, totals.connections_rejected), (1, 1));
 }
 
+/// Requests are sent all the time, over whatever connection is open: none fails when one ends, and none is cut off.
+#[tokio::test]
+async fn an_old_connection_is_drained_and_loses_no_request() {
+    let service = ActivePolicy::new(people());
+    let server = serve_with(service, Options { max_connection_age: Duration::from_millis(100), ..options() });
+    for _ in 0..3 {
+        let client = connect(&server).await;
+        let mut answered = 0;
+        // Until GOAWAY says that no new stream may be opened.
+        while let Ok(mut ready) = client.clone().ready().await {
+            let Ok((response, mut stream)) = ready.send_request(head().body(()).unwrap(), false) else {
+                break;
+            };
+            stream.send_data(framed(&by_alice()), true).unwrap();
+            assert!(reply(response).await.unwrap().is_ok());
+            answered += 1;
+        }
+        assert!(answered > 0);
+    }
+    wait_until(|| server.totals().connections == 0).await;
+}
+
 #[tokio::test]
 async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let service = ActivePolicy::new(people());

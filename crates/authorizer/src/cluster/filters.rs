@@ -1,0 +1,113 @@
+//! What must be filtered in the answer of the cluster, as the value of a header for what stands behind.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use search::Filter;
+
+/// The most bytes of the value. A node accepts 8 KiB of headers (`http.max_header_size`).
+const MAX_LENGTH: usize = 6 << 10;
+
+/// Writes JSON in ASCII: an object with the names of indices, and for each what the role files call `dls`, `fls` and
+/// `masked_fields`. Nothing if there is nothing to filter. Says whether it is short enough for a header.
+#[must_use]
+pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
+    text.clear();
+    for Filter { name, queries, fields, masked_fields } in filters {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        write_text(name, text);
+        text.push_str(":{");
+        write_list("dls", queries.iter().map(String::as_str), text);
+        write_list("fls", fields.iter().map(|field| &**field), text);
+        write_list("masked_fields", masked_fields.iter().map(|field| &**field), text);
+        text.push('}');
+        if text.len() >= MAX_LENGTH {
+            text.clear();
+            text.shrink_to(MAX_LENGTH);
+            return false;
+        }
+    }
+    if !text.is_empty() {
+        text.push('}');
+    }
+    true
+}
+
+/// Writes a member of an object, unless the list is empty.
+fn write_list<'t>(key: &str, texts: impl Iterator<Item = &'t str>, text: &mut String) {
+    for (number, one) in texts.enumerate() {
+        if number > 0 {
+            text.push(',');
+        } else {
+            let separator = if text.ends_with('{') { "" } else { "," };
+            text.extend([separator, "\"", key, "\":["]);
+        }
+        write_text(one, text);
+    }
+    if text.ends_with('"') {
+        text.push(']');
+    }
+}
+
+fn write_text(one: &str, text: &mut String) {
+    text.push('"');
+    for character in one.chars() {
+        match character {
+            '"' | '\\' => text.extend(['\\', character]),
+            ' '..='~' => text.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string does not fail.
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(name: &str, query: &str, fields: &[&str], masked: &[&str]) -> Filter {
+        Filter {
+            name: name.to_owned(),
+            queries: [query].into_iter().filter(|query| !query.is_empty()).map(str::to_owned).collect(),
+            fields: fields.iter().map(|field| (*field).into()).collect(),
+            masked_fields: masked.iter().map(|field| (*field).into()).collect(),
+        }
+    }
+
+    #[test]
+    fn filters_are_json_in_ascii() {
+        let query = "{\"term\":{\"ü\\n\":\"\u{1F600}\r\"}}";
+        let filters = BTreeSet::from([
+            filter("a\"b", query, &["~x", "~y"], &["m::/a/::b"]),
+            filter("b", "", &["f"], &[]),
+            filter("c", query, &[], &[]),
+            filter("d", "", &[], &["m", "n"]),
+        ]);
+        let mut text = "before".to_owned();
+        assert!(write(&filters, &mut text));
+        assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expected = serde_json::json!({
+            "a\"b": { "dls": [query], "fls": ["~x", "~y"], "masked_fields": ["m::/a/::b"] },
+            "b": { "fls": ["f"] },
+            "c": { "dls": [query] },
+            "d": { "masked_fields": ["m", "n"] },
+        });
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn nothing_to_filter_is_no_header_and_too_much_is_not_cut_off() {
+        let mut text = "before".to_owned();
+        assert!(write(&BTreeSet::new(), &mut text) && text.is_empty());
+        let long = "x".repeat(MAX_LENGTH);
+        assert!(!write(&BTreeSet::from([filter("a", &long, &[], &[])]), &mut text) && text.is_empty());
+        let many = (0..1_000).map(|number| filter(&format!("logs-{number}"), "{}", &[], &[])).collect();
+        assert!(!write(&many, &mut text) && text.is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Envoy: finds the RBAC filters of a listener, and the filters that authenticate its callers.
+
+mod basic_auth;
+mod jwt_authn;
+mod rbac;
+mod routes;
+
+use policy::Problem;
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::lower::{Alternative, Original};
+use crate::note::Effect;
+use crate::view::View;
+
+/// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
+pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {
+    let mut chains = Vec::new();
+    find_chains(root, None, &mut chains);
+    let mut original = Original::default();
+    if chains.is_empty() {
+        let filter = unwrapped(root);
+        if !is_rbac(&filter) {
+            let help =
+                "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
+            return Err(Problem::error(root.place(), "there is no RBAC filter here").help(help));
+        }
+        rbac::read(&filter, options, &mut original);
+        return Ok(original);
+    }
+    let chain = chosen(root, chains, options)?;
+    read_chain(&chain, options, &mut original);
+    Ok(original)
+}
+
+/// The HTTP filters of a listener.
+#[derive(Debug)]
+struct Chain<'n> {
+    listener: Option<String>,
+    /// The HTTP connection manager.
+    manager: View<'n>,
+    filters: Vec<View<'n>>,
+}
+
+/// Each mapping with `http_filters`.
+fn find_chains<'n>(view: &View<'n>, listener: Option<&str>, chains: &mut Vec<Chain<'n>>) {
+    let is_listener = view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
+    let listener = if is_listener { view.text_of("name") } else { listener };
+    if let Some(filters) = view.get("http_filters") {
+        let filters = filters.items();
+        chains.push(Chain { listener: listener.map(str::to_owned), manager: view.clone(), filters });
+        return;
+    }
+    for (_, value) in view.entries() {
+        find_chains(&value, listener, chains);
+    }
+    for item in view.items() {
+        find_chains(&item, listener, chains);
+    }
+}
+
+/// The chain to import: the only one with an RBAC filter, or that of the listener that the options name.
+fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Result<Chain<'n>, Problem> {
+    let has_rbac = |chain: &Chain<'_>| chain.filters.iter().any(|filter| is_rbac(&config(filter)));
+    let mut named: Vec<Chain<'_>> = chains
+        .into_iter()
+        .filter(|chain| options.listener.is_none() || chain.listener == options.listener)
+        .filter(has_rbac)
+        .collect();
+    let names = named.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
+    match (named.pop(), named.is_empty()) {
+        (Some(chain), true) => Ok(chain),
+        (Some(chain), false) => {
+            let help = format!("import one at a time by `--listener`: `{names}`");
+            Err(Problem::error(chain.manager.place(), "there are several lists of HTTP filters with RBAC")
+                .help(help))
+        }
+        (None, _) => Err(Problem::error(root.place(), "there is no listener with an RBAC filter here")),
+    }
+}
+
+fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
+    // The sources first: conditions on callers refer to them.
+    let configs: Vec<(View<'_>, View<'_>)> =
+        chain.filters.iter().map(|filter| (filter.clone(), config(filter))).collect();
+    let active =
+        |(filter, config): &&(View<'_>, View<'_>)| !filter.is_true("disabled") || kind(config).is_none();
+    for (filter, config) in configs.iter().filter(active) {
+        match kind(config) {
+            Some(Filter::JwtAuthn) => jwt_authn::providers(config, options, original),
+            Some(Filter::BasicAuth) => basic_auth::users(config, original),
+            Some(Filter::Rbac) | None => {}
+        }
+        if is_other_security(filter) {
+            let message = "this filter is not imported: keep it";
+            original.notes.push(filter.note(Effect::Same, message));
+        }
+    }
+    let mut names = Vec::new();
+    for (filter, config) in configs.iter().filter(active) {
+        match kind(config) {
+            Some(Filter::Rbac) => rbac::read(config, options, original),
+            Some(Filter::JwtAuthn) => jwt_authn::requirements(config, options, original),
+            Some(Filter::BasicAuth) => basic_auth::requirement(config, original),
+            None => continue,
+        }
+        names.extend(filter.text_of("name").map(str::to_owned));
+    }
+    for (filter, config) in configs.iter().filter(|(filter, _)| filter.is_true("disabled")) {
+        if kind(config).is_some() {
+            let message = "a disabled filter is not imported: routes that enable it are named below";
+            original.notes.push(filter.note(Effect::Same, message));
+            names.extend(filter.text_of("name").map(str::to_owned));
+        }
+    }
+    routes::read(&chain.manager, &names, options, original);
+    if !chain.manager.is_true("normalize_path") || !chain.manager.is_true("merge_slashes") {
+        let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they are written; \
+                       rolegate compares their canonical form, so other spellings of an allowed path are allowed";
+        original.notes.push(chain.manager.note(Effect::Same, message));
+    }
+}
+
+/// A filter that is imported.
+#[derive(Clone, Copy)]
+enum Filter {
+    Rbac,
+    JwtAuthn,
+    BasicAuth,
+}
+
+fn kind(config: &View<'_>) -> Option<Filter> {
+    let url = config.text_of("@type").or_else(|| config.text_of("type_url")).unwrap_or_default();
+    let name = url.rsplit('/').next().unwrap_or_default();
+    match name {
+        "envoy.extensions.filters.http.rbac.v3.RBAC" => Some(Filter::Rbac),
+        "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication" => Some(Filter::JwtAuthn),
+        "envoy.extensions.filters.http.basic_auth.v3.BasicAuth" => Some(Filter::BasicAuth),
+        _ => None,
+    }
+}
+
+fn is_rbac(config: &View<'_>) -> bool {
+    match kind(config) {
+        Some(Filter::Rbac) => true,
+        Some(Filter::JwtAuthn | Filter::BasicAuth) => false,
+        None => {
+            let has = |key: &str| config.get(key).is_some();
+            !has("@type") && !has("name") && (has("rules") || has("matcher") || has("shadow_rules"))
+        }
+    }
+}
+
+/// The configuration of a filter.
+fn config<'n>(filter: &View<'n>) -> View<'n> {
+    filter.get("typed_config").map_or_else(|| filter.clone(), |config| unwrapped(&config))
+}
+
+/// The configuration inside a filter or a `TypedStruct`.
+fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
+    if let Some(inner) = config.get("typed_config") {
+        return unwrapped(&inner);
+    }
+    config.clone()
+}
+
+/// Whether this filter authorizes or authenticates requests too.
+fn is_other_security(filter: &View<'_>) -> bool {
+    const NAMES: [&str; 9] =
+        ["ext_authz", "oauth2", "lua", "wasm", "csrf", "api_key_auth", "ext_proc", "golang", "TypedStruct"];
+    let config = config(filter);
+    let texts = [filter.text_of("name"), config.text_of("@type")];
+    kind(&config).is_none()
+        && texts.into_iter().flatten().any(|text| NAMES.iter().any(|name| text.contains(name)))
+}
+
+/// A condition without a name of its own.
+fn unnamed(view: &View<'_>, name: &str, condition: Expr) -> Alternative {
+    Alternative { name: name.to_owned(), origin: (view.place(), view.path.clone()), condition }
+}

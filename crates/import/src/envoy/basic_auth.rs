@@ -1,0 +1,53 @@
+//! Envoy's filter `basic_auth`: users with their hashes.
+
+use crate::expr::Expr;
+use crate::lower::Original;
+use crate::note::Effect;
+use crate::sources::Kind;
+use crate::view::View;
+
+/// Adds the users as an identity source.
+pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
+    let header = filter.text_of("forward_username_header").map(str::to_ascii_lowercase);
+    let Some(users) = filter.get("users") else { return };
+    for unknown in filter.besides(&["@type", "users", "forward_username_header"]) {
+        original.notes.push(unknown.note(Effect::Stricter, "a field that is not known: less is allowed"));
+    }
+    let kind = if let Some(text) = users.text_of("inline_string") {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let users = lines.filter_map(|line| line.split_once(':'));
+        Kind::Users { users: users.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect(), header }
+    } else if let Some(file) = users.text_of("filename") {
+        Kind::UsersFile { file: file.to_owned(), header }
+    } else {
+        original.notes.push(users.note(
+            Effect::Stricter,
+            "users are read from `inline_string` or `filename` only: nothing is allowed by it",
+        ));
+        return;
+    };
+    if let Kind::Users { users: all, .. } = &kind
+        && all.is_empty()
+    {
+        original.notes.push(users.note(Effect::Stricter, "there are no users: nothing is allowed by it"));
+        return;
+    }
+    original.notes.push(
+        users
+            .note(Effect::Same, "`{SHA}` hashes are weak: replace them by those of `rolegate hash-password`"),
+    );
+    original.sources.add("basic", kind);
+}
+
+/// The filter lets only callers with valid credentials pass.
+pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
+    let source = original.sources.all.iter().position(|source| !matches!(source.kind, Kind::Jwt(_)));
+    let condition = match source {
+        Some(source) => {
+            original.sources.verify(source, Expr::always());
+            original.sources.any_of(filter, source)
+        }
+        None => filter.inexpressible("the users of this filter are not known"),
+    };
+    original.deny.push(super::unnamed(filter, "basic_auth", condition.negated()));
+}

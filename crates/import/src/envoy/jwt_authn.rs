@@ -1,0 +1,181 @@
+//! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::lower::Original;
+use crate::note::Effect;
+use crate::sources::{Issuer, Keys, Kind, Sources};
+use crate::tokens::{self, Unaccepted};
+use crate::view::View;
+
+/// Adds the providers as identity sources.
+pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {
+    let providers = filter.get("providers").map(|providers| providers.named_entries()).unwrap_or_default();
+    for (name, provider) in providers {
+        match issuer(&provider, options, original) {
+            Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
+            Err(unaccepted) => tokens::note_unaccepted(unaccepted, original),
+        }
+    }
+}
+
+/// The issuer of a provider.
+fn issuer<'n>(
+    provider: &View<'n>,
+    options: &Options,
+    original: &mut Original,
+) -> Result<Issuer, Unaccepted<'n>> {
+    const KNOWN: [&str; 17] = [
+        "issuer",
+        "audiences",
+        "remote_jwks",
+        "local_jwks",
+        "forward",
+        "from_headers",
+        "from_params",
+        "from_cookies",
+        "forward_payload_header",
+        "pad_forward_payload_header",
+        "payload_in_metadata",
+        "clock_skew_seconds",
+        "jwt_cache_config",
+        "claim_to_headers",
+        "clear_route_cache",
+        "require_expiration",
+        "failed_status_in_metadata",
+    ];
+    if let Some(unknown) = provider.besides(&KNOWN).into_iter().next() {
+        return Err((unknown, "this limit on tokens cannot be expressed"));
+    }
+    let issuer = tokens::issuer(provider, original)?.to_owned();
+    let audiences = tokens::audiences(provider, options)?;
+    tokens::read_from_authorization(provider, "value_prefix", original)?;
+    tokens::note_headers(provider, &["forward_payload_header", "claim_to_headers"], original);
+    let wrong_keys = "keys are read from an `https` URL, a file or `inline_string`";
+    let keys = keys(provider).ok_or_else(|| (provider.clone(), wrong_keys))?;
+    let clock_skew = provider.text_of("clock_skew_seconds").map(|seconds| format!("{seconds}s"));
+    let payload = provider.text_of("payload_in_metadata").map(str::to_owned);
+    Ok(Issuer { issuer, audiences, keys, clock_skew, payload })
+}
+
+fn keys(provider: &View<'_>) -> Option<Keys> {
+    if let Some(url) = provider.at(&["remote_jwks", "http_uri", "uri"]) {
+        return url.text().filter(|url| tokens::is_key_url(url)).map(|url| Keys::Url(url.to_owned()));
+    }
+    let local = provider.get("local_jwks")?;
+    match (local.text_of("inline_string"), local.text_of("filename")) {
+        (Some(key_set), None) => Some(Keys::Inline(key_set.to_owned())),
+        (None, Some(file)) => Some(Keys::File(file.to_owned())),
+        _ => None,
+    }
+}
+
+/// Adds on which paths a token is required: the first rule whose route matches decides.
+pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
+    const KNOWN: [&str; 8] = [
+        "@type",
+        "providers",
+        "rules",
+        "requirement_map",
+        "filter_state_rules",
+        "bypass_cors_preflight",
+        "strip_failure_response",
+        "stat_prefix",
+    ];
+    let mut alternatives = Vec::new();
+    let mut earlier: Vec<Expr> = Vec::new();
+    // Where the first rule that matches names a source, its tokens are verified.
+    let mut verified: Vec<Vec<Expr>> = original.sources.all.iter().map(|_| Vec::new()).collect();
+    for rule in filter.list("rules") {
+        let route =
+            rule.get("match").map_or_else(Expr::always, |route| super::routes::route(&route, options));
+        let named = rule.get("requirement_name").and_then(|name| {
+            filter
+                .get("requirement_map")?
+                .named_entries()
+                .into_iter()
+                .find(|(key, _)| Some(key.as_str()) == name.text())
+        });
+        let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires));
+        let requirement = match (&requires, rule.get("requirement_name")) {
+            (Some(requires), _) => requirement(requires, &original.sources),
+            (None, Some(name)) => name.inexpressible("a requirement that is not known"),
+            (None, None) => Expr::always(),
+        };
+        let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
+        for (source, verified) in original.sources.all.iter().zip(&mut verified) {
+            if requires.as_ref().is_some_and(|requires| names(requires, &source.name)) {
+                verified.push(Expr::All(here.clone()));
+            }
+        }
+        let condition = Expr::All(here.into_iter().chain([requirement.negated()]).collect());
+        alternatives.push(super::unnamed(&rule, "jwt_authn", condition));
+        earlier.push(route);
+    }
+    if let Some(rules) = filter.get("filter_state_rules") {
+        let condition = rules.inexpressible("filter state is not known to rolegate");
+        alternatives.push(super::unnamed(&rules, "jwt_authn", condition));
+    }
+    let all_paths = filter.list("rules").iter().any(|rule| {
+        rule.get("match")
+            .is_some_and(|route| route.entries().len() == 1 && route.text_of("prefix") == Some("/"))
+    });
+    if let Some(preflight) = filter.get("bypass_cors_preflight") {
+        let message = "preflight requests of CORS need a token, too: less is allowed";
+        original.notes.push(preflight.note(Effect::Stricter, message));
+    }
+    for unknown in filter.besides(&KNOWN) {
+        let condition = unknown.inexpressible("a field that is not known");
+        alternatives.push(super::unnamed(&unknown, "jwt_authn", condition));
+    }
+    for (source, verified) in verified.into_iter().enumerate() {
+        if original.sources.all.get(source).is_some_and(|source| matches!(source.kind, Kind::Jwt(_))) {
+            let is_everywhere = verified.len() == earlier.len() && all_paths;
+            let verified = Expr::any(verified);
+            let message =
+                "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
+            let condition = match options.allow_wider && !is_everywhere {
+                true => filter.nearly(Expr::always(), verified, true, message),
+                false => verified,
+            };
+            original.sources.verify(source, condition);
+        }
+    }
+    original.deny.extend(alternatives);
+}
+
+/// Whether a requirement names this provider.
+fn names(requires: &View<'_>, provider: &str) -> bool {
+    let list = |key| requires.get(key).map(|all: View<'_>| all.list("requirements")).unwrap_or_default();
+    requires.text_of("provider_name") == Some(provider)
+        || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
+}
+
+/// `JwtRequirement`.
+fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
+    let provider =
+        |view: &View<'_>, name: &str| match sources.all.iter().position(|source| source.name == name) {
+            Some(source) => sources.any_of(view, source),
+            None => view.inexpressible("tokens of this provider are not accepted"),
+        };
+    let entries = requires.entries();
+    let Some((key, value)) = entries.first() else { return Expr::always() };
+    let all = || value.list("requirements").iter().map(|one| requirement(one, sources)).collect();
+    match key.as_str() {
+        "provider_name" => provider(value, value.text().unwrap_or_default()),
+        "requires_any" => any_of(value, all(), sources),
+        "requires_all" => Expr::All(all()),
+        "allow_missing" | "allow_missing_or_failed" | "extract_only_without_validation" => Expr::always(),
+        _ => value.inexpressible("this requirement cannot be expressed"),
+    }
+}
+
+/// One of these: any caller, if all identity sources are among them.
+fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
+    let named: std::collections::BTreeSet<&str> =
+        value.list("requirements").iter().filter_map(|one| one.text_of("provider_name")).collect();
+    if sources.all.iter().all(|source| named.contains(&*source.name)) && !sources.all.is_empty() {
+        return Expr::caller(crate::literal::Caller::Authenticated);
+    }
+    Expr::any(all)
+}

@@ -1,0 +1,275 @@
+//! Envoy's RBAC filter.
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::lower::{Alternative, Original};
+use crate::matcher;
+use crate::note::Effect;
+use crate::sources::{Kind, Sources};
+use crate::text_matcher::{self, Matcher};
+use crate::view::View;
+
+/// Adds what a filter requires.
+pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {
+    const IGNORED: [&str; 8] = [
+        "@type",
+        "rules",
+        "rules_stat_prefix",
+        "shadow_rules",
+        "shadow_matcher",
+        "shadow_rules_stat_prefix",
+        "track_per_rule_stats",
+        "matcher",
+    ];
+    for key in ["shadow_rules", "shadow_matcher"] {
+        if let Some(shadow) = filter.get(key) {
+            let message =
+                "shadow rules decide nothing and are not imported: try a policy by `rolegate serve --shadow`";
+            original.notes.push(shadow.note(Effect::Same, message));
+        }
+    }
+    for unknown in filter.besides(&IGNORED) {
+        original.allow.push(vec![super::unnamed(
+            &unknown,
+            "unknown",
+            unknown.inexpressible("a field that is not known"),
+        )]);
+    }
+    match (filter.get("rules"), filter.get("matcher")) {
+        (Some(rules), _) => self::rules(&rules, options, original),
+        (None, Some(matcher)) => {
+            let condition = matcher.inexpressible("matcher trees are not imported");
+            original.allow.push(vec![super::unnamed(&matcher, "matcher", condition)]);
+        }
+        // Without rules the filter allows every request.
+        (None, None) => original.allow.push(vec![super::unnamed(filter, "no rules", Expr::always())]),
+    }
+}
+
+fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
+    for unknown in rules.besides(&["action", "policies", "audit_logging_options"]) {
+        original.allow.push(vec![super::unnamed(
+            &unknown,
+            "unknown",
+            unknown.inexpressible("a field that is not known"),
+        )]);
+    }
+    let policies = rules.get("policies").map(|policies| policies.named_entries()).unwrap_or_default();
+    let alternatives: Vec<Alternative> = policies
+        .iter()
+        .map(|(name, policy)| Alternative {
+            name: name.clone(),
+            origin: (policy.place(), policy.path.clone()),
+            condition: self::policy(policy, options, &original.sources),
+        })
+        .collect();
+    match rules.text_of("action").unwrap_or("ALLOW") {
+        "ALLOW" | "0" => original.allow.push(alternatives),
+        "DENY" | "1" => {
+            original.deny.extend(alternatives);
+            original.allow.push(vec![super::unnamed(rules, "not denied", Expr::always())]);
+        }
+        "LOG" | "2" => {
+            original.notes.push(rules.note(Effect::Same, "`LOG` decides nothing and is not imported"));
+            original.allow.push(vec![super::unnamed(rules, "logged", Expr::always())]);
+        }
+        _ => original.allow.push(vec![super::unnamed(
+            rules,
+            "unknown",
+            rules.inexpressible("an action that is not known"),
+        )]),
+    }
+}
+
+fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
+    let reader = Reader { options, sources };
+    let permissions = policy.list("permissions").iter().map(|one| reader.rule(one)).collect();
+    let principals = policy.list("principals").iter().map(|one| reader.rule(one)).collect();
+    let mut all = vec![Expr::any(permissions), Expr::any(principals)];
+    for key in ["condition", "checked_condition"] {
+        all.extend(
+            policy
+                .get(key)
+                .map(|condition| condition.inexpressible("a condition in CEL cannot be expressed")),
+        );
+    }
+    let known = ["permissions", "principals", "condition", "checked_condition", "cel_config"];
+    all.extend(
+        policy.besides(&known).iter().map(|unknown| unknown.inexpressible("a field that is not known")),
+    );
+    Expr::All(all)
+}
+
+/// Reads permissions and principals: the fields that both have mean the same.
+struct Reader<'r> {
+    options: &'r Options,
+    sources: &'r Sources,
+}
+
+impl Reader<'_> {
+    /// A permission or a principal.
+    fn rule(&self, rule: &View<'_>) -> Expr {
+        let entries = rule.entries();
+        let [(key, value)] = entries.as_slice() else {
+            return rule.inexpressible("exactly one condition is expected here");
+        };
+        match key.as_str() {
+            "any" if value.text() == Some("true") => Expr::always(),
+            "and_rules" => Expr::All(self.all(value, "rules")),
+            "or_rules" => Expr::any(self.all(value, "rules")),
+            "and_ids" => Expr::All(self.all(value, "ids")),
+            "or_ids" => Expr::any(self.all(value, "ids")),
+            "not_rule" | "not_id" => self.rule(value).negated(),
+            "header" => self.header(value),
+            "url_path" => {
+                match value.get("path").and_then(|path| Some((text_matcher::string_matcher(&path)?, path))) {
+                    Some(((matcher, ignore_case), path)) => {
+                        matcher::path(&path, &matcher, ignore_case, self.options)
+                    }
+                    None => value.inexpressible("a matcher that is not known"),
+                }
+            }
+            "uri_template" => match value
+                .at(&["typed_config", "path_template"])
+                .or_else(|| value.at(&["typed_config", "value", "path_template"]))
+            {
+                Some(template) => {
+                    let text = template.text().unwrap_or_default().to_owned();
+                    matcher::path(&template, &Matcher::Template(text), false, self.options)
+                }
+                None => value.inexpressible("a matcher that is not known"),
+            },
+            "metadata" => self.metadata(value),
+            "sourced_metadata" => match (value.get("metadata_matcher"), value.text_of("metadata_source")) {
+                (Some(matcher), None | Some("DYNAMIC" | "0")) => self.metadata(&matcher),
+                _ => value.inexpressible("metadata of a route is not known to rolegate"),
+            },
+            "authenticated" => value.inexpressible("certificates of clients are not known to rolegate"),
+            "source_ip" | "direct_remote_ip" | "remote_ip" => {
+                value.inexpressible("a rule does not depend on the address of the client")
+            }
+            "destination_ip" | "destination_port" | "destination_port_range" => {
+                value.inexpressible("a rule does not depend on the address and the port of the server")
+            }
+            "requested_server_name" => {
+                value.inexpressible("a rule does not depend on the server name of TLS")
+            }
+            "filter_state" => value.inexpressible("filter state is not known to rolegate"),
+            _ => value.inexpressible("this condition cannot be expressed"),
+        }
+    }
+
+    fn all(&self, set: &View<'_>, key: &str) -> Vec<Expr> {
+        set.list(key).iter().map(|one| self.rule(one)).collect()
+    }
+
+    /// `HeaderMatcher`.
+    fn header(&self, header: &View<'_>) -> Expr {
+        let name = header.text_of("name").unwrap_or_default().to_ascii_lowercase();
+        let text = |key: &str| header.text_of(key).map(str::to_owned);
+        let mut found = None;
+        for (key, value) in header.entries() {
+            let matcher = match key.as_str() {
+                "name" | "invert_match" => continue,
+                "treat_missing_header_as_empty" if value.text() == Some("false") => continue,
+                "exact_match" => text("exact_match").map(|text| (Matcher::Exact(text), false)),
+                "prefix_match" => text("prefix_match").map(|text| (Matcher::Prefix(text), false)),
+                "suffix_match" => text("suffix_match").map(|text| (Matcher::Suffix(text), false)),
+                "contains_match" => text("contains_match").map(|text| (Matcher::Contains(text), false)),
+                "safe_regex_match" => {
+                    value.text_of("regex").map(|regex| (Matcher::Regex(regex.to_owned()), false))
+                }
+                "present_match" if value.text() == Some("true") => Some((Matcher::Any, false)),
+                "string_match" => text_matcher::string_matcher(&value),
+                _ => None,
+            };
+            if matcher.is_none() || found.is_some() {
+                return value.inexpressible("a matcher that is not known");
+            }
+            found = matcher;
+        }
+        // Without a matcher, the header must be present.
+        let (matcher, ignore_case) = found.unwrap_or((Matcher::Any, false));
+        let expr = match name.as_str() {
+            ":method" => matcher::method(header, &matcher, ignore_case),
+            ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
+            ":authority" | "host" => matcher::host(header, &matcher, self.options),
+            _ => self.user_header(header, &name, &matcher),
+        };
+        if header.is_true("invert_match") { expr.negated() } else { expr }
+    }
+
+    /// A header with the user name, which the filter `basic_auth` sets.
+    fn user_header(&self, header: &View<'_>, name: &str, matcher: &Matcher) -> Expr {
+        let sets = |source: &crate::sources::Source| match &source.kind {
+            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => header.as_deref() == Some(name),
+            Kind::Jwt(_) => false,
+        };
+        match (self.sources.all.iter().position(sets), matcher) {
+            (Some(source), Matcher::Exact(user)) => self.sources.claim_is(header, source, &["sub"], user),
+            (Some(source), Matcher::Any) => self.sources.any_verified(header, source),
+            (Some(_), _) => header.inexpressible("a grant names whole users"),
+            (None, _) => header.inexpressible("a rule does not depend on headers"),
+        }
+    }
+
+    /// `MetadataMatcher`.
+    fn metadata(&self, metadata: &View<'_>) -> Expr {
+        let expr = if metadata.text_of("filter") == Some("envoy.filters.http.jwt_authn") {
+            self.claims(metadata)
+        } else {
+            metadata.inexpressible("of metadata, only the claims of tokens are known to rolegate")
+        };
+        if metadata.is_true("invert") { expr.negated() } else { expr }
+    }
+
+    /// Claims, which the filter `jwt_authn` writes below the key of the provider.
+    fn claims(&self, metadata: &View<'_>) -> Expr {
+        let keys: Option<Vec<&str>> =
+            metadata.list("path").iter().map(|segment| segment.text_of("key")).collect();
+        let keys = keys.unwrap_or_default();
+        let (Some((payload, claim)), Some(value)) = (keys.split_first(), metadata.get("value")) else {
+            return metadata.inexpressible("a path of claims is expected here");
+        };
+        if metadata.get("value").is_none() || claim.is_empty() {
+            return metadata.inexpressible("a claim is expected here");
+        }
+        let Some(source) = self.sources.of_payload(payload) else {
+            return metadata.inexpressible("no provider of the filter `jwt_authn` here writes these claims");
+        };
+        self.claim_value(&value, source, claim)
+    }
+
+    fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
+        if let Some(matchers) = value.at(&["or_match", "value_matchers"]) {
+            return Expr::any(
+                matchers.items().iter().map(|one| self.claim_value(one, source, claim)).collect(),
+            );
+        }
+        if let Some(text) = value.get("string_match") {
+            return match text_matcher::string_matcher(&text) {
+                Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
+                    self.issuer_is(value, source, &text)
+                }
+                Some((Matcher::Exact(text), false)) => self.sources.claim_is(value, source, claim, &text),
+                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_verified(value, source),
+                _ => value.inexpressible("a grant names whole users and groups"),
+            };
+        }
+        if let Some(text) = value.at(&["list_match", "one_of", "string_match"]) {
+            return match text_matcher::string_matcher(&text) {
+                Some((Matcher::Exact(text), false)) => self.sources.claim_has(value, source, claim, &text),
+                _ => value.inexpressible("a grant names whole users and groups"),
+            };
+        }
+        value.inexpressible("a claim with such a value is not known to rolegate")
+    }
+
+    /// The claim `iss` is that of the provider.
+    fn issuer_is(&self, value: &View<'_>, source: usize, text: &str) -> Expr {
+        match self.sources.all.get(source).map(|source| &source.kind) {
+            Some(Kind::Jwt(issuer)) if issuer.issuer == text => self.sources.any_verified(value, source),
+            _ => Expr::never(),
+        }
+    }
+}

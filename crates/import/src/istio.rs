@@ -1,0 +1,194 @@
+//! Istio: `AuthorizationPolicy` and `RequestAuthentication`.
+//!
+//! The conditions mean what those of Envoy's RBAC filter mean into which Istio translates them.
+
+mod request_authentication;
+mod rule;
+
+use std::collections::BTreeMap;
+
+use policy::{Place, Problem};
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::lower::{Alternative, Original};
+use crate::note::Effect;
+use crate::view::View;
+
+/// The namespace whose policies count for all others, unless an installation has another.
+const ROOT_NAMESPACE: &str = "istio-system";
+
+/// Reads documents.
+pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {
+    let mut original = Original::default();
+    let resources: Vec<View<'_>> = documents.iter().flat_map(resources).collect();
+    let mut policies = Vec::new();
+    let mut authentications = Vec::new();
+    for resource in resources {
+        match resource.text_of("kind") {
+            Some("AuthorizationPolicy") => policies.push(resource),
+            Some("RequestAuthentication") => authentications.push(resource),
+            _ => original.notes.push(resource.note(Effect::Same, "this resource is not imported")),
+        }
+    }
+    if policies.is_empty() && authentications.is_empty() {
+        let help = "give files with `AuthorizationPolicy` and `RequestAuthentication`";
+        return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
+    }
+    let policies = of_workload(policies, options, &mut original)?;
+    let authentications = of_workload(authentications, options, &mut original)?;
+    same_workload(policies.iter().chain(&authentications), options)?;
+    for authentication in &authentications {
+        request_authentication::read(authentication, options, &mut original);
+    }
+    read_policies(&policies, options, &mut original);
+    Ok(original)
+}
+
+/// The resources of a document, which may be a list.
+fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
+    let items = document.list("items");
+    if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
+}
+
+/// The workloads for which a resource is.
+#[derive(PartialEq)]
+struct Workload<'n> {
+    namespace: Option<&'n str>,
+    labels: BTreeMap<String, &'n str>,
+    /// The names of what `targetRefs` refers to.
+    targets: Vec<&'n str>,
+}
+
+impl<'n> Workload<'n> {
+    fn of(resource: &View<'n>) -> Self {
+        let namespace = resource.at(&["metadata", "namespace"]).and_then(|namespace| namespace.text());
+        let labels = resource.at(&["spec", "selector", "match_labels"]);
+        let labels = labels.map(|labels| labels.named_entries()).unwrap_or_default();
+        let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
+        let list = resource.get("spec").map(|spec| spec.list("target_refs")).unwrap_or_default();
+        let targets = list.into_iter().chain(resource.at(&["spec", "target_ref"]));
+        let targets = targets.map(|target| target.text_of("name").unwrap_or_default()).collect();
+        Self { namespace, labels, targets }
+    }
+
+    /// Whether it is for a workload with the namespace and labels of the options.
+    fn includes(&self, options: &Options) -> bool {
+        let own = options.namespace.as_deref();
+        let namespace = own.is_none() || self.namespace == own || self.namespace == Some(ROOT_NAMESPACE);
+        let has = |(key, value): (&String, &&str)| {
+            options.labels.iter().any(|(name, text)| name == key && text == value)
+        };
+        namespace && (options.namespace.is_none() || self.labels.iter().all(has))
+    }
+}
+
+/// The resources for the workload of the options.
+fn of_workload<'n>(
+    resources: Vec<View<'n>>,
+    options: &Options,
+    original: &mut Original,
+) -> Result<Vec<View<'n>>, Problem> {
+    let (kept, others): (Vec<_>, Vec<_>) =
+        resources.into_iter().partition(|resource| Workload::of(resource).includes(options));
+    for other in others {
+        original.notes.push(other.note(Effect::Same, "this is for other workloads"));
+    }
+    Ok(kept)
+}
+
+/// Without a workload in the options, all must be for the same one: rules for another would allow more.
+fn same_workload<'v, 'n: 'v>(
+    all: impl Iterator<Item = &'v View<'n>>,
+    options: &Options,
+) -> Result<(), Problem> {
+    let mut first: Option<Workload<'n>> = None;
+    for resource in all {
+        let mut workload = Workload::of(resource);
+        if options.namespace.is_some() {
+            workload = Workload { namespace: None, labels: BTreeMap::new(), ..workload };
+        }
+        match &first {
+            None => first = Some(workload),
+            Some(first) if *first == workload => {}
+            Some(_) => {
+                let help = "name one by `--namespace` and `--label`, or give only its files; a policy with `targetRefs` is \
+                            imported with others of the same targets";
+                let message = "this is for other workloads than those before";
+                return Err(Problem::error(resource.place(), message).help(help));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Original) {
+    let mut allow = Vec::new();
+    let mut allows = false;
+    for policy in policies {
+        let dry_run = policy.at(&["metadata", "annotations"]).and_then(|annotations| {
+            annotations.named_entries().into_iter().find(|(key, _)| key == "istio.io/dry-run")
+        });
+        if let Some((_, value)) = dry_run.filter(|(_, value)| value.text() == Some("true")) {
+            let message =
+                "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
+            original.notes.push(value.note(Effect::Same, message));
+            continue;
+        }
+        let spec = policy.get("spec");
+        let action = spec.as_ref().and_then(|spec| spec.text_of("action")).unwrap_or("ALLOW");
+        let alternatives = rules(policy, spec.as_ref(), options, original);
+        match action {
+            "ALLOW" => {
+                allows = true;
+                allow.extend(alternatives);
+            }
+            "DENY" => original.deny.extend(alternatives),
+            "AUDIT" => {
+                original.notes.push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported"))
+            }
+            // `CUSTOM`, or an action that is not known, may deny what its rules match.
+            _ => original.deny.extend(alternatives.into_iter().map(|one| undecided(policy, one))),
+        }
+    }
+    if !allows {
+        let origin = policies.first().map_or_else(
+            || (Place::start_of(std::path::Path::new("")), String::new()),
+            |policy| (policy.place(), policy.path.clone()),
+        );
+        allow.push(Alternative { name: "no ALLOW policy".to_owned(), origin, condition: Expr::always() });
+    }
+    original.allow.push(allow);
+}
+
+/// What another authorizer decides is denied.
+fn undecided(policy: &View<'_>, alternative: Alternative) -> Alternative {
+    let at = policy.at(&["spec", "action"]).unwrap_or_else(|| policy.clone());
+    let condition = at.between(
+        Expr::never(),
+        alternative.condition,
+        "what an external authorizer decides is not imported, and all about which it is asked is denied",
+    );
+    Alternative { condition, ..alternative }
+}
+
+/// The rules of a policy; without any, it matches nothing.
+fn rules(
+    policy: &View<'_>,
+    spec: Option<&View<'_>>,
+    options: &Options,
+    original: &mut Original,
+) -> Vec<Alternative> {
+    let Some(spec) = spec else { return Vec::new() };
+    let name = policy.at(&["metadata", "name"]).and_then(|name| name.text()).unwrap_or("policy").to_owned();
+    let known = ["selector", "target_ref", "target_refs", "rules", "action", "provider"];
+    let unknown = spec.besides(&known);
+    let rules = spec.list("rules").into_iter().map(|rule| {
+        let limits = unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
+        let condition = Expr::All(
+            [rule::condition(&rule, options, &original.sources)].into_iter().chain(limits).collect(),
+        );
+        Alternative { name: name.clone(), origin: (rule.place(), rule.path.clone()), condition }
+    });
+    rules.collect()
+}

@@ -1,0 +1,63 @@
+//! `RequestAuthentication`: issuers of tokens.
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::lower::Original;
+use crate::sources::{Issuer, Keys, Kind};
+use crate::tokens::{self, Unaccepted};
+use crate::view::View;
+
+/// Adds the issuers as identity sources.
+pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Original) {
+    let Some(spec) = resource.get("spec") else { return };
+    for rule in spec.list("jwt_rules") {
+        match issuer(&rule, options, original) {
+            Ok(issuer) => {
+                let name = name(&issuer.issuer, original);
+                let source = original.sources.add(&name, Kind::Jwt(issuer));
+                original.sources.verify(source, Expr::always());
+            }
+            Err(unaccepted) => tokens::note_unaccepted(unaccepted, original),
+        }
+    }
+}
+
+/// A name that no other source has: the issuer without its scheme.
+fn name(issuer: &str, original: &Original) -> String {
+    let name = issuer.split_once("://").map_or(issuer, |(_, name)| name).trim_end_matches('/');
+    let is_free = |name: &String| original.sources.all.iter().all(|source| source.name != *name);
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+/// `JWTRule`.
+fn issuer<'n>(rule: &View<'n>, options: &Options, original: &mut Original) -> Result<Issuer, Unaccepted<'n>> {
+    const KNOWN: [&str; 12] = [
+        "issuer",
+        "audiences",
+        "jwks_uri",
+        "jwks",
+        "from_headers",
+        "from_params",
+        "from_cookies",
+        "output_payload_to_header",
+        "output_claim_to_headers",
+        "forward_original_token",
+        "timeout",
+        "space_delimited_claims",
+    ];
+    if let Some(unknown) = rule.besides(&KNOWN).into_iter().next() {
+        return Err((unknown, "this limit on tokens cannot be expressed"));
+    }
+    let issuer = tokens::issuer(rule, original)?.to_owned();
+    let audiences = tokens::audiences(rule, options)?;
+    tokens::read_from_authorization(rule, "prefix", original)?;
+    tokens::note_headers(rule, &["output_payload_to_header", "output_claim_to_headers"], original);
+    let keys = match (rule.text_of("jwks_uri"), rule.text_of("jwks")) {
+        (Some(url), None) if tokens::is_key_url(url) => Keys::Url(url.to_owned()),
+        (None, Some(key_set)) => Keys::Inline(key_set.to_owned()),
+        (None, None) if issuer.starts_with("https://") => Keys::Discovery,
+        _ => return Err((rule.clone(), "keys are read from an `https` URL or `jwks`")),
+    };
+    Ok(Issuer { issuer, audiences, keys, clock_skew: None, payload: None })
+}

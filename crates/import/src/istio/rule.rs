@@ -1,0 +1,180 @@
+//! A rule of an `AuthorizationPolicy`: from whom, to which operations, and when.
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::literal::Caller;
+use crate::matcher;
+use crate::sources::{Kind, Sources};
+use crate::text_matcher::Matcher;
+use crate::view::View;
+
+/// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
+pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
+    let reader = Reader { options, sources };
+    let mut all = Vec::new();
+    for (list, inner) in [("from", "source"), ("to", "operation")] {
+        let one = |item: &View<'_>| match item.get(inner) {
+            Some(value) => reader.fields(&value),
+            None => unknown(item, &[inner]),
+        };
+        let items = rule.list(list);
+        if !items.is_empty() {
+            all.push(Expr::any(items.iter().map(one).collect()));
+        }
+    }
+    all.extend(rule.list("when").iter().map(|when| reader.when(when)));
+    all.push(unknown(rule, &["from", "to", "when"]));
+    Expr::All(all)
+}
+
+/// Fields that are not known.
+fn unknown(view: &View<'_>, known: &[&str]) -> Expr {
+    let unknown = view.besides(known);
+    Expr::All(unknown.iter().map(|field| field.inexpressible("a field that is not known")).collect())
+}
+
+struct Reader<'r> {
+    options: &'r Options,
+    sources: &'r Sources,
+}
+
+impl Reader<'_> {
+    /// The fields of a `source` or an `operation`, all of which hold.
+    fn fields(&self, view: &View<'_>) -> Expr {
+        let all = view.entries().into_iter().map(|(key, values)| {
+            let (negated, name) = match key.strip_prefix("not_") {
+                Some(name) => (true, name),
+                None => (false, key.as_str()),
+            };
+            self.values(&values, name, negated)
+        });
+        Expr::All(all.collect())
+    }
+
+    /// A condition of `when`: one of `values`, and none of `notValues`.
+    fn when(&self, when: &View<'_>) -> Expr {
+        let key = when.text_of("key").unwrap_or_default();
+        let lists = [("values", false), ("not_values", true)];
+        let all =
+            lists.into_iter().filter_map(|(list, negated)| Some(self.values(&when.get(list)?, key, negated)));
+        let mut all: Vec<Expr> = all.collect();
+        all.push(unknown(when, &["key", "values", "not_values"]));
+        Expr::All(all)
+    }
+
+    /// One of these values; an empty list is no condition.
+    fn values(&self, values: &View<'_>, name: &str, negated: bool) -> Expr {
+        let items = values.items();
+        if items.is_empty() {
+            return Expr::always();
+        }
+        let any = Expr::any(items.iter().map(|item| self.value(item, name)).collect());
+        if negated { any.negated() } else { any }
+    }
+
+    fn value(&self, item: &View<'_>, name: &str) -> Expr {
+        let Some(text) = item.text() else { return item.inexpressible("text is expected here") };
+        if let Some(claim) = name.strip_prefix("request.auth.claims") {
+            return self.claim(item, claim, text);
+        }
+        match name {
+            "methods" => matcher::method(item, &wildcard(text), false),
+            "hosts" => matcher::host(item, &wildcard(text), self.options),
+            "paths" => matcher::path(item, &path(text), false, self.options),
+            "request_principals" | "request.auth.principal" => self.request_principal(item, text),
+            "principals" | "namespaces" | "service_accounts" | "source.principal" | "source.namespace" => {
+                item.inexpressible("certificates of clients are not known to rolegate")
+            }
+            "ip_blocks" | "remote_ip_blocks" | "source.ip" | "remote.ip" => {
+                item.inexpressible("a rule does not depend on the address of the client")
+            }
+            "ports" | "destination.ip" | "destination.port" => {
+                item.inexpressible("a rule does not depend on the address and the port of the server")
+            }
+            "request.auth.audiences" | "request.auth.presenter" => {
+                item.inexpressible("a rule does not depend on the audience and the presenter of a token")
+            }
+            _ if name.starts_with("request.headers") => {
+                item.inexpressible("a rule does not depend on headers")
+            }
+            _ => item.inexpressible("this condition cannot be expressed"),
+        }
+    }
+
+    /// `ISSUER/SUBJECT`, where either may be `*`. The last slash separates them.
+    fn request_principal(&self, item: &View<'_>, text: &str) -> Expr {
+        if text == "*" {
+            return Expr::caller(Caller::Authenticated);
+        }
+        let Some((issuer, subject)) = text.rsplit_once('/') else {
+            return item.inexpressible("a grant names whole issuers and users");
+        };
+        let numbers = self.issuers(issuer);
+        if issuer != "*" && issuer.contains('*') || subject != "*" && subject.contains('*') {
+            return item.inexpressible("a grant names whole issuers and users");
+        }
+        if numbers.is_empty() {
+            return item.inexpressible("no `RequestAuthentication` here accepts tokens of this issuer");
+        }
+        let of = |source: usize| match subject {
+            "*" => self.sources.any_of(item, source),
+            subject => self.sources.claim_is(item, source, &["sub"], subject),
+        };
+        if issuer == "*" && subject == "*" {
+            return Expr::caller(Caller::Authenticated);
+        }
+        Expr::any(numbers.into_iter().map(of).collect())
+    }
+
+    /// The sources with this issuer; all for `*`.
+    fn issuers(&self, issuer: &str) -> Vec<usize> {
+        let is = |kind: &Kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer);
+        (0..)
+            .zip(&self.sources.all)
+            .filter(|(_, source)| is(&source.kind))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// `[name]`, or `[outer][inner]` of a nested claim. Any issuer may have given it.
+    fn claim(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
+        let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let path: Vec<&str> = inner.unwrap_or_default().split("][").collect();
+        if inner.is_none() || path.iter().any(|name| name.is_empty() || name.contains(['[', ']'])) {
+            return item.inexpressible("a claim is expected here");
+        }
+        if path == ["iss"] {
+            return self.request_principal(item, &format!("{text}/*"));
+        }
+        if text.starts_with('*') || text.ends_with('*') {
+            return item.inexpressible("a grant names whole users and groups");
+        }
+        let sources = self.issuers("*");
+        if sources.is_empty() {
+            return item.inexpressible("no `RequestAuthentication` here accepts tokens");
+        }
+        let of = |source| match path.as_slice() {
+            ["sub"] => self.sources.claim_is(item, source, &path, text),
+            _ => self.sources.claim_has(item, source, &path, text),
+        };
+        Expr::any(sources.into_iter().map(of).collect())
+    }
+}
+
+/// Istio's wildcards: `*` at the start or at the end of a text, or alone.
+fn wildcard(text: &str) -> Matcher {
+    match (text.strip_prefix('*'), text.strip_suffix('*')) {
+        (Some(""), _) => Matcher::Any,
+        (Some(end), _) => Matcher::Suffix(end.to_owned()),
+        (None, Some(start)) => Matcher::Prefix(start.to_owned()),
+        (None, None) => Matcher::Exact(text.to_owned()),
+    }
+}
+
+/// A path, or a template with `{*}` and `{**}`.
+fn path(text: &str) -> Matcher {
+    if text.contains("{*}") || text.contains("{**}") {
+        return Matcher::Template(text.replace("{**}", "**").replace("{*}", "*"));
+    }
+    wildcard(text)
+}

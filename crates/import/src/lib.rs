@@ -1,0 +1,126 @@
+//! A policy with the same answers as the configuration of another system: Envoy's RBAC filter, or Istio.
+//!
+//! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
+//! approximated so that the imported policy never allows more: from below where it allows, from above where it denies.
+//! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
+//! the policy. `envoy` and `istio` read the originals, `view` a value of a document with its place; `matcher` and
+//! `paths` turn Envoy's conditions on texts into patterns, and `sources` keeps who authenticates callers.
+//!
+//! The crate does no I/O.
+
+mod envoy;
+mod expr;
+mod istio;
+mod literal;
+mod lower;
+mod matcher;
+mod note;
+mod paths;
+mod regex;
+mod sets;
+mod sources;
+mod spelling;
+mod term;
+mod text_matcher;
+mod tokens;
+mod view;
+mod write;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::document::{Mark, Reader};
+use policy::{Place, Problem};
+
+pub use note::{Effect, Note};
+
+use lower::Original;
+
+/// What to import, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Also import what rolegate compares less strictly than the original; each is a [`Note`].
+    pub allow_wider: bool,
+    /// The audiences of issuers for which the original names none.
+    pub audiences: Vec<String>,
+    /// The listener of Envoy to import, if there are several.
+    pub listener: Option<String>,
+    /// The namespace of the workload whose policies of Istio are imported.
+    pub namespace: Option<String>,
+    /// The labels of this workload.
+    pub labels: Vec<(String, String)>,
+}
+
+/// An imported policy.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The text of `policy.yaml`.
+    pub policy: String,
+    /// The key sets that are files beside it, by name.
+    pub key_sets: Vec<(String, String)>,
+    /// The differences from the original.
+    pub notes: Vec<Note>,
+}
+
+impl Imported {
+    /// Whether the policy denies what the original allows.
+    #[must_use]
+    pub fn is_stricter(&self) -> bool {
+        self.notes.iter().any(|note| note.effect == Effect::Stricter)
+    }
+}
+
+/// Imports a configuration of Envoy: a whole bootstrap, a listener, or the configuration of its RBAC filter.
+///
+/// # Errors
+/// If it is not a document, has no RBAC filter, or is too complex.
+pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Imported, Vec<Problem>> {
+    let file: Arc<Path> = file.into();
+    let mut reader = Reader::new(file.clone());
+    let Some(root) = reader.parse_nonempty(bytes) else { return Err(reader.finish()) };
+    if reader.errors() > 0 {
+        return Err(reader.finish());
+    }
+    let root = view::View::root(&root, &file);
+    let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
+    import(original, &reader.place(Mark::START))
+}
+
+/// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number of documents.
+///
+/// # Errors
+/// If a file is not YAML, there is no such document, the documents are for different workloads, or the result is too
+/// complex.
+pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported, Vec<Problem>> {
+    let mut documents = Vec::new();
+    for (file, bytes) in files {
+        let file: Arc<Path> = file.as_path().into();
+        let mut reader = Reader::new(file.clone());
+        let roots = reader.parse_all(bytes);
+        match roots {
+            Some(roots) if reader.errors() == 0 => {
+                documents.extend(roots.into_iter().map(|root| (file.clone(), root)));
+            }
+            Some(_) | None => return Err(reader.finish()),
+        }
+    }
+    let views: Vec<view::View<'_>> =
+        documents.iter().map(|(file, root)| view::View::root(root, file)).collect();
+    let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
+    let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
+    import(original, &start)
+}
+
+fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
+    let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
+    let roles = lower::roles(&original, &mut notes)
+        .map_err(|expr::TooComplex| vec![Problem::error(start.clone(), "there are too many alternatives")])?;
+    notes.extend(original.sources.notes.borrow().iter().cloned());
+    let (policy, key_sets) = write::policy(&original.sources, &roles);
+    let imported = Imported { policy, key_sets, notes: notes.into_iter().collect() };
+    write::check(&imported, &original.sources).map_err(|problem| {
+        vec![Problem::error(start.clone(), format!("the imported policy is not valid: {problem}"))]
+    })?;
+    Ok(imported)
+}

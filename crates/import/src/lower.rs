@@ -1,0 +1,282 @@
+//! Makes rules and roles of the conditions under which requests are allowed and denied.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use policy::Place;
+use policy::pattern::Pattern;
+
+use crate::expr::{Bound, Expr, Resolver, TooComplex};
+use crate::literal::{Caller, Literal};
+use crate::matcher;
+use crate::note::{Effect, Note};
+use crate::sources::Sources;
+use crate::term::{self, Term};
+
+/// A configuration that was read.
+#[derive(Debug, Default)]
+pub(crate) struct Original {
+    /// Of each of these one must hold for a request to be allowed.
+    pub(crate) allow: Vec<Vec<Alternative>>,
+    /// None of these may hold.
+    pub(crate) deny: Vec<Alternative>,
+    /// Who authenticates callers.
+    pub(crate) sources: Sources,
+    /// Notes that depend on no condition.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A named condition.
+#[derive(Debug)]
+pub(crate) struct Alternative {
+    /// The name of the original's policy.
+    pub(crate) name: String,
+    pub(crate) origin: (Place, String),
+    pub(crate) condition: Expr,
+}
+
+/// A rule with those for whom it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rule {
+    /// The name of the original's policy.
+    pub(crate) name: String,
+    pub(crate) is_deny: bool,
+    pub(crate) methods: Option<BTreeSet<String>>,
+    pub(crate) hosts: Option<Vec<policy::pattern::Scope>>,
+    pub(crate) paths: Option<Vec<Pattern>>,
+}
+
+/// The rules of some callers.
+#[derive(Debug)]
+pub(crate) struct Role {
+    pub(crate) callers: BTreeSet<Caller>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// A term with the policy from which it is.
+#[derive(Clone, Debug)]
+struct Named {
+    name: String,
+    origin: (Place, String),
+    term: Term,
+}
+
+/// The roles of the policy.
+pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<Vec<Role>, TooComplex> {
+    let mut rules: Vec<(Rule, Caller)> = Vec::new();
+    let mut limits = Vec::new();
+    for alternative in &original.deny {
+        let terms = resolver(notes, Bound::Over, &alternative.origin).terms(&alternative.condition)?;
+        for term in terms {
+            if term.not.is_empty() {
+                rules.push((Rule::of(&term, &alternative.name, true), term.caller));
+                continue;
+            }
+            // To deny where something does not hold is to allow only where it does.
+            let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
+            let condition = Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect());
+            limits.push((alternative, condition));
+        }
+    }
+    let allowed = allowed(original, &limits, notes)?;
+    let mut kept = Vec::new();
+    for named in &allowed {
+        match excluded(named, &allowed) {
+            Ok(all) => {
+                kept.push(named.clone());
+                rules.extend(all);
+            }
+            Err(Conflict(name)) => {
+                if let Some(named) = named.with_common_methods() {
+                    let (at, path) = named.origin.clone();
+                    let message =
+                        "only the common methods besides those that are excluded: less is allowed".to_owned();
+                    notes.insert(Note { at, path, message, effect: Effect::Stricter });
+                    kept.push(named);
+                    continue;
+                }
+                let (at, path) = named.origin.clone();
+                let message = format!(
+                    "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
+                );
+                notes.insert(Note { at, path, message, effect: Effect::Stricter });
+            }
+        }
+    }
+    rules.extend(
+        kept.iter().map(|named| (Rule::of(&named.term, &named.name, false), named.term.caller.clone())),
+    );
+    Ok(by_caller(merged(rules)))
+}
+
+fn resolver<'r>(notes: &'r mut BTreeSet<Note>, bound: Bound, origin: &'r (Place, String)) -> Resolver<'r> {
+    Resolver { notes, bound, origin }
+}
+
+/// The terms that allow requests.
+fn allowed(
+    original: &Original,
+    limits: &[(&Alternative, Expr)],
+    notes: &mut BTreeSet<Note>,
+) -> Result<Vec<Named>, TooComplex> {
+    // The condition whose alternatives give rules their names: one that does not always hold, if there is one.
+    let is_limit = |all: &&Vec<Alternative>| {
+        let always = |one: &Alternative| matches!(&one.condition, Expr::All(all) if all.is_empty());
+        !all.iter().all(always) || all.is_empty()
+    };
+    let Some(first) = original.allow.iter().find(is_limit).or_else(|| original.allow.first()) else {
+        return Ok(Vec::new());
+    };
+    let more: Vec<Expr> = original
+        .allow
+        .iter()
+        .filter(|all| !std::ptr::eq(*all, first))
+        .map(|all| Expr::any(all.iter().map(|one| one.condition.clone()).collect()))
+        .chain(limits.iter().map(|(_, limit)| limit.clone()))
+        .collect();
+    let mut all = Vec::new();
+    for alternative in first {
+        let condition =
+            Expr::All([alternative.condition.clone()].into_iter().chain(more.iter().cloned()).collect());
+        let terms = resolver(notes, Bound::Under, &alternative.origin).terms(&condition)?;
+        for mut term in terms {
+            if term.simplify() {
+                all.push(Named { name: alternative.name.clone(), origin: alternative.origin.clone(), term });
+            }
+        }
+    }
+    let redundant = term::redundant(&all.iter().map(|named: &Named| &named.term).collect::<Vec<_>>());
+    let mut redundant = redundant.into_iter();
+    all.retain(|_| !redundant.next().unwrap_or_default());
+    Ok(all)
+}
+
+/// Another alternative allows what one excludes.
+struct Conflict(String);
+
+/// The `deny` rules for what a term excludes.
+fn excluded(named: &Named, all: &[Named]) -> Result<Vec<(Rule, Caller)>, Conflict> {
+    let mut rules = Vec::new();
+    for literal in &named.term.not {
+        let mut denied = Term { not: Vec::new(), ..named.term.clone() };
+        match literal {
+            Literal::Methods(methods) => denied.methods = Some(methods.iter().cloned().collect()),
+            Literal::Hosts(hosts) => denied.hosts = Some(hosts.clone()),
+            Literal::Paths(paths) => denied.paths = Some(paths.clone()),
+            Literal::Caller(caller) => denied.caller = caller.clone(),
+        }
+        for other in all.iter().filter(|other| !std::ptr::eq(*other, named)) {
+            let excludes_too = other.term.not.contains(literal);
+            if !excludes_too && denied.may_overlap(&other.term) {
+                return Err(Conflict(other.name.clone()));
+            }
+        }
+        rules.push((Rule::of(&denied, &named.name, true), denied.caller));
+    }
+    Ok(rules)
+}
+
+impl Named {
+    /// The same without excluded methods, but only with common ones; `None` if it excludes something else.
+    fn with_common_methods(&self) -> Option<Self> {
+        let is_methods = |literal: &&Literal| matches!(literal, Literal::Methods(_));
+        let (excluded, others): (Vec<&Literal>, Vec<&Literal>) = self.term.not.iter().partition(is_methods);
+        let excluded: Vec<&String> = excluded
+            .iter()
+            .flat_map(
+                |literal| if let Literal::Methods(methods) = literal { methods.as_slice() } else { &[] },
+            )
+            .collect();
+        if excluded.is_empty() || !others.is_empty() {
+            return None;
+        }
+        let methods = matcher::METHODS.iter().map(|method| (*method).to_owned());
+        let methods = methods.filter(|method| !excluded.contains(&method)).collect();
+        let term = Term { methods: Some(methods), not: Vec::new(), ..self.term.clone() };
+        Some(Self { term, ..self.clone() })
+    }
+}
+
+impl Rule {
+    fn of(term: &Term, name: &str, is_deny: bool) -> Self {
+        let Term { methods, hosts, paths, .. } = term.clone();
+        Self { name: name.to_owned(), is_deny, methods, hosts, paths }
+    }
+
+    /// Joins another rule that differs in one part only.
+    fn join(&mut self, other: &Self) -> bool {
+        if (&self.name, self.is_deny) != (&other.name, other.is_deny) {
+            return false;
+        }
+        let same = (self.methods == other.methods, self.hosts == other.hosts, self.paths == other.paths);
+        match same {
+            (_, true, true) => self.methods = joined(self.methods.take(), &other.methods),
+            (true, _, true) => self.hosts = joined(self.hosts.take(), &other.hosts),
+            (true, true, _) => self.paths = joined(self.paths.take(), &other.paths),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The union of two limits.
+fn joined<A, T>(one: Option<A>, other: &Option<A>) -> Option<A>
+where
+    A: FromIterator<T> + IntoIterator<Item = T> + Clone,
+    T: PartialEq,
+{
+    let (one, other) = (one?, other.clone()?);
+    let mut all: Vec<T> = Vec::new();
+    for item in one.into_iter().chain(other) {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+    Some(all.into_iter().collect())
+}
+
+/// Joins the rules of a caller that differ in one part only.
+fn merged(rules: Vec<(Rule, Caller)>) -> BTreeMap<Caller, Vec<Rule>> {
+    let mut all: BTreeMap<Caller, Vec<Rule>> = BTreeMap::new();
+    for (rule, caller) in rules {
+        let known = all.entry(caller).or_default();
+        if !known.contains(&rule) && !known.iter_mut().any(|known| known.join(&rule)) {
+            known.push(rule);
+        }
+    }
+    all
+}
+
+/// Callers with the same rules have one role.
+fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
+    let mut roles: Vec<Role> = Vec::new();
+    // The rules of one policy for the same callers become a role, which has its name.
+    for (caller, rules) in rules {
+        let reserved = matches!(caller, Caller::Anyone | Caller::Authenticated);
+        let mut by_name: Vec<Vec<Rule>> = Vec::new();
+        for rule in rules {
+            match by_name
+                .iter_mut()
+                .find(|all| reserved || all.first().is_some_and(|first| first.name == rule.name))
+            {
+                Some(all) => all.push(rule),
+                None => by_name.push(vec![rule]),
+            }
+        }
+        for rules in by_name {
+            match roles.iter_mut().find(|role| !reserved && role.rules == rules && !role.is_reserved()) {
+                Some(role) => {
+                    role.callers.insert(caller.clone());
+                }
+                None => roles.push(Role { callers: BTreeSet::from([caller.clone()]), rules }),
+            }
+        }
+    }
+    roles
+}
+
+impl Role {
+    /// Whether every caller, or every authenticated one, has it.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.callers.iter().any(|caller| matches!(caller, Caller::Anyone | Caller::Authenticated))
+    }
+}

@@ -1,0 +1,112 @@
+//! What string matchers match of a path, a host or a method, as conditions.
+
+use policy::pattern::Scope;
+
+use crate::Options;
+use crate::expr::Expr;
+use crate::literal::Literal;
+use crate::paths::{self, PathSet};
+use crate::text_matcher::Matcher;
+use crate::view::View;
+
+/// The condition that the path, without its query, is matched.
+pub(crate) fn path(view: &View<'_>, matcher: &Matcher, ignore_case: bool, options: &Options) -> Expr {
+    let set = paths::of(matcher);
+    let set = if ignore_case { set.without_case() } else { set };
+    path_set(view, set, options)
+}
+
+fn path_set(view: &View<'_>, set: PathSet, options: &Options) -> Expr {
+    let PathSet { under, over, wider, message } = set;
+    let over = over.map_or_else(Expr::always, |over| Expr::Is(Literal::Paths(over)));
+    let Some(message) = message else { return over };
+    match wider {
+        Some(wider) => view.nearly(Expr::Is(Literal::Paths(wider)), over, options.allow_wider, &message),
+        None => view.between(Expr::Is(Literal::Paths(under)), over, message),
+    }
+}
+
+/// The condition that the path with its query is matched, as `:path` is.
+pub(crate) fn path_with_query(
+    view: &View<'_>,
+    matcher: &Matcher,
+    ignore_case: bool,
+    options: &Options,
+) -> Expr {
+    let before_query = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
+    let over = match matcher {
+        Matcher::Any => return Expr::always(),
+        Matcher::Prefix(text) if !text.contains('?') => return path(view, matcher, ignore_case, options),
+        Matcher::Exact(text) | Matcher::Prefix(text) => paths::of(&Matcher::Exact(before_query(text))),
+        Matcher::Suffix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => {
+            PathSet::unknown("")
+        }
+    };
+    let over = if ignore_case { over.without_case() } else { over };
+    let over = over.over.map_or_else(Expr::always, |over| Expr::Is(Literal::Paths(over)));
+    view.between(Expr::never(), over, "`:path` has the query, on which no rule depends")
+}
+
+/// The condition that the host is matched, as `:authority` is.
+pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Expr {
+    const MESSAGE: &str = "rolegate compares hosts with any port and in any case";
+    let (over, exact) = match matcher {
+        Matcher::Any => return Expr::always(),
+        Matcher::Exact(text) => (scope(text), true),
+        Matcher::Prefix(text) if text.ends_with(':') => (scope(text), true),
+        Matcher::Suffix(text) => match text.strip_prefix('.').and_then(scope) {
+            Some(Scope::Exact(name)) => (Some(Scope::Below(name)), true),
+            _ => (None, false),
+        },
+        Matcher::Prefix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => (None, false),
+    };
+    let Some(over) = over.filter(|_| exact) else {
+        return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
+    };
+    let hosts = Expr::Is(Literal::Hosts(vec![over]));
+    view.nearly(hosts.clone(), hosts, options.allow_wider, MESSAGE)
+}
+
+/// A host without its port; `None` if no request can have it.
+fn scope(text: &str) -> Option<Scope> {
+    let mut lowered = Vec::new();
+    let host = policy::canonical::host(text.as_bytes(), &mut lowered).ok()?;
+    let host = std::str::from_utf8(host).ok()?;
+    (!host.is_empty()).then(|| Scope::Exact(host.into()))
+}
+
+/// The methods that are registered and common, for conditions on parts of their names.
+pub(crate) const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+
+/// The condition that the method is matched.
+pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {
+    let is_method =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let these = |all: Vec<String>| Expr::Is(Literal::Methods(all));
+    match matcher {
+        Matcher::Any => return Expr::always(),
+        Matcher::Exact(text) if is_method(text) && !ignore_case => return these(vec![text.clone()]),
+        Matcher::Regex(regex) => {
+            let inner = regex.trim_start_matches('^').trim_end_matches('$');
+            let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
+            let all: Vec<String> = inner.split('|').map(str::to_owned).collect();
+            if all.iter().all(|method| is_method(method)) {
+                return these(all);
+            }
+        }
+        Matcher::Exact(_)
+        | Matcher::Prefix(_)
+        | Matcher::Suffix(_)
+        | Matcher::Contains(_)
+        | Matcher::Template(_) => {}
+    }
+    let matches = |method: &&&str| match matcher {
+        Matcher::Exact(text) => **method == text.to_ascii_uppercase() && ignore_case,
+        Matcher::Prefix(text) => method.starts_with(text.as_str()),
+        Matcher::Suffix(text) => method.ends_with(text.as_str()),
+        Matcher::Contains(text) => method.contains(text.as_str()),
+        Matcher::Any | Matcher::Regex(_) | Matcher::Template(_) => false,
+    };
+    let under = METHODS.iter().filter(matches).map(|method| (*method).to_owned()).collect();
+    view.between(these(under), Expr::always(), "a rule names whole methods, in upper case")
+}

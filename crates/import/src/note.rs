@@ -1,0 +1,56 @@
+//! What an imported policy does not have, and what that means.
+
+use std::fmt;
+
+use policy::Place;
+
+/// A difference between the imported policy and its original, or something to know about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// Its place in the original.
+    pub at: Place,
+    /// The path of the field in its document, such as `rules.policies.staff.principals[0]`.
+    pub path: String,
+    /// What is different.
+    pub message: String,
+    /// What it means.
+    pub effect: Effect,
+}
+
+/// What a note means for requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// The imported policy denies requests that the original allows, because something cannot be expressed.
+    Stricter,
+    /// The imported policy allows requests that the original denies; only where that was accepted.
+    Wider,
+    /// The answers are the same.
+    Same,
+}
+
+impl Effect {
+    /// Its name in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stricter => "stricter",
+            Self::Wider => "wider",
+            Self::Same => "note",
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { String::new() } else { format!("`{}`: ", self.path) };
+        let text = format!("{}: {}: {path}{}", self.at, self.effect.name(), self.message);
+        let escaped = text.chars().map(|character| {
+            if character.is_control() {
+                character.escape_default().to_string()
+            } else {
+                character.to_string()
+            }
+        });
+        f.write_str(&escaped.collect::<String>())
+    }
+}

@@ -1,0 +1,207 @@
+//! Paths that a matcher of Envoy matches, as patterns of rolegate.
+
+use policy::pattern::{Glob, Pattern, Segment};
+
+use crate::regex;
+use crate::sets::asterisk;
+use crate::spelling::{canonical, literals, one, starting, written_once};
+use crate::text_matcher::Matcher;
+
+/// The paths that match.
+#[derive(Clone, Debug)]
+pub(crate) struct PathSet {
+    /// All of these match.
+    pub(crate) under: Vec<Pattern>,
+    /// What matches is in these; `None` for any path.
+    pub(crate) over: Option<Vec<Pattern>>,
+    /// Nearly what matches, where a bit more is acceptable.
+    pub(crate) wider: Option<Vec<Pattern>>,
+    /// Why these are not the same.
+    pub(crate) message: Option<String>,
+}
+
+impl PathSet {
+    fn exactly(patterns: Vec<Pattern>) -> Self {
+        Self { under: Vec::new(), over: Some(patterns), wider: None, message: None }
+    }
+
+    fn any() -> Self {
+        Self { under: Vec::new(), over: None, wider: None, message: None }
+    }
+
+    /// Which paths match is not known.
+    pub(crate) fn unknown(message: &str) -> Self {
+        Self { message: Some(message.to_owned()), ..Self::any() }
+    }
+
+    /// The same where case is ignored.
+    pub(crate) fn without_case(self) -> Self {
+        let under = if self.message.is_none() { self.over.clone() } else { Some(self.under) };
+        let has_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let general = |segment: Segment| match segment {
+            Segment::Literal(text) if has_case(&text) => one(),
+            Segment::Glob(glob) if glob.0.iter().any(|piece| has_case(piece)) => one(),
+            segment => segment,
+        };
+        let over = self.over.map(|over| {
+            let pattern = |pattern: Pattern| Pattern {
+                segments: pattern.segments.into_iter().map(general).collect(),
+                ..pattern
+            };
+            over.into_iter().map(pattern).collect()
+        });
+        let message = "paths are compared in upper and lower case".to_owned();
+        Self { under: under.unwrap_or_default(), over, wider: None, message: Some(message) }
+    }
+}
+
+/// The paths, without their query, that match.
+pub(crate) fn of(matcher: &Matcher) -> PathSet {
+    match matcher {
+        Matcher::Any => PathSet::any(),
+        Matcher::Exact(text) => exact(text),
+        Matcher::Prefix(text) => prefix(text),
+        Matcher::Suffix(_) => PathSet::unknown("a rule has no condition on the end of a path"),
+        Matcher::Contains(_) => PathSet::unknown("a rule has no condition on a part of a path"),
+        Matcher::Regex(regex) => match regex::patterns(regex) {
+            Some(patterns) => PathSet::exactly(patterns),
+            None => PathSet::unknown("a rule has no such regular expression"),
+        },
+        Matcher::Template(text) => template(text),
+    }
+}
+
+const AMBIGUOUS: &str = "rolegate compares paths in canonical form, which this is not";
+
+fn exact(text: &str) -> PathSet {
+    if text == "*" {
+        return PathSet::exactly(vec![asterisk()]);
+    }
+    if !text.starts_with('/') || text.contains(['?', '#']) {
+        return PathSet::exactly(Vec::new());
+    }
+    let Some(canonical) = canonical(text) else {
+        // rolegate answers 400 to it.
+        return PathSet::exactly(Vec::new());
+    };
+    let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
+    approximately(canonical == text, vec![pattern])
+}
+
+/// Exactly these patterns if the text of them is canonical and is written in one way only.
+fn approximately(canonical: bool, patterns: Vec<Pattern>) -> PathSet {
+    let pieces = patterns.iter().flat_map(|pattern| &pattern.segments);
+    let plain = |segment: &Segment| match segment {
+        Segment::Literal(text) => written_once(text),
+        Segment::Glob(glob) => glob.0.iter().all(|piece| written_once(piece)),
+        Segment::One(_) | Segment::User | Segment::UserId(_) => true,
+    };
+    if canonical && pieces.into_iter().all(plain) {
+        return PathSet::exactly(patterns);
+    }
+    let message = Some(AMBIGUOUS.to_owned());
+    PathSet { under: Vec::new(), over: Some(patterns.clone()), wider: Some(patterns), message }
+}
+
+fn prefix(text: &str) -> PathSet {
+    let Some(below) = text.strip_prefix('/') else {
+        return match text {
+            "" => PathSet::any(),
+            "*" => PathSet::exactly(vec![asterisk()]),
+            _ => PathSet::exactly(Vec::new()),
+        };
+    };
+    if text.contains(['?', '#']) {
+        return PathSet::exactly(Vec::new());
+    }
+    let (folder, start) = below.rsplit_once('/').map_or(("", below), |(folder, start)| (folder, start));
+    let folder = if folder.is_empty() { String::new() } else { format!("/{folder}") };
+    // A path in the folder that is canonical if and only if the folder is.
+    let probe = format!("{folder}/x");
+    let canonical_folder =
+        canonical(&probe).map(|path| path.strip_suffix("/x").unwrap_or_default().to_owned());
+    let Some(canonical_folder) = canonical_folder else { return PathSet::exactly(Vec::new()) };
+    let is_start = start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
+        && ![".", ".."].contains(&start);
+    let patterns = below_folder(&canonical_folder, if is_start { start } else { "" });
+    if is_start && canonical_folder == folder {
+        approximately(true, patterns)
+    } else {
+        let wider = is_start.then(|| patterns.clone());
+        PathSet { under: Vec::new(), over: Some(patterns), wider, message: Some(AMBIGUOUS.to_owned()) }
+    }
+}
+
+/// The paths below a folder whose next segment starts with this.
+fn below_folder(folder: &str, start: &str) -> Vec<Pattern> {
+    let segments = if folder.is_empty() { Vec::new() } else { literals(folder) };
+    starting(&Pattern { absolute: true, segments, rest: true }, start)
+}
+
+/// `/users/{id}/**` of Envoy.
+fn template(text: &str) -> PathSet {
+    const MESSAGE: &str =
+        "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
+    let unknown = || PathSet::unknown("a rule has no such template");
+    let Some(below) = text.strip_prefix('/') else { return PathSet::exactly(Vec::new()) };
+    let parts: Vec<&str> = below.split('/').collect();
+    let mut segments = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let (operator, suffix) = operator(part);
+        match operator {
+            Some(Operator::Path) if suffix.is_empty() => segments.push(one()),
+            Some(Operator::Path) => segments.push(Segment::Glob(Glob(vec!["".into(), suffix.into()]))),
+            Some(Operator::Text) if suffix.is_empty() && number + 1 == parts.len() => {
+                let all = starting(&Pattern { absolute: true, segments, rest: true }, "");
+                return wider(all, MESSAGE);
+            }
+            Some(Operator::Text) => return unknown(),
+            None if canonical(&format!("/{part}")).is_some_and(|path| path == format!("/{part}")) => {
+                segments.push(Segment::Literal((*part).into()));
+            }
+            None => return unknown(),
+        }
+    }
+    wider(vec![Pattern { absolute: true, segments, rest: false }], MESSAGE)
+}
+
+fn wider(patterns: Vec<Pattern>, message: &str) -> PathSet {
+    let only_literals = patterns.iter().all(|pattern| {
+        !pattern.rest && pattern.segments.iter().all(|segment| matches!(segment, Segment::Literal(_)))
+    });
+    if only_literals {
+        return approximately(true, patterns);
+    }
+    PathSet {
+        under: Vec::new(),
+        over: Some(patterns.clone()),
+        wider: Some(patterns),
+        message: Some(message.to_owned()),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operator {
+    /// One segment.
+    Path,
+    /// Any number of segments.
+    Text,
+}
+
+/// The operator of a segment of a template, and the text after it.
+fn operator(part: &str) -> (Option<Operator>, &str) {
+    if let Some(suffix) = part.strip_prefix("**") {
+        return (Some(Operator::Text), suffix);
+    }
+    if let Some(suffix) = part.strip_prefix('*') {
+        return (Some(Operator::Path), suffix);
+    }
+    let Some((inner, suffix)) = part.strip_prefix('{').and_then(|part| part.split_once('}')) else {
+        return (None, part);
+    };
+    match inner.split_once('=').map_or("*", |(_, pattern)| pattern) {
+        "*" => (Some(Operator::Path), suffix),
+        "**" => (Some(Operator::Text), suffix),
+        _ => (None, part),
+    }
+}

@@ -1,0 +1,182 @@
+//! The identity sources of the imported policy, and which of their claims conditions use.
+
+use std::cell::RefCell;
+
+use crate::expr::Expr;
+use crate::literal::Caller;
+use crate::note::{Effect, Note};
+use crate::view::View;
+
+/// An identity source.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// How the original names it.
+    pub(crate) name: String,
+    /// How callers authenticate.
+    pub(crate) kind: Kind,
+    /// The claim with the user name, once a condition uses one.
+    pub(crate) user_claim: RefCell<Option<Vec<String>>>,
+    /// Where its credentials are verified, before a filter that is being read.
+    pub(crate) verified: RefCell<Expr>,
+    /// The claim with the groups.
+    pub(crate) group_claim: RefCell<Option<Vec<String>>>,
+}
+
+/// The kind of an identity source.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Users with their hashes.
+    Users {
+        users: Vec<(String, String)>,
+        /// The header to which Envoy writes the user name.
+        header: Option<String>,
+    },
+    /// A file in the format of `htpasswd`.
+    UsersFile {
+        file: String,
+        /// The header to which Envoy writes the user name.
+        header: Option<String>,
+    },
+    /// Tokens.
+    Jwt(Issuer),
+}
+
+/// An issuer of tokens.
+#[derive(Debug)]
+pub(crate) struct Issuer {
+    pub(crate) issuer: String,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) keys: Keys,
+    pub(crate) clock_skew: Option<String>,
+    /// Where Envoy writes the claims, for conditions on them.
+    pub(crate) payload: Option<String>,
+}
+
+/// The keys of an issuer.
+#[derive(Debug)]
+pub(crate) enum Keys {
+    Url(String),
+    File(String),
+    /// A key set that is a file beside the policy.
+    Inline(String),
+    Discovery,
+}
+
+/// All identity sources.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    pub(crate) all: Vec<Source>,
+    /// What to know about the claims that are used.
+    pub(crate) notes: RefCell<Vec<Note>>,
+}
+
+impl Sources {
+    /// Adds a source, and returns its number.
+    pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
+        let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
+        let verified = RefCell::new(Expr::never());
+        self.all.push(Source { name: name.to_owned(), kind, verified, user_claim, group_claim });
+        self.all.len() - 1
+    }
+
+    /// Any caller with valid credentials of this source.
+    pub(crate) fn any_of(&self, view: &View<'_>, source: usize) -> Expr {
+        if self.all.len() == 1 && source == 0 {
+            return Expr::caller(Caller::Authenticated);
+        }
+        let over = Expr::caller(Caller::Authenticated);
+        view.between(
+            Expr::never(),
+            over,
+            "a grant to all callers of one of several identity sources cannot be expressed",
+        )
+    }
+
+    /// Sets where the credentials of a source are verified.
+    pub(crate) fn verify(&self, source: usize, condition: Expr) {
+        if let Some(source) = self.all.get(source) {
+            source.verified.replace(condition);
+        }
+    }
+
+    /// A condition on the caller, where its credentials are verified.
+    fn verified(&self, source: usize, condition: Expr) -> Expr {
+        let verified =
+            self.all.get(source).map_or_else(Expr::never, |source| source.verified.borrow().clone());
+        Expr::All(vec![verified, condition])
+    }
+
+    /// Any caller with valid credentials of this source, where they are verified.
+    pub(crate) fn any_verified(&self, view: &View<'_>, source: usize) -> Expr {
+        self.verified(source, self.any_of(view, source))
+    }
+
+    /// The caller whose claim is this text.
+    pub(crate) fn claim_is(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
+        match self.uses(source, claim, |source| &source.user_claim) {
+            true if is_name(value) => {
+                self.verified(source, Expr::caller(Caller::User(source, value.to_owned())))
+            }
+            true => Expr::never(),
+            false => view.inexpressible("another claim of this issuer is the user name already"),
+        }
+    }
+
+    /// The callers whose claim is a list with this text.
+    pub(crate) fn claim_has(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
+        match self.uses(source, claim, |source| &source.group_claim) {
+            true if is_name(value) => {
+                self.note_list(view, claim);
+                self.verified(source, Expr::caller(Caller::Group(source, value.to_owned())))
+            }
+            true => view.inexpressible("this is not the name of a group"),
+            false => view.inexpressible("another claim of this issuer has the groups already"),
+        }
+    }
+
+    /// Notes, once for each claim, what a token with another type of claim would mean.
+    fn note_list(&self, view: &View<'_>, claim: &[&str]) {
+        let message = format!(
+            "the claim `{}` must be a list in each token: of a text, rolegate takes each word as a name",
+            claim.join(".")
+        );
+        let mut notes = self.notes.borrow_mut();
+        if notes.iter().all(|note| note.message != message) {
+            notes.push(view.note(Effect::Same, message));
+        }
+    }
+
+    /// Whether a claim is the one that a source uses, or becomes it.
+    fn uses(
+        &self,
+        source: usize,
+        claim: &[&str],
+        of: impl Fn(&Source) -> &RefCell<Option<Vec<String>>>,
+    ) -> bool {
+        let Some(source) = self.all.get(source) else { return false };
+        let mut used = of(source).borrow_mut();
+        let claim: Vec<String> = claim.iter().map(|name| (*name).to_owned()).collect();
+        used.get_or_insert_with(|| claim.clone()) == &claim
+    }
+
+    /// The prefix of the names of a source, without which two sources could give the same name.
+    pub(crate) fn prefix(&self, source: usize) -> String {
+        match self.all.get(source) {
+            Some(source) if self.all.len() > 1 => format!("{}:", source.name),
+            _ => String::new(),
+        }
+    }
+
+    /// The issuer whose claims Envoy writes to this key.
+    pub(crate) fn of_payload(&self, payload: &str) -> Option<usize> {
+        self.all.iter().position(|source| match &source.kind {
+            Kind::Jwt(issuer) => issuer.payload.as_deref() == Some(payload),
+            Kind::Users { .. } | Kind::UsersFile { .. } => false,
+        })
+    }
+}
+
+/// Whether a token of rolegate can give this name.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(|character| character.is_control() || character == ' ')
+}

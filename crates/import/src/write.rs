@@ -1,0 +1,258 @@
+//! The text of the imported policy.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use policy::pattern::{Pattern, Scope};
+use policy::{MapFiles, Problem, written};
+
+use crate::Imported;
+use crate::literal::Caller;
+use crate::lower::{Role, Rule};
+use crate::sources::{Issuer, Keys, Kind, Source, Sources};
+
+/// The text of `policy.yaml`, and the key sets beside it.
+pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String, String)>) {
+    let mut key_sets = Vec::new();
+    let mut text = String::from("version: 1\n");
+    if !sources.all.is_empty() {
+        text += "identity:\n";
+        let (jwt, basic): (Vec<_>, Vec<_>) =
+            (0..).zip(&sources.all).partition(|(_, source)| matches!(source.kind, Kind::Jwt(_)));
+        for (number, source) in basic {
+            write_basic(&mut text, source, &sources.prefix(number));
+        }
+        if !jwt.is_empty() {
+            text += "  jwt:\n";
+        }
+        for (number, source) in jwt {
+            if let Kind::Jwt(issuer) = &source.kind {
+                write_issuer(&mut text, source, issuer, &sources.prefix(number), &mut key_sets);
+            }
+        }
+    }
+    write_roles(&mut text, sources, roles);
+    (text, key_sets)
+}
+
+// Writing to a `String` never fails.
+
+fn write_basic(text: &mut String, source: &Source, prefix: &str) {
+    text.push_str("  basic:\n");
+    match &source.kind {
+        Kind::Users { users, .. } => {
+            text.push_str("    users:\n");
+            for (name, hash) in users {
+                let _ = writeln!(
+                    text,
+                    "      {}: {{ password: {} }}",
+                    written::quoted(name),
+                    written::quoted(hash)
+                );
+            }
+        }
+        Kind::UsersFile { file, .. } => _ = writeln!(text, "    users_file: {}", written::quoted(file)),
+        Kind::Jwt(_) => {}
+    }
+    write_prefix(text, prefix, "    ");
+}
+
+fn write_prefix(text: &mut String, prefix: &str, indent: &str) {
+    if !prefix.is_empty() {
+        for key in ["user_prefix", "group_prefix"] {
+            let _ = writeln!(text, "{indent}{key}: {}", written::quoted(prefix));
+        }
+    }
+}
+
+fn write_issuer(
+    text: &mut String,
+    source: &Source,
+    issuer: &Issuer,
+    prefix: &str,
+    key_sets: &mut Vec<(String, String)>,
+) {
+    let _ = writeln!(text, "    - issuer: {}", written::quoted(&issuer.issuer));
+    let audiences: Vec<String> = issuer.audiences.iter().map(|audience| written::quoted(audience)).collect();
+    let _ = writeln!(text, "      audiences: [{}]", audiences.join(", "));
+    let keys = match &issuer.keys {
+        Keys::Url(url) => format!("url: {}", written::quoted(url)),
+        Keys::File(file) => format!("file: {}", written::quoted(file)),
+        Keys::Discovery => "discovery: true".to_owned(),
+        Keys::Inline(key_set) => {
+            let file = key_set_file(&source.name);
+            key_sets.push((file.clone(), key_set.clone()));
+            format!("file: {}", written::quoted(&file))
+        }
+    };
+    let _ = writeln!(text, "      keys: {{ {keys} }}");
+    let user =
+        source.user_claim.borrow().as_ref().map_or_else(|| written::quoted("sub"), |claim| pointer(claim));
+    let groups = source
+        .group_claim
+        .borrow()
+        .as_ref()
+        .map_or_else(String::new, |claim| format!(", groups: {}", pointer(claim)));
+    let _ = writeln!(text, "      claims: {{ user: {user}{groups} }}");
+    if let Some(skew) = &issuer.clock_skew {
+        let _ = writeln!(text, "      clock_skew: {skew}");
+    }
+    write_prefix(text, prefix, "      ");
+}
+
+/// The name of the file of a key set.
+fn key_set_file(source: &str) -> String {
+    let name: String = source
+        .chars()
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
+        .collect();
+    format!("{name}.jwks.json")
+}
+
+/// A claim, by its name or as a JSON pointer.
+fn pointer(claim: &[String]) -> String {
+    match claim {
+        [name] if !name.starts_with('/') => written::quoted(name),
+        names => {
+            let escaped = names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")));
+            written::quoted(&escaped.collect::<String>())
+        }
+    }
+}
+
+fn write_roles(text: &mut String, sources: &Sources, roles: &[Role]) {
+    let mut names = BTreeSet::new();
+    let mut grants = String::new();
+    if !roles.is_empty() {
+        text.push_str("roles:\n");
+    }
+    for role in roles {
+        let name = match role.callers.first() {
+            Some(Caller::Anyone) => policy::model::ANYONE.to_owned(),
+            Some(Caller::Authenticated) => policy::model::AUTHENTICATED.to_owned(),
+            _ => unique(role.rules.first().map_or("role", |rule| &rule.name), &mut names),
+        };
+        let name = written::quoted(&name);
+        let _ = writeln!(text, "  {name}:");
+        for (key, is_deny) in [("allow", false), ("deny", true)] {
+            let rules: Vec<&Rule> = role.rules.iter().filter(|rule| rule.is_deny == is_deny).collect();
+            if !rules.is_empty() {
+                let _ = writeln!(text, "    {key}:");
+            }
+            for rule in rules {
+                write_rule(text, rule, role.is_reserved());
+            }
+        }
+        if !role.is_reserved() {
+            let _ = writeln!(grants, "  {name}: {{ {} }}", holders(sources, role));
+        }
+    }
+    if !grants.is_empty() {
+        *text += "grants:\n";
+        *text += &grants;
+    }
+}
+
+/// `users: ["ann"], groups: ["staff"]`.
+fn holders(sources: &Sources, role: &Role) -> String {
+    let of = |is_group: bool| {
+        let names = role.callers.iter().filter_map(|caller| match caller {
+            Caller::User(source, name) if !is_group => Some((source, name)),
+            Caller::Group(source, name) if is_group => Some((source, name)),
+            Caller::Anyone | Caller::Authenticated | Caller::User(_, _) | Caller::Group(_, _) => None,
+        });
+        let names =
+            names.map(|(source, name)| written::quoted(&format!("{}{name}", sources.prefix(*source))));
+        names.collect::<Vec<String>>().join(", ")
+    };
+    let lists = [("users", of(false)), ("groups", of(true))];
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+    lists.map(|(key, names)| format!("{key}: [{names}]")).collect::<Vec<_>>().join(", ")
+}
+
+/// A name that no other role has.
+fn unique(name: &str, names: &mut BTreeSet<String>) -> String {
+    let reserved = [policy::model::ANYONE, policy::model::AUTHENTICATED, ""].contains(&name);
+    let name = if reserved { format!("role-{name}") } else { name.to_owned() };
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free =
+        std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name)).unwrap_or(name);
+    names.insert(free.clone());
+    free
+}
+
+fn write_rule(text: &mut String, rule: &Rule, named: bool) {
+    if named {
+        let name: String =
+            rule.name.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
+        let _ = writeln!(text, "      # {name}");
+    }
+    let is_any = rule.paths.is_none();
+    let asterisk = |pattern: &Pattern| !pattern.absolute;
+    let options = rule.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
+    let of_server = is_any || rule.paths.iter().flatten().any(asterisk);
+    let paths: Vec<String> = match &rule.paths {
+        None => vec!["/**".to_owned()],
+        Some(paths) => paths.iter().filter(|pattern| !asterisk(pattern)).map(written::pattern).collect(),
+    };
+    if !paths.is_empty() {
+        write_one(text, rule.methods.as_ref(), rule.hosts.as_deref(), &paths);
+    }
+    if of_server && options {
+        write_one(
+            text,
+            Some(&BTreeSet::from(["OPTIONS".to_owned()])),
+            rule.hosts.as_deref(),
+            &["*".to_owned()],
+        );
+    }
+}
+
+fn write_one(
+    text: &mut String,
+    methods: Option<&BTreeSet<String>>,
+    hosts: Option<&[Scope]>,
+    paths: &[String],
+) {
+    if let ([path], None) = (paths, hosts) {
+        let methods =
+            methods.map_or_else(|| "*".to_owned(), |all| all.iter().cloned().collect::<Vec<_>>().join("|"));
+        let _ = writeln!(text, "      - {}", written::quoted(&format!("{methods} {path}")));
+        return;
+    }
+    let list = |texts: &mut dyn Iterator<Item = String>| {
+        texts.map(|text| written::quoted(&text)).collect::<Vec<_>>().join(", ")
+    };
+    let methods = methods.map_or_else(|| "\"*\"".to_owned(), |all| list(&mut all.iter().cloned()));
+    let hosts = hosts.map_or_else(String::new, |hosts| {
+        format!(" hosts: [{}],", list(&mut hosts.iter().map(ToString::to_string)))
+    });
+    let paths = list(&mut paths.iter().cloned());
+    let _ = writeln!(text, "      - {{ methods: [{methods}],{hosts} paths: [{paths}] }}");
+}
+
+/// Loads the policy, so that a mistake of this crate is an error and not a policy with another meaning.
+pub(crate) fn check(imported: &Imported, sources: &Sources) -> Result<(), Problem> {
+    let mut files = MapFiles::of("policy.yaml", imported.policy.as_bytes());
+    for (name, key_set) in &imported.key_sets {
+        files = files.and(name, key_set.as_bytes());
+    }
+    for source in &sources.all {
+        match &source.kind {
+            // The files that exist only where Envoy runs.
+            Kind::UsersFile { file, .. } => {
+                files = files.and(file, "user:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")
+            }
+            Kind::Jwt(Issuer { keys: Keys::File(file), .. }) => {
+                files = files.and(file, r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#);
+            }
+            Kind::Users { .. } | Kind::Jwt(_) => {}
+        }
+    }
+    let problems = match policy::load(&files, Path::new("policy.yaml")) {
+        Ok(_) => return Ok(()),
+        Err(problems) => problems,
+    };
+    problems.into_iter().find(|problem| !problem.is_warning()).map_or(Ok(()), Err)
+}

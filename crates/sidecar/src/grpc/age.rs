@@ -1,0 +1,50 @@
+//! The maximum age of a connection: then the peer is asked to open another one, which may reach another instance.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::pin::Pin;
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep};
+
+/// Ages differ by up to this part, so that connections that were opened together do not end together.
+const JITTER: u32 = 10;
+
+/// A timer of one connection; none if ages are unlimited.
+#[derive(Debug)]
+pub(super) struct Age(Option<Pin<Box<Sleep>>>);
+
+impl Age {
+    /// Starts it. The age is `most`, or up to a tenth less; zero means no limit.
+    pub(super) fn start(most: Duration) -> Self {
+        Self((!most.is_zero()).then(|| Box::pin(sleep(shortened(most, random())))))
+    }
+
+    /// Whether the connection is too old. Called first with the task that serves the connection, it wakes that task when
+    /// it becomes so.
+    pub(super) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        self.0.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+    }
+}
+
+/// A random number. The standard library takes the keys of each hasher from the system.
+fn random() -> u32 {
+    u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default()
+}
+
+fn shortened(most: Duration, random: u32) -> Duration {
+    most - (most / JITTER).mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_differ_by_a_tenth_at_most() {
+        let most = Duration::from_secs(100);
+        assert_eq!(shortened(most, 0), most);
+        assert_eq!(shortened(most, u32::MAX), Duration::from_secs(90));
+        assert_ne!(random(), random());
+    }
+}

@@ -1,0 +1,146 @@
+//! Imported policies, compared with Envoy's own RBAC filter in one Envoy, on random configurations and requests.
+
+mod generated;
+
+use std::path::Path;
+
+use fastrand::Rng;
+use import::{Effect, Imported, Options, envoy_rbac};
+use serde_json::json;
+use testbed::client::{Connection, Version};
+use testbed::envoy::{Envoy, Listener, Settings, Target};
+use testbed::tokens::Signer;
+use testbed::{App, Rolegate};
+
+use super::{PATIENT, ROLEGATE};
+use generated::{Generated, Sent};
+
+/// How many configurations one Envoy has.
+const CONFIGURATIONS: usize = 20;
+/// How many requests each of them gets.
+const REQUESTS: usize = 25;
+
+/// What was compared.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Requests.
+    requests: usize,
+    /// Those that both allow.
+    allowed: usize,
+    /// Those that rolegate denies because something could not be expressed, which the notes say.
+    stricter: usize,
+    /// Those that only rolegate allows, which was accepted.
+    wider: usize,
+    /// Those that rolegate denies as ambiguous.
+    ambiguous: usize,
+    /// Configurations without such notes.
+    exact: usize,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_imported_policy_never_allows_more_than_the_rbac_filter() {
+    let counts = compare(1, 1).await;
+    assert!(counts.allowed > 50 && counts.exact > 0, "{counts:?}");
+}
+
+/// The same with 20,000 requests: `cargo test --test envoy -- --ignored --nocapture imported`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes half an hour"]
+async fn imported_policies_never_allow_more_than_the_rbac_filter() {
+    println!("{:?}", compare(1_000, 40).await);
+}
+
+async fn compare(seed: u64, batches: u64) -> Counts {
+    let mut counts = Counts::default();
+    for batch in 0..batches {
+        compare_batch(seed + batch, &mut counts).await;
+    }
+    counts
+}
+
+async fn compare_batch(seed: u64, counts: &mut Counts) {
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let (app, signer) = (App::start().await.unwrap(), Signer::default());
+    let (mut all, mut listeners, mut rolegates) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..CONFIGURATIONS {
+        let generated = Generated::new(&mut rng, &signer);
+        let original =
+            json!({ "http_filters": generated.filters, "normalize_path": true, "merge_slashes": true });
+        let options = Options { allow_wider: rng.u8(..4) == 0, ..Options::default() };
+        let imported =
+            envoy_rbac(Path::new("envoy.json"), original.to_string().as_bytes(), &options).unwrap();
+        let own = folder.path().join(number.to_string());
+        let policy = write(&own, &imported);
+        let listen = Target::Unix(own.join("s"));
+        let rolegate = Rolegate::start(Path::new(ROLEGATE), &policy, listen.clone(), &own, &[]).await;
+        rolegates.push(rolegate.unwrap_or_else(|error| panic!("{error}\n{}", imported.policy)));
+        let filters: String =
+            generated.filters.iter().map(|filter| format!("{:18}- {filter}\n", "")).collect();
+        let settings = Settings { filters, timeout: PATIENT, health_checks: false, ..Settings::default() };
+        let listener = |name: &str, targets| Listener {
+            name: format!("{name}-{number}"),
+            targets,
+            module: None,
+            settings: settings.clone(),
+        };
+        listeners.extend([listener("rbac", Vec::new()), listener("rolegate", vec![listen])]);
+        all.push((generated, imported, original));
+    }
+    let envoy = Envoy::start_all(folder.path(), app.address, &listeners).await.unwrap();
+    for ((generated, imported, original), addresses) in all.iter().zip(envoy.addresses.chunks(2)) {
+        counts.exact += usize::from(imported.notes.iter().all(|note| note.effect == Effect::Same));
+        for _ in 0..REQUESTS {
+            let sent = generated.request(&mut rng, &signer);
+            let mut statuses = Vec::new();
+            for address in addresses {
+                let mut connection = Connection::open(*address, Version::Http1).await.unwrap();
+                let answer = connection.send(sent.method, sent.path, sent.host, &sent.headers, b"").await;
+                statuses.push(answer.unwrap().status);
+            }
+            if let Err(wrong) = judge(&sent, [statuses[0], statuses[1]], imported, counts) {
+                let Sent { method, path, host, caller, .. } = &sent;
+                let request = format!("{method} {host} {path} of {caller}");
+                panic!("seed {seed}: {wrong}: {request}\n{original}\n{}", shown(imported));
+            }
+        }
+    }
+}
+
+fn write(folder: &Path, imported: &Imported) -> std::path::PathBuf {
+    std::fs::create_dir(folder).unwrap();
+    for (name, key_set) in &imported.key_sets {
+        std::fs::write(folder.join(name), key_set).unwrap();
+    }
+    let policy = folder.join("policy.yaml");
+    std::fs::write(&policy, &imported.policy).unwrap();
+    policy
+}
+
+/// Compares the answer of the filter with that of rolegate.
+fn judge(
+    sent: &Sent,
+    [filter, rolegate]: [u16; 2],
+    imported: &Imported,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let has = |effect| imported.notes.iter().any(|note| note.effect == effect);
+    counts.requests += 1;
+    match (filter, rolegate) {
+        (200, 200) => counts.allowed += 1,
+        (200, 400) => counts.ambiguous += 1,
+        (200, 401 | 403) if has(Effect::Stricter) || has(Effect::Wider) => counts.stricter += 1,
+        // Its other interpretations must be allowed, too.
+        (200, 401 | 403) if sent.path.contains([';', '%']) => counts.ambiguous += 1,
+        (200, _) => return Err(format!("rolegate answers {rolegate}, the filter 200")),
+        (_, 200) if has(Effect::Wider) => counts.wider += 1,
+        (_, 200) => return Err(format!("rolegate allows, the filter answers {filter}")),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn shown(imported: &Imported) -> String {
+    let notes: Vec<String> = imported.notes.iter().map(ToString::to_string).collect();
+    format!("{}\n{}", imported.policy, notes.join("\n"))
+}

@@ -1,0 +1,300 @@
+//! Random configurations of Envoy's RBAC filter, and requests for them.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+use testbed::tokens::{Signer, now};
+
+/// A configuration: HTTP filters, as Envoy reads them.
+pub(super) struct Generated {
+    pub(super) filters: Vec<Value>,
+    credentials: Credentials,
+}
+
+/// One of these.
+fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.usize(..all.len())]
+}
+
+/// How callers of a configuration authenticate.
+#[derive(Clone, Copy, PartialEq)]
+enum Credentials {
+    None,
+    Basic,
+    Tokens,
+}
+
+/// A request of a caller.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) host: &'static str,
+    pub(super) headers: Vec<(String, String)>,
+    /// Who is asking, for messages.
+    pub(super) caller: String,
+}
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "OPTIONS"];
+const HOSTS: [&str; 6] = [
+    "api.example.com",
+    "API.example.com",
+    "api.example.com:8080",
+    "x.example.com",
+    "example.com",
+    "other.test",
+];
+const PATHS: [&str; 44] = [
+    "/",
+    "/a",
+    "/a/",
+    "/a/b",
+    "/a/b/",
+    "/a/b/c",
+    "/ab",
+    "/ab/c",
+    "/A",
+    "/A/b",
+    "/a/B",
+    "/b",
+    "/b/a",
+    "/b/info",
+    "/a/info",
+    "/info",
+    "/a/b/info.json",
+    "/a.json",
+    "/a?x=1",
+    "/a/b?x=/b",
+    "/%61",
+    "/a//b",
+    "/a/../b",
+    "/a/./b",
+    "/b/../a/b",
+    "/a%2Fb",
+    "/a;x=1",
+    "/a/b;x",
+    "/a/%2e%2e/b",
+    "/a%3Fb",
+    "/a/b%20c",
+    "/a/x=y",
+    "/a/x*y",
+    "/a/x:y",
+    "/a/%40",
+    "/a/@",
+    "/a%",
+    "/a\\b",
+    "/admin",
+    "/admin/x",
+    "/a/b%23c",
+    "/%41",
+    "/ab/",
+    "/a/b/c/d/e",
+];
+const WORDS: [&str; 9] = ["/a", "/a/", "/a/b", "/ab", "/b", "/", "/admin", "/a/b/c", "/a/@"];
+const USERS: [&str; 3] = ["ann", "ben", "eve"];
+const GROUPS: [&str; 2] = ["staff", "ops"];
+
+impl Generated {
+    /// A random configuration.
+    pub(super) fn new(rng: &mut Rng, signer: &Signer) -> Self {
+        let credentials = [Credentials::None, Credentials::Basic, Credentials::Tokens][rng.usize(..3)];
+        let mut filters = Vec::new();
+        match credentials {
+            Credentials::None => {}
+            Credentials::Basic => filters.push(basic_auth()),
+            Credentials::Tokens => filters.push(jwt_authn(rng, signer)),
+        }
+        for _ in 0..rng.usize(1..3) {
+            filters.push(rbac(rng, credentials));
+        }
+        Self { filters, credentials }
+    }
+
+    /// A random request.
+    pub(super) fn request(&self, rng: &mut Rng, signer: &Signer) -> Sent {
+        let (caller, header) = match self.credentials {
+            Credentials::None => ("nobody".to_owned(), None),
+            _ if rng.u8(..4) == 0 => ("nobody".to_owned(), None),
+            Credentials::Basic => {
+                let user = pick(rng, &USERS);
+                let encoded = base64::Engine::encode(
+                    &base64::engine::general_purpose::STANDARD,
+                    format!("{user}:password"),
+                );
+                (user.to_owned(), Some(format!("Basic {encoded}")))
+            }
+            Credentials::Tokens => {
+                let issuer = ["https://one.example.com", "https://two.example.com"][rng.usize(..2)];
+                let groups: Vec<&str> = GROUPS.into_iter().filter(|_| rng.bool()).collect();
+                let claims = json!({ "iss": issuer, "aud": "api", "sub": pick(rng, &USERS), "groups": groups, "exp": now() + 600 });
+                let token = signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), &claims);
+                (claims.to_string(), Some(format!("Bearer {token}")))
+            }
+        };
+        Sent {
+            method: pick(rng, &METHODS),
+            path: pick(rng, &PATHS),
+            host: pick(rng, &HOSTS),
+            headers: header.map(|value| ("authorization".to_owned(), value)).into_iter().collect(),
+            caller,
+        }
+    }
+}
+
+fn basic_auth() -> Value {
+    let users = "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nben:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
+    json!({ "name": "envoy.filters.http.basic_auth", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth",
+        "users": { "inline_string": users }, "forward_username_header": "x-username",
+    }})
+}
+
+fn jwt_authn(rng: &mut Rng, signer: &Signer) -> Value {
+    let provider = |name: &str| {
+        json!({ "issuer": format!("https://{name}.example.com"), "audiences": ["api"], "forward": true,
+            "local_jwks": { "inline_string": signer.key_set() }, "payload_in_metadata": name })
+    };
+    let one = provider("one");
+    let (providers, either) = if rng.bool() {
+        (json!({ "one": one }), json!({ "provider_name": "one" }))
+    } else {
+        let either = json!({ "requires_any": { "requirements": [{ "provider_name": "one" }, { "provider_name": "two" }] } });
+        (json!({ "one": one, "two": provider("two") }), either)
+    };
+    let missing =
+        |either: &Value| json!({ "requires_any": { "requirements": [either, { "allow_missing": {} }] } });
+    let rules = match rng.u8(..4) {
+        0 => json!([{ "match": { "prefix": "/" }, "requires": either }]),
+        1 => {
+            json!([{ "match": { "prefix": "/a" }, "requires": missing(&either) }, { "match": { "prefix": "/" }, "requires": either }])
+        }
+        2 => {
+            json!([{ "match": { "path": "/b" } }, { "match": { "prefix": "/" }, "requires": missing(&either) }])
+        }
+        _ => json!([{ "match": { "prefix": "/" }, "requires": missing(&either) }]),
+    };
+    json!({ "name": "envoy.filters.http.jwt_authn", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
+        "providers": providers, "rules": rules,
+    }})
+}
+
+fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
+    let action = ["ALLOW", "ALLOW", "DENY"][rng.usize(..3)];
+    let policies: serde_json::Map<String, Value> = (0..rng.usize(1..4))
+        .map(|number| {
+            let permissions: Vec<Value> = (0..rng.usize(1..3)).map(|_| permission(rng, 2)).collect();
+            let principals: Vec<Value> =
+                (0..rng.usize(1..3)).map(|_| principal(rng, credentials, 2)).collect();
+            (format!("p{number}"), json!({ "permissions": permissions, "principals": principals }))
+        })
+        .collect();
+    json!({ "name": "envoy.filters.http.rbac", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+        "rules": { "action": action, "policies": policies },
+    }})
+}
+
+fn permission(rng: &mut Rng, depth: u8) -> Value {
+    match rng.u8(..if depth == 0 { 8 } else { 12 }) {
+        0 => json!({ "any": true }),
+        1 | 2 => {
+            json!({ "header": { "name": ":method", "string_match": { "exact": pick(rng, &METHODS) } } })
+        }
+        3..=5 => json!({ "url_path": { "path": text(rng) } }),
+        6 => rare(rng),
+        7 => template(rng),
+        8 => json!({ "not_rule": permission(rng, depth - 1) }),
+        9 => json!({ "or_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } }),
+        _ => json!({ "and_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } }),
+    }
+}
+
+/// A matcher of a path.
+fn text(rng: &mut Rng) -> Value {
+    let word = pick(rng, &WORDS);
+    let matcher = match rng.u8(..9) {
+        0..=2 => json!({ "exact": word }),
+        3..=5 => json!({ "prefix": word }),
+        6 => json!({ "suffix": pick(rng, &["/info", ".json", "b"]) }),
+        7 => json!({ "contains": pick(rng, &["b", "/a/", "."]) }),
+        _ => {
+            json!({ "safe_regex": { "regex": pick(rng, &["/a/[^/]+", "/(a|b)", "/a/.*", "/a.*", "/[a-z]+", ".*b", ".*"]) } })
+        }
+    };
+    match (rng.u8(..8), matcher) {
+        (0, Value::Object(mut matcher)) if !matcher.contains_key("safe_regex") => {
+            matcher.insert("ignore_case".to_owned(), json!(true));
+            Value::Object(matcher)
+        }
+        (_, matcher) => matcher,
+    }
+}
+
+fn template(rng: &mut Rng) -> Value {
+    let templates = ["/a/{id}", "/a/*/c", "/{x}/**", "/a/**", "/a/{x=*}/{y}", "/a/b"];
+    json!({ "uri_template": { "name": "envoy.path.match.uri_template.uri_template_matcher", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.path.match.uri_template.v3.UriTemplateMatchConfig",
+        "path_template": pick(rng, &templates),
+    }}})
+}
+
+/// Conditions that rolegate lacks, or compares otherwise.
+fn rare(rng: &mut Rng) -> Value {
+    match rng.u8(..6) {
+        0 => json!({ "destination_port": 1 }),
+        1 => json!({ "header": { "name": ":path", "string_match": { "exact": "/a?x=1" } } }),
+        2 => {
+            json!({ "header": { "name": ":path", "string_match": { "prefix": "/a" }, "invert_match": rng.bool() } })
+        }
+        3 => {
+            json!({ "header": { "name": ":authority", "string_match": { "exact": pick(rng, &HOSTS), "ignore_case": rng.bool() } } })
+        }
+        4 => json!({ "header": { "name": ":authority", "string_match": { "suffix": ".example.com" } } }),
+        _ => {
+            json!({ "header": { "name": ":method", "string_match": { "safe_regex": { "regex": "GET|POST" } } } })
+        }
+    }
+}
+
+fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
+    let user = pick(rng, &USERS);
+    match rng.u8(..if depth == 0 { 6 } else { 9 }) {
+        0 => json!({ "any": true }),
+        1..=4 => match credentials {
+            Credentials::None => json!({ "any": true }),
+            Credentials::Basic => {
+                json!({ "header": { "name": "x-username", "string_match": { "exact": user } } })
+            }
+            Credentials::Tokens => {
+                let provider = ["one", "one", "two"][rng.usize(..3)];
+                let (claim, value) = match rng.u8(..4) {
+                    0 => (
+                        "iss",
+                        json!({ "string_match": { "exact": format!("https://{provider}.example.com") } }),
+                    ),
+                    1 => ("sub", json!({ "string_match": { "exact": user } })),
+                    2 => ("sub", json!({ "string_match": { "prefix": "a" } })),
+                    _ => (
+                        "groups",
+                        json!({ "list_match": { "one_of": { "string_match": { "exact": pick(rng, &GROUPS) } } } }),
+                    ),
+                };
+                json!({ "metadata": { "filter": "envoy.filters.http.jwt_authn", "path": [{ "key": provider }, { "key": claim }], "value": value, "invert": rng.u8(..6) == 0 } })
+            }
+        },
+        5 => [
+            json!({ "direct_remote_ip": { "address_prefix": "127.0.0.0", "prefix_len": 8 } }),
+            json!({ "remote_ip": { "address_prefix": "10.0.0.0", "prefix_len": 8 } }),
+            json!({ "authenticated": {} }),
+            json!({ "url_path": { "path": text(rng) } }),
+        ][rng.usize(..4)]
+        .clone(),
+        6 => json!({ "not_id": principal(rng, credentials, depth - 1) }),
+        7 => {
+            json!({ "or_ids": { "ids": [principal(rng, credentials, depth - 1), principal(rng, credentials, depth - 1)] } })
+        }
+        _ => {
+            json!({ "and_ids": { "ids": [principal(rng, credentials, depth - 1), principal(rng, credentials, depth - 1)] } })
+        }
+    }
+}
