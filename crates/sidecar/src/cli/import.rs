@@ -1,0 +1,82 @@
+//! The arguments of `rolegate import`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::examples::{IMPORT_ENVOY_EXAMPLES, IMPORT_ISTIO_EXAMPLES};
+
+/// The arguments of `import`.
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// The other system.
+    #[command(subcommand)]
+    pub from: ImportFrom,
+}
+
+/// What `import` reads.
+#[derive(Subcommand, Debug)]
+pub enum ImportFrom {
+    /// Imports Envoy's RBAC filter, with the filters `jwt_authn` and `basic_auth` beside it.
+    #[command(after_help = IMPORT_ENVOY_EXAMPLES)]
+    EnvoyRbac(ImportEnvoyArgs),
+    /// Imports Istio's `AuthorizationPolicy` and `RequestAuthentication` for one workload.
+    #[command(after_help = IMPORT_ISTIO_EXAMPLES)]
+    Istio(ImportIstioArgs),
+}
+
+/// The arguments of `import envoy-rbac`.
+#[derive(Args, Debug)]
+pub struct ImportEnvoyArgs {
+    /// The configuration, in YAML or JSON: a bootstrap, a listener, or the `typed_config` of the filter; `-` reads standard
+    /// input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The listener to import, by its name, if several have an RBAC filter.
+    #[arg(long, value_name = "NAME")]
+    pub listener: Option<String>,
+    /// What every import has.
+    #[command(flatten)]
+    pub import: ImportOptions,
+}
+
+/// The arguments of `import istio`.
+#[derive(Args, Debug)]
+pub struct ImportIstioArgs {
+    /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The namespace of the workload, if the resources are for several. Those in `istio-system` count for each.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// A label of the workload; repeat the flag for more than one.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, requires = "namespace")]
+    pub labels: Vec<(String, String)>,
+    /// What every import has.
+    #[command(flatten)]
+    pub import: ImportOptions,
+}
+
+/// What every import has.
+#[derive(Args, Debug)]
+pub struct ImportOptions {
+    /// Print the policy also if it is stricter than the original because something cannot be expressed. Each such thing is
+    /// named on standard error and at the top of the policy.
+    #[arg(long)]
+    pub partial: bool,
+    /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case, and path
+    /// templates, which match any characters. Each is named.
+    #[arg(long)]
+    pub allow_wider: bool,
+    /// An audience to accept from issuers for which the original names none; repeat the flag for more than one.
+    #[arg(long = "audience", value_name = "NAME")]
+    pub audiences: Vec<String>,
+    /// Write the policy to this file, which must not exist, and key sets beside it, in place of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("not a label: write one such as `app=reports`")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
