@@ -12,6 +12,11 @@ use policy::written::{literal, quoted};
 /// How many different ids at one place of a path become `{id}`.
 const SEVERAL_IDS: usize = 3;
 
+/// Placeholders in the path of a rule. They begin with a character that no canonical path has: a client may send a path
+/// with the text `{id}`, which must not become one.
+const ID: &str = "\0id";
+const USER: &str = "\0user";
+
 /// The requests that callers have made.
 #[derive(Debug, Default)]
 pub struct Usage {
@@ -107,7 +112,7 @@ impl Usage {
     /// The rules for the requests of a caller.
     fn rules(&self, user: Option<&str>, requests: &Requests) -> BTreeSet<Request> {
         let own = |segment: &str| match user {
-            Some(user) if decoded(segment.as_bytes()) == user.as_bytes() => "{user}".to_owned(),
+            Some(user) if decoded(segment.as_bytes()) == user.as_bytes() => USER.to_owned(),
             _ => segment.to_owned(),
         };
         let with_user = |request: &Request| Request {
@@ -141,15 +146,15 @@ impl Request {
     /// The same with `{id}` for each segment that looks like an id.
     fn with_ids(&self) -> Self {
         let segments: Vec<&str> =
-            self.path.split('/').map(|segment| if is_id(segment) { "{id}" } else { segment }).collect();
+            self.path.split('/').map(|segment| if is_id(segment) { ID } else { segment }).collect();
         Self { path: segments.join("/"), ..self.clone() }
     }
 
     /// Whether this, as a rule, matches a request of this user.
     fn matches(&self, request: &Self, user: Option<&str>) -> bool {
         let segment = |(rule, segment): (&str, &str)| match rule {
-            "{id}" => !segment.is_empty(),
-            "{user}" => user.is_some_and(|user| decoded(segment.as_bytes()) == user.as_bytes()),
+            ID => !segment.is_empty(),
+            USER => user.is_some_and(|user| decoded(segment.as_bytes()) == user.as_bytes()),
             literal => literal == segment,
         };
         (&self.host, &self.method) == (&request.host, &request.method)
@@ -187,12 +192,11 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
 
 /// A path as a rule: characters that mean something there are encoded.
 fn written(path: &str) -> String {
-    let segment = |segment: &str| {
-        if path == "*" || ["{id}", "{user}"].contains(&segment) {
-            segment.to_owned()
-        } else {
-            literal(segment)
-        }
+    let segment = |segment: &str| match segment {
+        ID => "{id}".to_owned(),
+        USER => "{user}".to_owned(),
+        _ if path == "*" => segment.to_owned(),
+        _ => literal(segment),
     };
     path.split('/').map(segment).collect::<Vec<String>>().join("/")
 }
@@ -263,6 +267,17 @@ grants:
         assert!(usage(&all[..2]).policy().contains(r#"paths: ["/a/22"]"#));
         let denied = [&all[..], &[("x", false, "GET /a/locked")]].concat();
         assert!(!usage(&denied).policy().contains("{id}"));
+    }
+
+    /// A client chooses the path: what it writes there must not become a rule for other paths.
+    #[test]
+    fn the_text_of_a_placeholder_in_a_request_is_not_one() {
+        for path in ["/secrets/{id}", "/secrets/{id%7D", "/secrets/%7Bid}", "/brace/{user}", "/{a}"] {
+            for user in ["", "ann"] {
+                let text = usage(&[(user, true, &format!("GET {path}"))]).policy();
+                assert!(text.contains("%7B") && !text.contains("/{"), "{path}: {text}");
+            }
+        }
     }
 
     #[test]
