@@ -96,6 +96,7 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     role_names(&mut found, old, new);
     deny_response(&mut found, &old.deny_response, &new.deny_response);
     identity_header(&mut found, old.identity_header.as_ref(), new.identity_header.as_ref());
+    warn_of_open_headers(&mut found, old, new);
     found.all
 }
 
@@ -246,6 +247,27 @@ fn allow_response(found: &mut Found, old: &AllowResponse, new: &AllowResponse) {
         found.value(&setting, old, new, |value| Some(template(value)));
     }
     found.list("allow_response.remove_headers", &old.remove_headers, &new.remove_headers);
+}
+
+/// Warns of each header that the old policy overwrote or removed on every request, and the new one does not.
+fn warn_of_open_headers(found: &mut Found, old: &Policy, new: &Policy) {
+    let closed = |policy: &Policy| -> BTreeSet<Arc<str>> {
+        let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
+        let identity = policy.identity_header.iter().map(|header| &header.name);
+        set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
+    };
+    for name in closed(old).difference(&closed(new)) {
+        let of_identity = old.identity_header.as_ref().is_some_and(|header| header.name == *name);
+        let names =
+            [format!("allow_response.set_headers.{name}"), format!("allow_response.remove_headers: {name}")];
+        let is_it = |setting: &str| {
+            names.iter().any(|known| known == setting)
+                || of_identity && ["identity_header", "identity_header.name"].contains(&setting)
+        };
+        for change in found.all.iter_mut().filter(|change| is_it(&change.setting)) {
+            change.warning = Some("clients can send this header to the application now");
+        }
+    }
 }
 
 /// A header with `{roles}` tells the application the names of roles: other names are a difference there.

@@ -170,6 +170,16 @@ fn other_settings_are_listed_and_no_secret_is_shown() {
     assert_eq!(lines(&out), expected);
 }
 
+/// The application trusts what rolegate sets: without that, clients may send it.
+#[test]
+fn a_header_that_clients_may_send_now_is_warned_of() {
+    let (_, out) = diff(&[("set_headers: { x-user: \"{user}\" }", "remove_headers: [x-user]")], &[]);
+    assert!(!out.contains("warning"), "{out}");
+    let (_, out) = diff(&[("x-user: \"{user}\"", "x-name: \"{user}\"")], &[]);
+    let warned = "setting: allow_response.set_headers.x-user removed (warning: clients can send this header to the application now)";
+    assert!(lines(&out).contains(&warned.to_owned()), "{out}");
+}
+
 #[test]
 fn markdown_is_a_table_for_a_pull_request() {
     let (_, out) = diff(&[("GET /reports/{id}", "GET|HEAD /reports/{id}")], &["--output", "markdown"]);
