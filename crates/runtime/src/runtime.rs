@@ -83,7 +83,12 @@ impl LoadedPolicy {
         settings.warn();
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
-            this.shadow = Some(shadow_span().in_scope(|| Self::load_one(shadow)).map(Box::new)?);
+            let load = || {
+                Self::load_one(shadow).inspect_err(|_| {
+                    tracing::error!("the shadow policy does not load: mend it, or start without `shadow`");
+                })
+            };
+            this.shadow = Some(shadow_span().in_scope(load).map(Box::new)?);
         }
         Ok(this)
     }

@@ -29,7 +29,8 @@ pub struct Settings {
     pub policy: PolicySource,
 
     /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides each request as well and
-    /// never changes an answer. Metrics and log lines say where the two policies differ.
+    /// never changes an answer. Metrics and log lines say where the two policies differ. If it does not load at the start,
+    /// rolegate does not start; later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 

@@ -102,6 +102,10 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
+        if let Some(lenient) = requires.as_ref().and_then(|all| LENIENT.iter().find_map(|key| all.get(key))) {
+            let message = "tokens of every provider are verified here; the policy reads none where no provider is named";
+            original.notes.push(lenient.note(Effect::Stricter, message));
+        }
         let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         for (source, verified) in original.sources.all.iter().zip(&mut verified) {
             if requires.as_ref().is_some_and(|requires| names(requires, &source.name)) {
@@ -151,6 +155,9 @@ fn names(requires: &View<'_>, provider: &str) -> bool {
         || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
 }
 
+/// Requirements that callers without a token meet.
+const LENIENT: [&str; 3] = ["allow_missing", "allow_missing_or_failed", "extract_only_without_validation"];
+
 /// `JwtRequirement`.
 fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
     let provider =
@@ -165,15 +172,20 @@ fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
         "provider_name" => provider(value, value.text().unwrap_or_default()),
         "requires_any" => any_of(value, all(), sources),
         "requires_all" => Expr::All(all()),
-        "allow_missing" | "allow_missing_or_failed" | "extract_only_without_validation" => Expr::always(),
+        lenient if LENIENT.contains(&lenient) => Expr::always(),
         _ => value.inexpressible("this requirement cannot be expressed"),
     }
 }
 
-/// One of these: any caller, if all identity sources are among them.
+/// One of these: any caller with credentials, if they name all identity sources and nothing else. With `allow_missing`
+/// among them, callers without a token pass as well.
 fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
+    let requirements = value.list("requirements");
     let named: std::collections::BTreeSet<&str> =
-        value.list("requirements").iter().filter_map(|one| one.text_of("provider_name")).collect();
+        requirements.iter().filter_map(|one| one.text_of("provider_name")).collect();
+    if requirements.iter().any(|one| LENIENT.iter().any(|lenient| one.get(lenient).is_some())) {
+        return Expr::always();
+    }
     if sources.all.iter().all(|source| named.contains(&*source.name)) && !sources.all.is_empty() {
         return Expr::caller(crate::literal::Caller::Authenticated);
     }
