@@ -35,7 +35,13 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         let help = "give files with `AuthorizationPolicy` and `RequestAuthentication`";
         return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
     }
+    let is_given = !policies.is_empty();
     let policies = of_workload(policies, options, &mut original)?;
+    if is_given && policies.is_empty() {
+        // Istio would allow it everything; more likely is a typing error.
+        let message = "no `AuthorizationPolicy` here is for this workload";
+        return Err(Problem::error(start.clone(), message).help("check `--namespace` and `--label`"));
+    }
     let authentications = of_workload(authentications, options, &mut original)?;
     same_workload(policies.iter().chain(&authentications), options)?;
     for authentication in &authentications {
