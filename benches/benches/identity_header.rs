@@ -54,16 +54,16 @@ struct Borrowed<'a> {
 }
 
 fn subject(roles: usize, groups: usize, claims: usize, length: usize) -> Owned {
-    let texts = |what: &str, count: usize| -> Vec<String> {
-        (0..count).map(|number| format!("{what}-{number}-{}", number * 7919).repeat(length)).collect()
+    let texts = |what: &str, count: usize, times: usize| -> Vec<String> {
+        (0..count).map(|number| format!("{what}-{number}-{}", number * 7919).repeat(times)).collect()
     };
     Owned {
         aud: "shop".into(),
         rev: "3f9c0a1b2c3d".into(),
         sub: "ann@example.com".into(),
-        roles: texts("role", roles),
-        groups: texts("group", groups),
-        claims: texts("claim", 2 * claims),
+        roles: texts("role", roles, 1),
+        groups: texts("group", groups, 1),
+        claims: texts("claim", 2 * claims, length),
         exp: EXPIRES,
     }
 }
