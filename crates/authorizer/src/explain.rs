@@ -239,7 +239,7 @@ impl Authorizer {
 }
 
 impl Authorizer {
-    /// Says that the identity header of a known caller is set, without its value: whoever has it can pass for the caller.
+    /// Says that the identity header of a known caller is set, without its value: a client that has it could pass for the caller.
     fn hide_identity(&self, explanation: &mut Explanation) {
         let Some(signer) = &self.signer else { return };
         if explanation.user.is_some() && explanation.status == 200 {

@@ -52,7 +52,7 @@ impl BundleSource {
             return Err(problem(format!("{fault}: {help}")));
         }
         if settings.public_keys.is_empty() {
-            tracing::warn!(%url, "policy bundles need no signature: whoever can write to this server decides who may do what; set `bundle-public-key`");
+            tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
         }
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
         let (url, settings) = (url.clone(), settings.clone());
