@@ -21,11 +21,11 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
     if policy.missing.identity {
         return;
     }
-    claims_of_no_token(policy, problems);
     let Some((_, identity)) = &policy.identity else {
         no_identity(policy, problems);
         return;
     };
+    claims_of_no_token(policy, identity, problems);
     match &identity.basic {
         Some(basic) if basic.verify && identity.jwt.is_empty() => {
             unknown_names(policy, basic, &mut Warnings::new(problems));
@@ -40,9 +40,9 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
 }
 
 /// Warns of `{claims.…}` in a header if no tokens are accepted: it is then always empty.
-fn claims_of_no_token(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
-    let tokens = policy.identity.as_ref().is_some_and(|(_, identity)| !identity.jwt.is_empty());
-    let Some((at, response)) = policy.allow_response.as_ref().filter(|_| !tokens) else { return };
+fn claims_of_no_token(policy: &UnresolvedPolicy, identity: &Identity, problems: &mut Vec<Problem>) {
+    let response = policy.allow_response.as_ref().filter(|_| identity.jwt.is_empty());
+    let Some((at, response)) = response else { return };
     for header in &response.set_headers {
         if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
             let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);

@@ -224,7 +224,7 @@ async fn a_second_signal_stops_at_once() {
     let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let _in_flight = envoy.begin().await;
-    server.wait_for_metric("rolegate_checks_in_flight", 1.0);
+    server.wait_for_metric("rolegate_checks_waiting", 1.0);
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
     assert_eq!(server.page("/readyz"), (503, "not ready: draining\n".to_owned()));
