@@ -36,6 +36,13 @@ fn a_port_in_use_fails_the_start() {
     }
 }
 
+/// Huge pages cost seven times the memory: see `use_small_pages`.
+#[test]
+fn a_server_uses_pages_of_usual_size() {
+    let server = Server::start(&example("people"), &[]);
+    assert_eq!(server.reported("THP_enabled:"), "0");
+}
+
 #[test]
 fn an_unreadable_policy_fails_the_start() {
     let (code, err) = failed_start("/nowhere", &[]);
