@@ -5,6 +5,7 @@
 
 mod environment;
 mod file;
+mod tls;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use runtime::units;
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
+pub(crate) use tls::TlsSettings;
 
 /// The settings of `rolegate serve`.
 ///
@@ -75,6 +77,10 @@ pub struct Settings {
         value_delimiter = ','
     )]
     pub listen: Vec<Address>,
+
+    /// TLS of the gRPC listeners.
+    #[command(flatten)]
+    pub tls: TlsSettings,
 
     /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]

@@ -48,8 +48,11 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
             }
             match error {
                 ServeError::Policy(_) => Exit::Policy,
-                ServeError::SameAddress(_) => Exit::Arguments,
-                ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => Exit::Failed,
+                ServeError::SameAddress(_) | ServeError::Settings(_) => Exit::Arguments,
+                ServeError::Bind(_)
+                | ServeError::Tls(_)
+                | ServeError::System(_)
+                | ServeError::Interrupted => Exit::Failed,
             }
         }
     }
@@ -63,6 +66,8 @@ fn log(error: &ServeError) {
             tracing::error!("cannot start: the policy does not compile");
         }
         ServeError::SameAddress(_)
+        | ServeError::Settings(_)
+        | ServeError::Tls(_)
         | ServeError::Bind(_)
         | ServeError::System(_)
         | ServeError::Interrupted => tracing::error!("{error}"),

@@ -29,5 +29,6 @@ mod secrets;
 mod serving;
 mod settings;
 mod shadow;
+mod tls;
 mod what_can;
 mod wrong_protocol;
