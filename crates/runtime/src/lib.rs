@@ -48,6 +48,6 @@ pub use client_network::ClientNetwork;
 pub use decision_context::{DecisionContext, Received};
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use runtime::{LoadedPolicy, Reloads, Runtime};
+pub use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;

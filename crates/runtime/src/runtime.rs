@@ -37,6 +37,23 @@ pub struct LoadedPolicy {
     shadow: Option<Box<Self>>,
 }
 
+/// Why a policy is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It does not compile: every problem.
+    #[error("the policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Policy(Vec<Problem>),
+    /// A setting, or a file that it names, cannot be used.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<Vec<Problem>> for LoadError {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self::Policy(problems)
+    }
+}
+
 /// Keeps a policy active and current, on threads of its own. Keys and bundles are fetched by the future of [`Runtime::fetch_keys`].
 #[derive(Debug)]
 pub struct Runtime {
@@ -71,8 +88,8 @@ impl LoadedPolicy {
     /// Loads and compiles the policy, and the shadow policy if there is one.
     ///
     /// # Errors
-    /// Every problem of the policy, or of the shadow policy.
-    pub fn load(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+    /// What is wrong with the policy, the shadow policy or a setting.
+    pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         let sources = || [Some(&settings.policy), settings.shadow.as_ref()].into_iter().flatten();
         let has_bundle = sources().any(|source| matches!(source, PolicySource::Bundle(_)));
         if !has_bundle && !settings.bundle.public_keys.is_empty() {
@@ -93,7 +110,7 @@ impl LoadedPolicy {
         Ok(this)
     }
 
-    fn load_one(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+    fn load_one(settings: PolicySettings) -> Result<Self, LoadError> {
         let status = Arc::new(Status::new(settings.keys_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;

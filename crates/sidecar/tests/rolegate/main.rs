@@ -10,7 +10,9 @@
 )]
 
 mod admin;
+mod bundle_https;
 mod bundle_server;
+mod bundle_shadow;
 mod bundles;
 mod cli;
 mod client;
