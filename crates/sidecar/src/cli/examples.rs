@@ -72,6 +72,7 @@ Examples:
   rolegate diff old new                    two files, or two folders with a `policy.yaml` each
   rolegate diff --output markdown old new  for the comment of a pull request
   rolegate diff --output json old new
+  rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
 
 It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
 difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
@@ -130,8 +131,9 @@ Examples:
   rolegate bundle inspect --public-key signing.pem.pub bundle.tar.gz
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
-Keys are those of `openssl genpkey -algorithm ed25519`. The exit code is 0; 1 if no given public key has signed the bundle; 2
-if the arguments are wrong; 3 if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written.";
+Keys are those of `openssl genpkey -algorithm ed25519`. The commands that take a policy also take a bundle. The exit code is 0;
+1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
+if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or is not to be replaced.";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:

@@ -45,7 +45,7 @@ impl Publisher {
     pub(crate) fn build(&self, policy: &PolicyFolder, revision: u32) -> Vec<u8> {
         let (bundle, revision) = (self.arg("bundle.tar.gz"), revision.to_string());
         let (code, _, errors) =
-            run(&["bundle", "build", &policy.arg(), "-o", &bundle, "--revision", &revision]);
+            run(&["bundle", "build", &policy.arg(), "-o", &bundle, "--revision", &revision, "--force"]);
         assert_eq!(code, 0, "{errors}");
         read(&self.path("bundle.tar.gz"))
     }

@@ -10,6 +10,8 @@
 )]
 
 mod admin;
+mod bundle_cli;
+mod bundle_files;
 mod bundle_https;
 mod bundle_server;
 mod bundle_shadow;
