@@ -86,7 +86,9 @@ Examples:
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut. The exit code is 0 if no answer would change, 1 if one
+whose values were cut; they are named. In JSON, `groups` has the changes, `otherwise` counts the same answers by another rule or
+for another reason, `of_others` the requests of further callers, and `not_evaluated` has the lines that say too little, with the
+reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer would change, 1 if one
 would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
