@@ -393,6 +393,8 @@ pub enum SchemaOf {
     /// `policy.yaml`, and the files that it includes.
     #[default]
     Policy,
+    /// A file that a policy includes: it needs no `version`.
+    Include,
     /// `cases.yaml`.
     Cases,
     /// The settings file of `serve`.

@@ -145,7 +145,8 @@ Examples:
 
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Examples:
-  rolegate schema > policy.schema.json           of policy.yaml and the files that it includes
+  rolegate schema > policy.schema.json           of policy.yaml
+  rolegate schema include > include.schema.json  of the files that it includes, which need no `version`
   rolegate schema cases > cases.schema.json
   rolegate schema settings > settings.schema.json
 
