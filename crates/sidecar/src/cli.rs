@@ -81,7 +81,7 @@ pub enum Command {
     /// Prints the least policy that allows what a decision log shows was used, as a starting point.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system.
+    /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`

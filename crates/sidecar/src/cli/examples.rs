@@ -111,9 +111,10 @@ Examples:
   rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
   rolegate import envoy-rbac --partial envoy.yaml      what cannot be expressed is left out, and named
 
-The policy never allows what the filters deny. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The
-exit code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the
-arguments are wrong, and 3 if the configuration cannot be read.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. One
+exception: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`; without these two it also allows
+other spellings of an allowed path (docs/policy-changes.md). The exit code is 0 if the policy gives the same answers, or with
+`--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -121,9 +122,10 @@ Examples:
   rolegate import istio --namespace shop --label app=reports *.yaml > policy.yaml
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
-The policy never allows what Istio denies. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The exit
-code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are
-wrong, and 3 if the resources cannot be read.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. It
+compares canonical paths, as Istio does with its default `pathNormalization` and more (docs/policy-changes.md). The exit code is 0
+if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3
+if the resources cannot be read, or are for several workloads or none.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:

@@ -23,6 +23,7 @@ mod decisions;
 mod diff;
 mod discovery;
 mod documented;
+mod import;
 mod keys;
 mod process;
 mod reloading;
