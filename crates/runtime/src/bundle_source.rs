@@ -10,7 +10,7 @@ use policy::KeyUrl;
 
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
-use crate::runtime::LoadError;
+use crate::load_error::LoadError;
 use crate::settings::BundleSettings;
 use crate::trusted_ca::trusted_ca;
 

@@ -24,9 +24,9 @@ use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
+use crate::load_error::LoadError;
 use crate::memory;
 use crate::priority;
-use crate::runtime::LoadError;
 use crate::settings::{OnStale, PolicySettings, PolicySource};
 use crate::status::Status;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use policy::Problem;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
@@ -19,6 +18,7 @@ use crate::compiled_policy::KeyUrls;
 use crate::decisions::Decisions;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
+use crate::load_error::LoadError;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::{PolicySettings, PolicySource};
 use crate::shadow::{Shadow, ShadowStats};
@@ -35,23 +35,6 @@ pub struct LoadedPolicy {
     status: Arc<Status>,
     reloader: Reloader,
     shadow: Option<Box<Self>>,
-}
-
-/// Why a policy is not loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// It does not compile: every problem.
-    #[error("the policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Policy(Vec<Problem>),
-    /// A setting, or a file that it names, cannot be used.
-    #[error("{0}")]
-    Setting(String),
-}
-
-impl From<Vec<Problem>> for LoadError {
-    fn from(problems: Vec<Problem>) -> Self {
-        Self::Policy(problems)
-    }
 }
 
 /// Keeps a policy active and current, on threads of its own. Keys and bundles are fetched by the future of [`Runtime::fetch_keys`].

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use policy::Problem;
 
-use super::loaded::{Report, counted};
-use super::policy_files::PolicyFiles;
+use super::loaded::{self, Report, counted};
 use crate::cli::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -13,7 +12,7 @@ use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
-    let files = match PolicyFiles::open(&args.policy, &args.public_keys, args.output, output) {
+    let files = match loaded::open(&args.policy, &args.public_keys, args.output, output) {
         Ok(files) => files,
         Err(exit) => return exit,
     };

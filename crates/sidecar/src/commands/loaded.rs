@@ -5,7 +5,7 @@ use std::path::Path;
 use policy::{Place, Problem, Severity};
 use serde::Serialize;
 
-use super::policy_files::PolicyFiles;
+use super::policy_files::{NotOpened, PolicyFiles};
 use crate::cli::{Format, PublicKeys};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -18,7 +18,26 @@ pub(super) fn load(
     format: Format,
     output: &mut Output<'_>,
 ) -> Result<CompiledPolicy, Exit> {
-    compiled(&PolicyFiles::open(policy, keys, format, output)?, format, output)
+    compiled(&open(policy, keys, format, output)?, format, output)
+}
+
+/// The files of the policy, or reports why there are none.
+pub(super) fn open(
+    policy: &Path,
+    keys: &PublicKeys,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Result<PolicyFiles, Exit> {
+    PolicyFiles::open(policy, keys, output).map_err(|not_opened| match not_opened {
+        NotOpened::Bundle(problems) => {
+            report(&problems, format, output);
+            Exit::Policy
+        }
+        NotOpened::Other(exit, message) => {
+            output.error(&message);
+            exit
+        }
+    })
 }
 
 /// Loads the policy in these files, or reports why it does not compile.

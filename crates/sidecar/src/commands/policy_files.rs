@@ -11,8 +11,7 @@ use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::files;
 use runtime::settings::PolicySource;
 
-use super::loaded;
-use crate::cli::{Format, PublicKeys};
+use crate::cli::PublicKeys;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -31,40 +30,40 @@ pub(super) enum PolicyFiles {
     InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
 }
 
+/// Why there are no files.
+pub(super) enum NotOpened {
+    /// The bundle is not valid.
+    Bundle(Vec<Problem>),
+    /// Another reason: a message for people.
+    Other(Exit, String),
+}
+
 impl PolicyFiles {
     /// The files of the policy at this path: a file, a folder or a bundle. If there are `keys`, one of them must have signed the
-    /// bundle; otherwise a note says that nothing was verified but its hashes. Reports what is wrong.
-    pub(super) fn open(
-        path: &Path,
-        keys: &PublicKeys,
-        format: Format,
-        output: &mut Output<'_>,
-    ) -> Result<Self, Exit> {
+    /// bundle; otherwise a note says that nothing was verified but its hashes.
+    ///
+    /// # Errors
+    /// When it is a URL, a key cannot be used, or the bundle is not accepted.
+    pub(super) fn open(path: &Path, keys: &PublicKeys, output: &mut Output<'_>) -> Result<Self, NotOpened> {
+        let wrong = |message: String| Err(NotOpened::Other(Exit::Arguments, message));
         if let Some(PolicySource::Bundle(url)) = path.to_str().and_then(|text| text.parse().ok())
             && !path.exists()
         {
-            output.error(&format!("`{url}`: only `serve` fetches a bundle: download it, and name the file"));
-            return Err(Exit::Arguments);
+            return wrong(format!("`{url}`: only `serve` fetches a bundle: download it, and name the file"));
         }
         if !is_bundle(path) {
             if !keys.public_key.is_empty() && path.is_file() {
                 let path = path.display();
-                output.error(&format!("`{path}` is no bundle, and nothing else is signed: `--public-key`"));
-                return Err(Exit::Arguments);
+                return wrong(format!("`{path}` is no bundle, and nothing else is signed: `--public-key`"));
             }
             return Ok(Self::OnDisk(compiled_policy::policy_file(path)));
         }
-        let trusted = keys.read().map_err(|(exit, message)| {
-            output.error(&message);
-            exit
-        })?;
+        let trusted = keys.read().map_err(|(exit, message)| NotOpened::Other(exit, message))?;
         let opened = files::bytes(path, MAX_SIZE).and_then(|bytes| {
             Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| error.to_string())
         });
-        let bundle = opened.map_err(|error| {
-            loaded::report(&[Problem::error(Place::start_of(path), error)], format, output);
-            Exit::Policy
-        })?;
+        let bundle =
+            opened.map_err(|error| NotOpened::Bundle(vec![Problem::error(Place::start_of(path), error)]))?;
         if trusted.is_empty() {
             let (path, revision) = (path.display(), bundle.manifest.revision);
             output.error(&format!(

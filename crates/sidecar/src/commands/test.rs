@@ -9,7 +9,7 @@ use policy::{Place, Policy, Problem};
 use serde::Serialize;
 
 use super::loaded::{self, ReportedPlace, counted};
-use super::policy_files::{PolicyFiles, is_bundle};
+use super::policy_files::is_bundle;
 use super::{caller, fetched};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
@@ -55,9 +55,8 @@ fn load(
     args: &TestArgs,
     output: &mut Output<'_>,
 ) -> std::result::Result<(CompiledPolicy, PathBuf, Arc<[Case]>), Exit> {
-    let open = |path: &Path, output: &mut Output<'_>| {
-        PolicyFiles::open(path, &args.public_keys, args.output, output)
-    };
+    let open =
+        |path: &Path, output: &mut Output<'_>| loaded::open(path, &args.public_keys, args.output, output);
     let reported = |problems: Vec<Problem>, output: &mut Output<'_>| {
         loaded::report(&problems, args.output, output);
         Exit::Policy
