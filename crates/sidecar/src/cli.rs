@@ -124,7 +124,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -144,7 +144,7 @@ pub struct TestArgs {
     #[command(flatten)]
     pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -181,7 +181,7 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -253,7 +253,7 @@ pub struct WhoCanArgs {
     #[command(flatten)]
     pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -286,7 +286,7 @@ pub struct WhatCanArgs {
     #[command(flatten)]
     pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -363,7 +363,7 @@ pub struct HashArgs {
     #[arg(long, value_enum, default_value_t)]
     pub algorithm: Algorithm,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -390,7 +390,7 @@ pub struct SchemaArgs {
 /// A kind of files with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
-    /// `policy.yaml`, and the files that it includes.
+    /// `policy.yaml`.
     #[default]
     Policy,
     /// A file that a policy includes: it needs no `version`.
@@ -465,6 +465,21 @@ mod tests {
     #[test]
     fn is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// One rule: where `--output` chooses a format, `--format` does too.
+    #[test]
+    fn a_format_has_both_names() {
+        fn check(command: &clap::Command) {
+            let formats = command
+                .get_arguments()
+                .filter(|arg| arg.get_long() == Some("output") && !arg.get_possible_values().is_empty());
+            for arg in formats {
+                assert_eq!(arg.get_visible_aliases(), Some(vec!["format"]), "{}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     #[test]
