@@ -57,7 +57,7 @@ async fn compare(seed: u64, batches: u64, requests: usize) -> Counts {
     let (mut counts, started) = (Counts::default(), Instant::now());
     for batch in 0..batches {
         compare_batch(seed + batch, requests, &mut counts).await;
-        println!("batch {} of {batches}, {:.0?}: {counts:?}", batch + 1, started.elapsed());
+        eprintln!("batch {} of {batches}, {:.0?}: {counts:?}", batch + 1, started.elapsed());
     }
     counts
 }
