@@ -7,16 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
-use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
-use runtime::{LoadedPolicy, Reloads, Runtime};
+use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
 use crate::grpc::{self, Running, Tls, TlsError};
 use crate::metrics::Served;
-use crate::output::problem_lines;
 use crate::settings::Settings;
 
 mod signals;
@@ -45,9 +43,9 @@ pub struct Server {
 /// Why a server did not start, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The policy does not compile.
-    #[error("the policy does not compile\n{}", problem_lines(.0))]
-    Policy(Vec<Problem>),
+    /// The policy does not compile, or a setting about it is wrong.
+    #[error(transparent)]
+    NotLoaded(#[from] LoadError),
     /// A setting needs another one.
     #[error("{0}")]
     Settings(&'static str),
@@ -72,9 +70,9 @@ impl Server {
     /// Loads the policy and binds the addresses.
     ///
     /// # Errors
-    /// When the policy does not compile, or an address cannot be bound.
+    /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
-        let policy = LoadedPolicy::load(settings.of_policy()).map_err(ServeError::Policy)?;
+        let policy = LoadedPolicy::load(settings.of_policy())?;
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
         }
