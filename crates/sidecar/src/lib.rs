@@ -83,6 +83,7 @@ fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
         Command::Replay(args) => commands::replay(&args, output),
         Command::Suggest(args) => commands::suggest(&args, output),
         Command::Import(args) => commands::import(&args, output),
+        Command::LintEnvoy(args) => commands::lint_envoy(&args, output),
         Command::Bundle(args) => commands::bundle(&args, output),
         Command::Schema(args) => commands::schema(&args, output),
         Command::HashPassword(args) => commands::hash_password(&args, output),

@@ -16,15 +16,17 @@ use testbed::{App, Envoy, Rolegate};
 use super::{ALICE, PATIENT, authorization};
 
 /// The application, Envoy and rolegate.
-struct Running {
-    envoy: Envoy,
-    rolegate: Rolegate,
-    app: App,
+pub(super) struct Running {
+    pub(super) envoy: Envoy,
+    pub(super) rolegate: Rolegate,
+    pub(super) app: App,
+    /// The configuration.
+    pub(super) text: String,
     _folder: tempfile::TempDir,
 }
 
 /// Starts all with the shipped configuration, in which these texts are replaced by others.
-async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
+pub(super) async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let app = App::start().await.unwrap();
     let policy = Example::named("people").unwrap().file;
@@ -49,7 +51,7 @@ async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> R
         text = text.replace(from, to);
     }
     let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
-    Running { envoy, rolegate, app, _folder: folder }
+    Running { envoy, rolegate, app, text, _folder: folder }
 }
 
 impl Running {
@@ -78,7 +80,7 @@ async fn eventually(wanted: &str, log: impl Fn() -> String) {
     }
 }
 
-fn unix(folder: &Path) -> Target {
+pub(super) fn unix(folder: &Path) -> Target {
     Target::Unix(folder.join("rolegate.sock"))
 }
 
