@@ -98,7 +98,7 @@ pub enum Command {
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Prints a JSON Schema of the files that you write, for editors.
+    /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
     /// Prints a completion script for a shell.
@@ -380,6 +380,8 @@ pub enum SchemaOf {
     Cases,
     /// The settings file of `serve`.
     Settings,
+    /// A line of the decision log.
+    Decision,
 }
 
 /// The arguments of `completions`.

@@ -22,7 +22,9 @@ mod settings;
 
 pub use admin::{Address, AddressError, AdminAddress};
 pub use exit::Exit;
-pub use settings::{DecisionLog, LogFormat, LogLevel, OnStale, ServeArgs, Settings, SettingsError};
+pub use settings::{
+    DecisionLog, DecisionLogArgs, LogFormat, LogLevel, MaskUsers, OnStale, ServeArgs, Settings, SettingsError,
+};
 
 use cli::{Cli, Command};
 use output::Output;

@@ -114,7 +114,7 @@ impl Server {
 
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, listeners, pages, files } = self;
-        let runtime = policy.start(io::stdout())?;
+        let runtime = policy.start()?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());

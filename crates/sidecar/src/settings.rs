@@ -3,6 +3,7 @@
 //! There is one list of settings, [`Settings`], and one parser, that of the command line. The values of a settings
 //! file become its defaults, so names and values mean the same everywhere.
 
+mod decision_log;
 mod environment;
 mod file;
 
@@ -15,6 +16,7 @@ use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, BundleSettings, PolicySettings, PolicySource};
 use runtime::units;
 
+pub use decision_log::{DecisionLog, DecisionLogArgs, MaskUsers};
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
 
@@ -207,10 +209,9 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_LOG_LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 
-    /// Which decisions are logged, to standard output, as one JSON object per line. Errors are no
-    /// decisions: they are only counted.
-    #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
-    pub decision_log: DecisionLog,
+    /// The decision log.
+    #[command(flatten)]
+    pub decisions: DecisionLogArgs,
 }
 
 /// What happens when the policy or fetched keys exceed their maximum staleness.
@@ -260,17 +261,6 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Which decisions are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DecisionLog {
-    /// No decisions.
-    Off,
-    /// Denials: all answers that do not allow, with a status from 400 to 503.
-    Denied,
-    /// All decisions.
-    All,
-}
-
 impl Settings {
     /// Those about how the policy is kept current.
     #[must_use]
@@ -298,11 +288,7 @@ impl Settings {
                 KeysNeeded::Any => settings::KeysNeeded::Any,
                 KeysNeeded::All => settings::KeysNeeded::All,
             },
-            decision_log: match self.decision_log {
-                DecisionLog::Off => settings::DecisionLog::Off,
-                DecisionLog::Denied => settings::DecisionLog::Denied,
-                DecisionLog::All => settings::DecisionLog::All,
-            },
+            decision_log: self.decisions.settings(),
         }
     }
 }

@@ -175,10 +175,12 @@ impl Checker {
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<Answer, ErrorKind> {
-        let mut logged = None;
+        // The first of each; more of one name do not grow it.
+        let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            if runtime::is_logged(line.name) {
-                logged.get_or_insert(Header { name: line.name, value: line.value });
+            let is_new = || logged.iter().all(|own| !own.name.eq_ignore_ascii_case(line.name));
+            if runtime::is_logged(line.name) && is_new() {
+                logged.push(Header { name: line.name, value: line.value });
             }
         })
         .unwrap_or_default();

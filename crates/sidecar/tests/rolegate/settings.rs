@@ -39,6 +39,13 @@ const VALUES: &[(&str, &str)] = &[
     ("log-format", "text"),
     ("log-level", "debug"),
     ("decision-log", "all"),
+    ("decision-log-file", "decisions.log"),
+    ("decision-log-max-size", "1MiB"),
+    ("decision-log-keep", "3"),
+    ("decision-log-sample", "allowed=0.25"),
+    ("decision-log-mask-path", "/people/{id}"),
+    ("decision-log-mask-users", "hash"),
+    ("decision-log-mask-key", "mask.key"),
 ];
 
 fn parse(args: &[String]) -> Result<Settings, String> {
