@@ -227,6 +227,7 @@ fn options(settings: &Settings) -> grpc::Options {
         max_connection_age: settings.max_connection_age,
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
+        explain_header: settings.explain_header.as_deref().map(Into::into),
         ..grpc::Options::default()
     }
 }

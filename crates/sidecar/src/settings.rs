@@ -201,6 +201,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 
+    /// Name of a response header, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
+    /// For test systems: it discloses the policy. By default there is none.
+    #[arg(long, env = "ROLEGATE_EXPLAIN_HEADER", value_name = "NAME", value_parser = header_name)]
+    pub explain_header: Option<String>,
+
     /// Format of log lines.
     #[arg(long, env = "ROLEGATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
@@ -259,6 +264,17 @@ pub enum LogLevel {
     Info,
     /// All of these, and details that help to find the cause of a problem.
     Debug,
+}
+
+/// The name of a header that a response can have beside its own.
+fn header_name(text: &str) -> Result<String, String> {
+    let name = http::HeaderName::from_bytes(text.as_bytes())
+        .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`".to_owned())?;
+    if name.as_str().starts_with("x-") {
+        Ok(name.as_str().to_owned())
+    } else {
+        Err("not a name that begins with `x-`".to_owned())
+    }
 }
 
 impl Settings {

@@ -1,6 +1,7 @@
 //! The sizes and limits of the server.
 
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub hash_threads: usize,
     /// Maximum number of passwords that wait to be hashed.
     pub hash_queue: usize,
+    /// The name of a response header in which a denial says why.
+    pub explain_header: Option<Arc<str>>,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,
             hash_queue: 256,
+            explain_header: None,
         }
     }
 }

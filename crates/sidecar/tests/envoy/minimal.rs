@@ -96,7 +96,9 @@ async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
     assert_eq!((running.get("/people").await, running.get("/secret").await), (200, 403));
     assert_eq!(running.app.requests(), 1);
     eventually("GET /people 200 via_upstream", || running.envoy.log()).await;
+    eventually(" - \"guest: GET /people\"\n", || running.envoy.log()).await;
     eventually("GET /secret 403 ext_authz_denied UAEX", || running.envoy.log()).await;
+    eventually(" not_allowed \"-\"\n", || running.envoy.log()).await;
     assert!(!running.rolegate.log().contains("\"protocol\""), "{}", running.rolegate.log());
 }
 

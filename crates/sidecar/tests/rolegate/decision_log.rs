@@ -3,6 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use envoy_types::pb::envoy::service::auth::v3::CheckResponse;
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use envoy_types::pb::google::protobuf::value::Kind;
+use load::check_message::Checked;
+use prost::Message as _;
 use rustix::process::Signal;
 use serde_json::Value;
 use testbed::pages::{names, table};
@@ -126,5 +131,64 @@ fn a_wrong_setting_of_the_log_is_an_error() {
         let arguments = [&["serve", "--policy", &folder][..], &port, &[setting, value]].concat();
         let (code, _, err) = run(&arguments);
         assert!(code != 0 && err.contains(expected), "{setting}: {code} {err}");
+    }
+}
+
+/// Envoy's access log prints the metadata. The header is for the client, and only where it is asked for.
+#[tokio::test]
+async fn a_decision_explains_itself_to_envoy_and_to_the_client_only_if_configured() {
+    for header in [None, Some("x-why")] {
+        let argument: &[&str] = match header {
+            Some(name) => &["--explain-header", name],
+            None => &[],
+        };
+        let server = Server::start(&example("people"), argument);
+        let mut envoy = Envoy::connect(server.address()).await;
+        let alice = basic("alice:wonderland");
+        let revision = run(&["check", "--output", "json", &example("people")]).1;
+        let revision =
+            serde_json::from_str::<Value>(&revision).unwrap()["policy"].as_str().unwrap().to_owned();
+        for (path, expected) in [
+            (
+                "/people",
+                [
+                    ("decision", "allowed"),
+                    ("revision", &*revision),
+                    ("rule", "guest: GET /people"),
+                    ("user", "alice"),
+                ],
+            ),
+            (
+                "/secret",
+                [
+                    ("decision", "denied"),
+                    ("reason", "not_allowed"),
+                    ("revision", &*revision),
+                    ("user", "alice"),
+                ],
+            ),
+        ] {
+            let headers = [("authorization", &*alice)];
+            let request =
+                Checked { method: "GET", path, headers: &headers, raw_headers: false, ..Checked::default() };
+            let reply = envoy.send(request).await;
+            let response = CheckResponse::decode(reply.body.get(5..).unwrap()).unwrap();
+            let fields = response.dynamic_metadata.unwrap().fields;
+            let mut found: Vec<(&str, &str)> = fields
+                .iter()
+                .map(|(name, value)| match value.kind.as_ref().unwrap() {
+                    Kind::StringValue(text) => (&**name, &**text),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            found.sort_unstable();
+            assert_eq!(found, expected);
+            if let Some(HttpResponse::DeniedResponse(denied)) = response.http_response {
+                let named = denied.headers.iter().filter_map(|option| option.header.as_ref());
+                let why: Vec<&str> =
+                    named.filter(|header| header.key == "x-why").map(|header| &*header.value).collect();
+                assert_eq!(why, if header.is_some() { vec!["not_allowed"] } else { vec![] });
+            }
+        }
     }
 }

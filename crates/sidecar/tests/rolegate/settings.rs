@@ -36,6 +36,7 @@ const VALUES: &[(&str, &str)] = &[
     ("on-stale", "unavailable"),
     ("keys-wait", "0"),
     ("keys-needed", "all"),
+    ("explain-header", "x-why"),
     ("log-format", "text"),
     ("log-level", "debug"),
     ("decision-log", "all"),
