@@ -3,7 +3,8 @@
 //!
 //! Where to start: `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and `check`
 //! serve requests. Threads: one acceptor, N workers and a few that hash passwords. Each worker has its own
-//! current-thread runtime, counters and buffers, so that requests share nothing but the snapshot.
+//! current-thread runtime, counters and buffers, so that requests of cached callers write to nothing
+//! that workers share.
 
 mod acceptor;
 mod age;

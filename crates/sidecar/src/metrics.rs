@@ -35,7 +35,11 @@ impl admin::AuthorizationStats for Served {
 }
 
 fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result {
-    page.gauge("rolegate_checks_in_flight", "Checks that wait", totals.in_flight)?;
+    page.gauge(
+        "rolegate_checks_waiting",
+        "Checks that wait for the rest of their message or for a verification",
+        totals.in_flight,
+    )?;
     page.gauge("rolegate_connections", "Open connections", totals.connections)?;
     page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
     page.counter(

@@ -38,7 +38,8 @@ pub struct BundleBuild {
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub out: PathBuf,
-    /// The revision of the bundle; by default the time in seconds. A server accepts no older revision than it has.
+    /// The revision of the bundle; by default the time in seconds. A rolegate accepts only a higher revision than
+    /// it has, or the same bundle again.
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
 }
