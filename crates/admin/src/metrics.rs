@@ -94,7 +94,9 @@ impl Collector for Metrics {
         if let Some(stats) = &self.shadow {
             shadow(&mut page, stats)?;
         }
-        lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
+        let mut decisions =
+            lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
+        count(&mut decisions, &[("result", "sampled_out")], self.decisions.left_out())?;
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
         }
@@ -275,10 +277,16 @@ fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)
         .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
 }
 
-fn lines(page: &mut MetricsPage<'_>, name: &str, help: &str, counts: &Counts) -> fmt::Result {
+fn lines<'s>(
+    page: &'s mut MetricsPage<'_>,
+    name: &'s str,
+    help: &str,
+    counts: &Counts,
+) -> Result<MetricEncoder<'s>, fmt::Error> {
     let mut lines = page.family(name, help, MetricType::Counter)?;
     count(&mut lines, &[("result", "written")], counts.written())?;
-    count(&mut lines, &[("result", "dropped")], counts.dropped())
+    count(&mut lines, &[("result", "dropped")], counts.dropped())?;
+    Ok(lines)
 }
 
 /// The page being written.

@@ -26,13 +26,32 @@ pub enum EncodeError {
 #[derive(Debug, Default)]
 pub struct Encoder {
     fields: Vec<u8>,
+    /// The dynamic metadata of the next answer.
+    metadata: Vec<u8>,
 }
+
+/// Maximum bytes of a value in dynamic metadata: the name of a user may be as long as a token.
+const LONGEST: usize = 1024;
 
 /// The most memory that an encoder keeps from one answer to the next, in bytes. Most answers take some hundred bytes. A
 /// client can cause a long one, whose memory must not stay allocated.
 const KEEP: usize = 16 << 10;
 
 impl Encoder {
+    /// Gives the next answer dynamic metadata, which Envoy's access log can print: texts by name. Empty ones are left out, long
+    /// ones are cut.
+    pub fn describe<'m>(&mut self, entries: impl Iterator<Item = (&'m str, &'m str)>) {
+        self.metadata.clear();
+        for (key, value) in entries.filter(|(_, value)| !value.is_empty()) {
+            let value = value.get(..value.floor_char_boundary(LONGEST)).unwrap_or_default();
+            let text = delimited(value.len());
+            start(&mut self.metadata, STRUCT_FIELDS, delimited(key.len()) + delimited(text));
+            write_text(&mut self.metadata, KEY, key);
+            start(&mut self.metadata, VALUE, text);
+            write_text(&mut self.metadata, STRING_VALUE, value);
+        }
+    }
+
     /// The answer that lets a request through: `set` replaces headers of the request, or its `:path`; `remove` names headers to
     /// remove.
     ///
@@ -91,9 +110,10 @@ impl Encoder {
         self.fields.shrink_to(KEEP);
     }
 
-    /// The whole answer: prefix, status, and the written fields as the message with the key `response`.
-    fn message(&self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
-        let length = status.len() + delimited(self.fields.len());
+    /// The whole answer: prefix, status, the written fields as the message with the key `response`, and metadata.
+    fn message(&mut self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
+        let metadata = if self.metadata.is_empty() { 0 } else { delimited(self.metadata.len()) };
+        let length = status.len() + delimited(self.fields.len()) + metadata;
         let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
         let mut message = Vec::with_capacity(PREFIX + length);
         message.push(0);
@@ -101,6 +121,11 @@ impl Encoder {
         message.extend_from_slice(status);
         start(&mut message, response, self.fields.len());
         message.extend_from_slice(&self.fields);
+        if !self.metadata.is_empty() {
+            start(&mut message, DYNAMIC_METADATA, self.metadata.len());
+            message.extend_from_slice(&self.metadata);
+            self.metadata.clear();
+        }
         Ok(message)
     }
 }
@@ -110,6 +135,9 @@ const STATUS: u8 = 1 << 3 | 2;
 const CODE: u8 = 1 << 3;
 const DENIED_RESPONSE: u8 = 2 << 3 | 2;
 const OK_RESPONSE: u8 = 3 << 3 | 2;
+const DYNAMIC_METADATA: u8 = 4 << 3 | 2;
+const STRUCT_FIELDS: u8 = 1 << 3 | 2;
+const STRING_VALUE: u8 = 3 << 3 | 2;
 const HTTP_STATUS: u8 = 1 << 3 | 2;
 const HEADERS: u8 = 2 << 3 | 2;
 const BODY: u8 = 3 << 3 | 2;

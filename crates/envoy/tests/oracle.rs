@@ -196,6 +196,33 @@ proptest! {
     }
 }
 
+/// Envoy gets it with an answer of either kind, and with the next answer no more.
+#[test]
+fn prost_decodes_dynamic_metadata() {
+    use envoy_types::pb::google::protobuf::value::Kind;
+    let mut encoder = Encoder::default();
+    let long = "ä".repeat(1000);
+    for allowed in [true, false] {
+        let entries = [("decision", "denied"), ("rule", ""), ("user", "älice"), ("long", &*long)];
+        encoder.describe(entries.into_iter());
+        let mut answer = || match allowed {
+            true => encoder.allowed([("x-user", "a")].into_iter(), std::iter::empty()),
+            false => encoder.denied(403, std::iter::empty(), "no"),
+        };
+        let fields = read(&answer().unwrap()).dynamic_metadata.unwrap().fields;
+        let mut texts: Vec<(&str, &str)> = fields
+            .iter()
+            .map(|(key, value)| match value.kind.as_ref().unwrap() {
+                Kind::StringValue(text) => (&**key, &**text),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        texts.sort_unstable();
+        assert_eq!(texts, [("decision", "denied"), ("long", &*"ä".repeat(512)), ("user", "älice")]);
+        assert_eq!(read(&answer().unwrap()).dynamic_metadata, None);
+    }
+}
+
 fn line() -> impl Strategy<Value = (String, String)> {
     ("[a-zA-Z0-9_.-]{1,20}", prop_oneof![3 => "[ -~]{0,300}", 1 => "[ -~ä€😀]{0,40}"])
 }

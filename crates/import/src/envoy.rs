@@ -11,7 +11,7 @@ use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
 use crate::note::Effect;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {

@@ -13,7 +13,7 @@ use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
 use crate::note::Effect;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// The namespace whose policies count for all others, unless an installation has another.
 const ROOT_NAMESPACE: &str = "istio-system";

@@ -7,7 +7,7 @@ use crate::expr::Expr;
 use crate::literal::Literal;
 use crate::paths::{self, PathSet};
 use crate::text_matcher::Matcher;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// The condition that the path, without its query, is matched.
 pub(crate) fn path(view: &View<'_>, matcher: &Matcher, ignore_case: bool, options: &Options) -> Expr {

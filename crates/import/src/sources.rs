@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::expr::Expr;
 use crate::literal::Caller;
 use crate::note::{Effect, Note};
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// An identity source.
 #[derive(Debug)]

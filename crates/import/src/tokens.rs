@@ -4,7 +4,7 @@ use crate::Options;
 use crate::lower::Original;
 use crate::note::Effect;
 use crate::sources::Kind;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// The field that cannot be expressed, and why. Tokens of its issuer are not accepted.
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);

@@ -2,11 +2,16 @@
 //!
 //! Settings that `rolegate serve` also has, have the same name and values. Only these are accepted.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use admin::AdminAddress;
-use runtime::settings::{BundleSettings, DecisionLog, KeysNeeded, OnStale, PolicySettings, PolicySource};
+use runtime::settings::{
+    BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, PathMask,
+    PolicySettings, PolicySource, Sample,
+};
 use runtime::units::{self, UnitError};
 use serde::{Deserialize, Deserializer, de};
 
@@ -55,7 +60,24 @@ pub(crate) struct FilterSettings {
     decision_log: Log,
     /// The file that they are appended to.
     #[serde(default = "standard_output")]
-    pub(crate) decision_log_file: PathBuf,
+    decision_log_file: PathBuf,
+    /// Size at which the file is renamed and a new one begun.
+    #[serde(default, deserialize_with = "optional_size")]
+    decision_log_max_size: Option<usize>,
+    /// Number of renamed files that are kept.
+    #[serde(default = "five_files", deserialize_with = "positive_count")]
+    decision_log_keep: u16,
+    /// Shares of decisions that are logged.
+    #[serde(default, deserialize_with = "some")]
+    decision_log_sample: Vec<Sample>,
+    /// Paths whose segments in braces are masked.
+    #[serde(default, deserialize_with = "some")]
+    decision_log_mask_path: Vec<PathMask>,
+    /// What is logged of users.
+    #[serde(default, deserialize_with = "users")]
+    decision_log_mask_users: Users,
+    /// File with the key of the hashes of users.
+    decision_log_mask_key: Option<PathBuf>,
     /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later filters.
     #[serde(default)]
     pub(crate) metadata: bool,
@@ -103,6 +125,15 @@ enum Log {
     All,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Users {
+    #[default]
+    Off,
+    Hash,
+    Drop,
+}
+
 impl FilterSettings {
     /// Reads the configuration of a filter.
     ///
@@ -139,10 +170,23 @@ impl FilterSettings {
                 Stale::Unavailable => OnStale::Unavailable,
             },
             keys_needed: KeysNeeded::None,
-            decision_log: match self.decision_log {
-                Log::Off => DecisionLog::Off,
-                Log::Denied => DecisionLog::Denied,
-                Log::All => DecisionLog::All,
+            decision_log: DecisionLogSettings {
+                which: match self.decision_log {
+                    Log::Off => DecisionLog::Off,
+                    Log::Denied => DecisionLog::Denied,
+                    Log::All => DecisionLog::All,
+                },
+                file: self.decision_log_file.clone(),
+                max_size: self.decision_log_max_size.unwrap_or(0),
+                keep: self.decision_log_keep,
+                sample: self.decision_log_sample.clone(),
+                mask_paths: self.decision_log_mask_path.clone(),
+                mask_users: match self.decision_log_mask_users {
+                    Users::Off => MaskUsers::Off,
+                    Users::Hash => MaskUsers::Hash,
+                    Users::Drop => MaskUsers::Drop,
+                },
+                mask_key: self.decision_log_mask_key.clone(),
             },
         }
     }
@@ -260,6 +304,21 @@ fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
 }
 
 /// Also `false`, as above.
+fn users<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Users, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Which(Users),
+        Off(bool),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::Which(which)) => Ok(which),
+        Ok(Value::Off(false)) => Ok(Users::Off),
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("not one of `off`, `hash` and `drop`")),
+    }
+}
+
+/// Also `false`, as above.
 fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -282,6 +341,30 @@ fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicySource, D:
 
 fn optional_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicySource>, D::Error> {
     source(deserializer).map(Some)
+}
+
+fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    size(deserializer).map(Some)
+}
+
+/// One value or a list of values.
+fn some<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        One(String),
+        More(Vec<String>),
+    }
+    let texts = match Value::deserialize(deserializer) {
+        Ok(Value::One(text)) => text.split(',').map(str::to_owned).collect(),
+        Ok(Value::More(texts)) => texts,
+        Err(_) => return Err(de::Error::custom("neither a text nor a list of texts")),
+    };
+    let value =
+        |text: &String| text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")));
+    texts.iter().map(value).collect()
 }
 
 /// A path or a list of paths.
@@ -329,6 +412,10 @@ fn ten_mebibytes() -> usize {
 
 fn queue() -> u16 {
     256
+}
+
+fn five_files() -> u16 {
+    5
 }
 
 fn standard_output() -> PathBuf {

@@ -1,10 +1,8 @@
 //! A policy that is kept current for all filters and routes that name it with the same settings.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::mem;
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -90,9 +88,7 @@ impl SharedPolicy {
         FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
-        let path = &settings.decision_log_file;
-        let log = open(path).map_err(|error| format!("`decision-log-file` {}: {error}", path.display()))?;
-        let runtime = loaded.start(log).map_err(cannot_start)?;
+        let runtime = loaded.start().map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = match usize::from(settings.hash_threads) {
@@ -161,16 +157,6 @@ extern "C" fn finish() {
         // An error is a panic, which is logged.
         let _ = thread.join();
     }
-}
-
-/// Opens a file to append to. Standard output and error are used as they are: under systemd they are sockets, which cannot
-/// be opened by their names.
-fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
-    Ok(match path.to_str() {
-        Some("/dev/stdout") => Box::new(io::stdout()),
-        Some("/dev/stderr") => Box::new(io::stderr()),
-        Some(_) | None => Box::new(OpenOptions::new().append(true).create(true).open(path)?),
-    })
 }
 
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {

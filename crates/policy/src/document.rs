@@ -23,6 +23,8 @@
 mod parser;
 mod reader;
 mod tree;
+mod view;
 
 pub use reader::{Fields, Reader, Text};
 pub use tree::{Key, Mark, Node, Scalar, Value};
+pub use view::View;

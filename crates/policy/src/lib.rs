@@ -29,7 +29,7 @@ mod similar;
 mod warning;
 pub mod written;
 
-pub use accept::unaccepted;
+pub use accept::{Acceptable, Accepted, unaccepted};
 pub use decision::{AccessRequest, Decision};
 pub use files::{FileError, Files, MapFiles, PolicyFile};
 pub use key_url::KeyUrl;

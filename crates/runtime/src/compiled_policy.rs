@@ -138,7 +138,7 @@ impl CompiledPolicy {
             Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
                 let warnings = [loaded.warnings.clone(), more].concat();
-                let warnings = sorted(policy::unaccepted(&loaded.files, warnings));
+                let warnings = policy::unaccepted(&loaded.files, warnings);
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems, unusable].concat())),

@@ -14,7 +14,15 @@ use serde::{Serialize, Serializer};
 
 use crate::lines::{Counts, Lines, Writer};
 use crate::record::{DecisionRecord, DecisionSink};
-use crate::settings::DecisionLog;
+use mask::{Masked, Masks};
+use settings::{DecisionLog, DecisionLogSettings};
+
+mod file;
+pub(crate) mod mask;
+pub(crate) mod settings;
+
+/// The version of the lines' format. A field that is new does not change it; one that is renamed, or means something else, does.
+const VERSION: u8 = 1;
 
 /// Maximum bytes of a value. Longer ones are cut, so that a client cannot fill the log with one request.
 const LONGEST: usize = 1024;
@@ -26,7 +34,8 @@ const LONGEST_LIST: usize = 4096;
 /// The decision log as worker threads use it.
 #[derive(Debug)]
 pub struct Decisions {
-    which: DecisionLog,
+    settings: DecisionLogSettings,
+    masks: Masks,
     lines: Lines,
     counts: Arc<Counts>,
 }
@@ -35,23 +44,28 @@ impl Decisions {
     /// Starts the log, unless it is off.
     ///
     /// # Errors
-    /// When the thread cannot be started.
-    pub fn start(
-        which: DecisionLog,
-        to: impl Write + Send + 'static,
-        counts: Arc<Counts>,
-    ) -> io::Result<Option<(Self, Writer)>> {
-        if which == DecisionLog::Off {
+    /// When the thread cannot be started, or a file cannot be opened.
+    pub fn open(settings: &DecisionLogSettings, counts: Arc<Counts>) -> io::Result<Option<(Self, Writer)>> {
+        if settings.which == DecisionLog::Off {
             return Ok(None);
         }
+        Self::start(settings, file::open(settings)?, counts).map(Some)
+    }
+
+    fn start(
+        settings: &DecisionLogSettings,
+        to: impl Write + Send + 'static,
+        counts: Arc<Counts>,
+    ) -> io::Result<(Self, Writer)> {
+        let masks = Masks::new(settings)?;
         let (lines, writer) = Lines::start("decisions", to, counts.clone())?;
-        Ok(Some((Self { which, lines, counts }, writer)))
+        Ok((Self { settings: settings.clone(), masks, lines, counts }, writer))
     }
 }
 
 impl DecisionSink for Decisions {
     fn wants(&self, allowed: bool) -> bool {
-        match self.which {
+        match self.settings.which {
             DecisionLog::Off => false,
             DecisionLog::Denied => !allowed,
             DecisionLog::All => true,
@@ -59,7 +73,13 @@ impl DecisionSink for Decisions {
     }
 
     fn offer(&self, record: &DecisionRecord<'_>) {
-        let Ok(mut line) = serde_json::to_vec(&Line::of(record)) else { return self.counts.drop_one() };
+        let share = self.settings.share(record.reason);
+        if !settings::takes(share) {
+            return self.counts.leave_out_one();
+        }
+        let masked = self.masks.of(record);
+        let line = Line { sampled: settings::shown(share), ..Line::of(record, &masked) };
+        let Ok(mut line) = serde_json::to_vec(&line) else { return self.counts.drop_one() };
         line.push(b'\n');
         self.lines.offer(line);
     }
@@ -68,6 +88,7 @@ impl DecisionSink for Decisions {
 /// A line of the log. `docs/operations.md` says what each field means; `commands::logged` reads it.
 #[derive(Serialize)]
 struct Line<'a> {
+    version: u8,
     #[serde(serialize_with = "seconds")]
     time: Duration,
     decision: &'static str,
@@ -87,6 +108,8 @@ struct Line<'a> {
     user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    scheme: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,12 +131,18 @@ struct Line<'a> {
     query: &'a str,
     #[serde(skip_serializing_if = "is_false")]
     inexact: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    masked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
     client: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     x_request_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    trace_id: &'a str,
     policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<&'a str>,
@@ -121,17 +150,17 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(record: &DecisionRecord<'a>) -> Self {
-        let mut inexact = record.replaced;
+    fn of(record: &DecisionRecord<'a>, masked: &'a Masked<'_>) -> Self {
+        let mut inexact = record.replaced || masked.any;
         // What the decision depends on: if it is cut, the decision cannot be repeated.
         let mut exact = |text: &'a str| {
             inexact |= text.len() > LONGEST;
             cut(text, LONGEST)
         };
         let subject = record.subject;
-        let user = subject.map(|subject| exact(&subject.user));
+        let user = masked.user.as_deref().map(&mut exact);
         let (method, host) = (exact(record.method), exact(record.host));
-        let (raw_path, query) = (exact(record.raw_path), exact(record.query));
+        let (raw_path, query) = (exact(masked.raw_path), exact(masked.query));
         let names = |list: fn(&Subject) -> &[Arc<str>]| subject.map(list).unwrap_or_default();
         let (groups, roles) = (names(|subject| &subject.groups), names(|subject| &subject.roles));
         let (some_groups, some_roles) = (first(groups), first(roles));
@@ -139,6 +168,7 @@ impl<'a> Line<'a> {
         let detail = record.attempted.detail.as_deref().or(cluster_detail);
         inexact |= some_groups.len() < groups.len() || some_roles.len() < roles.len();
         Self {
+            version: VERSION,
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
@@ -149,19 +179,23 @@ impl<'a> Line<'a> {
             permitted_indices: first(record.permitted_indices),
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),
+            scheme: record.scheme,
             groups: some_groups,
             roles: some_roles,
-            attempted_user: record.attempted.user.as_deref().map(|user| cut(user, LONGEST_CLAIMED)),
+            attempted_user: masked.attempted_user.as_deref().map(|user| cut(user, LONGEST_CLAIMED)),
             attempted_issuer: record.attempted.issuer.as_deref().map(|issuer| cut(issuer, LONGEST_CLAIMED)),
             method,
             host,
-            path: cut(record.path, LONGEST),
-            raw_path: (record.raw_path != record.path).then_some(raw_path),
+            path: cut(&masked.path, LONGEST),
+            raw_path: (!raw_path.is_empty() && record.raw_path != record.path).then_some(raw_path),
             query,
             inexact,
+            masked: masked.any,
+            sampled: None,
             client: cut(record.client, LONGEST_CLAIMED),
             request_id: cut(record.request_id, LONGEST),
             x_request_id: cut(record.x_request_id, LONGEST_CLAIMED),
+            trace_id: record.trace_id,
             policy: &record.revision.policy,
             keys: record.revision.keys.as_deref(),
             duration_us: u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX),

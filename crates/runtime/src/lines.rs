@@ -33,6 +33,7 @@ pub struct Lines {
 pub struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
+    left_out: AtomicU64,
     /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
 }
@@ -87,6 +88,17 @@ impl Counts {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Lines that sampling has left out since the start.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// Counts a line that sampling leaves out.
+    pub fn leave_out_one(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a line that could not even be formatted as dropped.

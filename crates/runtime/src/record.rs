@@ -8,7 +8,8 @@ use std::time::Duration;
 use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
-/// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`.
+/// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`
+/// and the trace of `traceparent`.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
     /// When the request was received, as time since the Unix epoch.
@@ -19,12 +20,18 @@ pub struct DecisionRecord<'a> {
     pub request_id: &'a str,
     /// The `x-request-id` header; empty if there is none.
     pub x_request_id: &'a str,
+    /// The trace of the `traceparent` header (W3C Trace Context); empty if there is none.
+    pub trace_id: &'a str,
+    /// The scheme of the credentials: `basic`, `bearer` or `other`; empty if there are none.
+    pub scheme: &'static str,
     /// The method.
     pub method: &'a str,
     /// The host, as received.
     pub host: &'a str,
     /// The canonical path; that as received, without its query and fragment, if the path is not valid or not known.
     pub path: &'a str,
+    /// Whether the path is the canonical one.
+    pub canonical: bool,
     /// The path as received, without its query and fragment.
     pub raw_path: &'a str,
     /// Of a request to a search cluster: the parameters of its query that decide what it needs; may be empty.
@@ -123,7 +130,8 @@ pub(crate) fn offer(
     let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
     let raw_path = without_query(request.path);
     // A path that cannot be parsed has no canonical form: the path as received is used instead.
-    let path = if path.is_empty() { raw_path } else { path };
+    let canonical = !path.is_empty();
+    let path = if canonical { path } else { raw_path };
     let lossy = String::from_utf8_lossy;
     let (method, host, raw_path) = (lossy(request.method), lossy(request.host), lossy(raw_path));
     let replaced = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
@@ -131,10 +139,13 @@ pub(crate) fn offer(
         time,
         client: &lossy(client),
         request_id: &lossy(request.id),
-        x_request_id: &lossy(x_request_id(request.headers)),
+        x_request_id: &lossy(value(request.headers, X_REQUEST_ID)),
+        trace_id: trace_id(value(request.headers, TRACEPARENT)),
+        scheme: scheme(value(request.headers, b"authorization")),
         method: &method,
         host: &host,
         path: &lossy(path),
+        canonical,
         raw_path: &raw_path,
         query: query.as_deref().unwrap_or_default(),
         replaced,
@@ -172,13 +183,42 @@ const fn is_of_cluster(reason: Reason) -> bool {
     }
 }
 
-/// Whether the decision log shows this header.
+const X_REQUEST_ID: &[u8] = b"x-request-id";
+const TRACEPARENT: &[u8] = b"traceparent";
+
+/// Whether the decision log shows this header, or a part of it.
 pub fn is_logged(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"x-request-id")
+    [X_REQUEST_ID, TRACEPARENT].iter().any(|logged| name.eq_ignore_ascii_case(logged))
 }
 
-fn x_request_id<'a>(headers: &[Header<'a>]) -> &'a [u8] {
-    headers.iter().find(|header| is_logged(header.name)).map(|header| header.value).unwrap_or_default()
+/// The value of the first header with this name.
+fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
+    let mut named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    named.next().map(|header| header.value).unwrap_or_default()
+}
+
+/// The trace id of a `traceparent` (W3C Trace Context, 3.2): 32 lower-case hexadecimal digits, not all zero. Empty if it is
+/// not valid.
+fn trace_id(traceparent: &[u8]) -> &str {
+    let text = std::str::from_utf8(traceparent).unwrap_or_default();
+    let id = text.split('-').nth(1).unwrap_or_default();
+    let is_hex = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_valid = id.len() == 32 && is_hex && id.bytes().any(|byte| byte != b'0');
+    if is_valid { id } else { "" }
+}
+
+/// The scheme of credentials. Another word than the known ones is not shown: it may be credentials without a scheme.
+fn scheme(authorization: &[u8]) -> &'static str {
+    let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
+    if authorization.is_empty() {
+        ""
+    } else if word.eq_ignore_ascii_case(b"basic") {
+        "basic"
+    } else if word.eq_ignore_ascii_case(b"bearer") {
+        "bearer"
+    } else {
+        "other"
+    }
 }
 
 fn without_query(path: &[u8]) -> &[u8] {

@@ -1,6 +1,6 @@
 //! Starts and stops what keeps a policy active and current.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -100,16 +100,16 @@ impl LoadedPolicy {
         Ok(Self { settings, snapshot, status, reloader, shadow: None })
     }
 
-    /// Starts the threads. The decision log, unless it is off, is written to `decisions`.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// When the system cannot create a thread.
-    pub fn start(self, decisions: impl Write + Send + 'static) -> io::Result<Runtime> {
+    /// When the system cannot create a thread, or the file of the decision log cannot be opened.
+    pub fn start(self) -> io::Result<Runtime> {
         let Self { settings, snapshot, status, reloader, shadow } = self;
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
         let mut writer = None;
-        if let Some((log, thread)) = Decisions::start(settings.decision_log, decisions, lines.clone())? {
+        if let Some((log, thread)) = Decisions::open(&settings.decision_log, lines.clone())? {
             policy = policy.with_decisions(Arc::new(log));
             writer = Some(thread);
         }
@@ -117,7 +117,7 @@ impl LoadedPolicy {
         if let Some(shadow) = shadow {
             let stats = Arc::new(ShadowStats::new(shadow.status.clone()));
             policy = policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone())?);
-            let runtime = shadow_span().in_scope(|| shadow.start(io::sink())).map(Box::new)?;
+            let runtime = shadow_span().in_scope(|| shadow.start()).map(Box::new)?;
             running = Some(RunningShadow { runtime, stats });
         }
         let key_urls = reloader.key_urls();

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use policy::KeyUrl;
 
+pub use crate::decisions::mask::PathMask;
+pub use crate::decisions::settings::{DecisionLog, DecisionLogSettings, MaskUsers, Sample};
+
 /// How a policy is loaded, reloaded and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
@@ -28,8 +31,8 @@ pub struct PolicySettings {
     pub on_stale: OnStale,
     /// Which issuers' keys must be fetched before the process is ready for the first time.
     pub keys_needed: KeysNeeded,
-    /// Which decisions are logged.
-    pub decision_log: DecisionLog,
+    /// Which decisions are logged, where and how.
+    pub decision_log: DecisionLogSettings,
 }
 
 /// Where a policy is loaded from.
@@ -78,6 +81,7 @@ pub struct BundleSettings {
 impl PolicySettings {
     /// Warns of settings that have no effect.
     pub(crate) fn warn(&self) {
+        self.decision_log.warn();
         if self.on_stale == OnStale::Unavailable
             && self.max_policy_age.is_zero()
             && self.max_keys_age.is_zero()
@@ -95,7 +99,7 @@ impl PolicySettings {
             shadow: None,
             on_stale: OnStale::Keep,
             keys_needed: KeysNeeded::None,
-            decision_log: DecisionLog::Off,
+            decision_log: DecisionLogSettings::off(),
             ..self.clone()
         })
     }
@@ -119,16 +123,5 @@ pub enum KeysNeeded {
     /// Those of at least one issuer, if there are any.
     Any,
     /// Those of every issuer.
-    All,
-}
-
-/// Which decisions are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecisionLog {
-    /// No decisions.
-    Off,
-    /// Denials: all answers that do not allow, with a status from 400 to 503.
-    Denied,
-    /// All decisions.
     All,
 }

@@ -3,6 +3,7 @@
 mod bundle;
 mod examples;
 mod import;
+mod lint_envoy;
 
 use std::path::PathBuf;
 
@@ -16,10 +17,11 @@ pub use bundle::{
 };
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
-    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES,
-    SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
+    SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
+pub use lint_envoy::LintEnvoyArgs;
 
 /// The whole command line.
 #[derive(Parser, Debug)]
@@ -39,13 +41,15 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
-     `replay`: no answer would change; `import`: a policy is printed
+     `replay`: no answer would change; `import`: a policy is printed;
+     `lint-envoy`: nothing is unsafe or slow
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
      `import`: something cannot be expressed;
-     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key
+     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
+     `lint-envoy`: something is unsafe or slow, with `--strict` also notes
   2  the arguments or the settings are not valid
-  3  the policy, its test cases, a bundle or a configuration to import cannot be read or are not valid;
+  3  the policy, its test cases, a bundle or a configuration of another program cannot be read or are not valid;
      `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, no server answers `health`, and the like";
@@ -87,6 +91,9 @@ pub enum Command {
     /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Reports what makes rolegate unsafe or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
+    #[command(after_help = LINT_ENVOY_EXAMPLES)]
+    LintEnvoy(LintEnvoyArgs),
     /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
     /// fetches.
     #[command(after_help = BUNDLE_EXAMPLES)]
@@ -94,7 +101,7 @@ pub enum Command {
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Prints a JSON Schema of the files that you write, for editors.
+    /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
     /// Prints a completion script for a shell.
@@ -402,6 +409,8 @@ pub enum SchemaOf {
     Cases,
     /// The settings file of `serve`.
     Settings,
+    /// A line of the decision log.
+    Decision,
 }
 
 /// The arguments of `completions`.

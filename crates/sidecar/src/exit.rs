@@ -8,15 +8,17 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it; for
     /// `what-can`: the caller may do something; for `diff`: there is no difference; for
-    /// `replay`: no answer would change; for `import`: the policy gives the same answers.
+    /// `replay`: no answer would change; for `import`: the policy gives the same answers; for
+    /// `lint-envoy`: nothing is unsafe or slow.
     Success = 0,
     /// `explain`: the request is denied. `who-can`: nobody may make it. `what-can`: no rule allows
     /// anything. `health`: the server is not ready. `diff`: there is a difference. `replay`: an answer
     /// would change. `import`: something cannot be expressed. `bundle verify`: no given key has signed the bundle.
+    /// `lint-envoy`: something is unsafe or slow.
     Denied = 1,
     /// The arguments or the settings are not valid.
     Arguments = 2,
-    /// The policy, a bundle, or the cases beside the policy, cannot be read or do not compile.
+    /// The policy, a bundle, the cases beside the policy, or a configuration of Envoy, cannot be read or do not compile.
     Policy = 3,
     /// `test`: a case failed.
     Case = 4,

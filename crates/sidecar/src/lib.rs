@@ -22,7 +22,9 @@ mod settings;
 
 pub use admin::{Address, AddressError, AdminAddress};
 pub use exit::Exit;
-pub use settings::{DecisionLog, LogFormat, LogLevel, OnStale, ServeArgs, Settings, SettingsError};
+pub use settings::{
+    DecisionLog, DecisionLogArgs, LogFormat, LogLevel, MaskUsers, OnStale, ServeArgs, Settings, SettingsError,
+};
 
 use cli::{Cli, Command};
 use output::Output;
@@ -83,6 +85,7 @@ fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
         Command::Replay(args) => commands::replay(&args, output),
         Command::Suggest(args) => commands::suggest(&args, output),
         Command::Import(args) => commands::import(&args, output),
+        Command::LintEnvoy(args) => commands::lint_envoy(&args, output),
         Command::Bundle(args) => commands::bundle(&args, output),
         Command::Schema(args) => commands::schema(&args, output),
         Command::HashPassword(args) => commands::hash_password(&args, output),

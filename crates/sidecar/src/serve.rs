@@ -121,7 +121,7 @@ impl Server {
 
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
-        let runtime = policy.start(io::stdout())?;
+        let runtime = policy.start()?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
@@ -263,6 +263,7 @@ fn options(settings: &Settings) -> grpc::Options {
         max_connection_age: settings.max_connection_age,
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
+        explain_header: settings.explain_header.as_deref().map(Into::into),
         ..grpc::Options::default()
     }
 }

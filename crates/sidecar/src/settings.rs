@@ -3,6 +3,7 @@
 //! There is one list of settings, [`Settings`], and one parser, that of the command line. The values of a settings
 //! file become its defaults, so names and values mean the same everywhere.
 
+mod decision_log;
 mod environment;
 mod file;
 mod tls;
@@ -16,6 +17,7 @@ use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, BundleSettings, PolicySettings, PolicySource};
 use runtime::units;
 
+pub use decision_log::{DecisionLog, DecisionLogArgs, MaskUsers};
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
 pub(crate) use tls::TlsSettings;
@@ -209,6 +211,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 
+    /// Name of a response header, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
+    /// For test systems: it discloses the policy. By default there is none.
+    #[arg(long, env = "ROLEGATE_EXPLAIN_HEADER", value_name = "NAME", value_parser = header_name)]
+    pub explain_header: Option<String>,
+
     /// Format of log lines.
     #[arg(long, env = "ROLEGATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
@@ -217,10 +224,9 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_LOG_LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 
-    /// Which decisions are logged, to standard output, as one JSON object per line. Errors are no
-    /// decisions: they are only counted.
-    #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
-    pub decision_log: DecisionLog,
+    /// The decision log.
+    #[command(flatten)]
+    pub decisions: DecisionLogArgs,
 }
 
 /// What happens with a policy or fetched keys that are stale.
@@ -270,15 +276,15 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Which decisions are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DecisionLog {
-    /// No decisions.
-    Off,
-    /// Denials: all answers that do not allow, with a status from 400 to 503.
-    Denied,
-    /// All decisions.
-    All,
+/// The name of a header that a response can have beside its own.
+fn header_name(text: &str) -> Result<String, String> {
+    let name = http::HeaderName::from_bytes(text.as_bytes())
+        .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`".to_owned())?;
+    if name.as_str().starts_with("x-") {
+        Ok(name.as_str().to_owned())
+    } else {
+        Err("not a name that begins with `x-`".to_owned())
+    }
 }
 
 impl Settings {
@@ -308,11 +314,7 @@ impl Settings {
                 KeysNeeded::Any => settings::KeysNeeded::Any,
                 KeysNeeded::All => settings::KeysNeeded::All,
             },
-            decision_log: match self.decision_log {
-                DecisionLog::Off => settings::DecisionLog::Off,
-                DecisionLog::Denied => settings::DecisionLog::Denied,
-                DecisionLog::All => settings::DecisionLog::All,
-            },
+            decision_log: self.decisions.settings(),
         }
     }
 }

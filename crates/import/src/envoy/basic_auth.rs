@@ -4,7 +4,7 @@ use crate::expr::Expr;
 use crate::lower::Original;
 use crate::note::Effect;
 use crate::sources::Kind;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// Adds the users as an identity source.
 pub(crate) fn users(filter: &View<'_>, original: &mut Original) {

@@ -6,7 +6,7 @@ use crate::lower::Original;
 use crate::note::Effect;
 use crate::sources::{Issuer, Keys, Kind, Sources};
 use crate::tokens::{self, Unaccepted};
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// Adds the providers as identity sources.
 pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {

@@ -7,7 +7,7 @@ use crate::matcher;
 use crate::note::Effect;
 use crate::sources::{Kind, Sources};
 use crate::text_matcher::{self, Matcher};
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// Adds what a filter requires.
 pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {

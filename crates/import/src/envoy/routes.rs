@@ -5,7 +5,7 @@ use crate::expr::Expr;
 use crate::lower::Original;
 use crate::matcher;
 use crate::text_matcher::Matcher;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// Denies what routes with a configuration of these filters match: it may be stricter, and is not imported.
 pub(crate) fn read(manager: &View<'_>, names: &[String], options: &Options, original: &mut Original) {

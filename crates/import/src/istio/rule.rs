@@ -6,7 +6,7 @@ use crate::literal::Caller;
 use crate::matcher;
 use crate::sources::{Kind, Sources};
 use crate::text_matcher::Matcher;
-use crate::view::View;
+use crate::view::{Notes as _, View};
 
 /// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {

@@ -1,6 +1,7 @@
 //! Parses YAML into a tree.
 //!
-//! It supports what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are errors.
+//! It supports what a policy needs: mappings with text keys, lists, scalars. Tags are errors, and so are anchors and
+//! aliases, except in the configurations of other programs ([`Reader::parse_foreign`]).
 //! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl Reader {
     /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every problem is
     /// reported; `None` if there is no tree.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
-        let documents = self.read(bytes, true)?;
+        let documents = self.read(bytes, true, false)?;
         let nothing = || Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) };
         Some(documents.into_iter().next().unwrap_or_else(nothing))
     }
@@ -33,10 +34,16 @@ impl Reader {
     /// Parses a text with any number of documents, as Kubernetes has them. Every problem is reported; `None` if one of
     /// the documents is no tree.
     pub fn parse_all(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
-        self.read(bytes, false)
+        self.read(bytes, false, false)
     }
 
-    fn read(&mut self, bytes: &[u8], single: bool) -> Option<Vec<Node>> {
+    /// Like [`Reader::parse_all`], for a configuration of another program: an alias stands for a copy of the anchored
+    /// value. Copies count towards the limits.
+    pub fn parse_foreign(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
+        self.read(bytes, false, true)
+    }
+
+    fn read(&mut self, bytes: &[u8], single: bool, aliases: bool) -> Option<Vec<Node>> {
         if bytes.len() > MAX_BYTES {
             let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
             self.error(Mark::START, message);
@@ -55,8 +62,15 @@ impl Reader {
                 return None;
             }
         };
-        let mut tree =
-            Tree { open: Vec::new(), roots: Vec::new(), values: 0, documents: 0, single, reader: self };
+        let mut tree = Tree {
+            open: Vec::new(),
+            roots: Vec::new(),
+            values: 0,
+            documents: 0,
+            single,
+            anchored: aliases.then(HashMap::new),
+            reader: self,
+        };
         for event in Events(Parser::new_from_str(text)) {
             match event {
                 Ok((event, span)) => tree.event(event, span)?,
@@ -117,14 +131,24 @@ enum Awaited {
     Value(Option<Key>),
 }
 
+/// A value with an anchor.
+struct Anchored {
+    node: Node,
+    values: usize,
+    depth: usize,
+}
+
 /// A tree under construction.
 struct Tree<'r> {
-    open: Vec<Open>,
+    /// The open collections, each with its anchor, or 0.
+    open: Vec<(Open, usize)>,
     roots: Vec<Node>,
     values: usize,
     documents: usize,
     /// Whether a second document is an error.
     single: bool,
+    /// The values with anchors, by anchor; `None` if anchors are errors.
+    anchored: Option<HashMap<usize, Anchored>>,
     reader: &'r mut Reader,
 }
 
@@ -134,21 +158,18 @@ impl Tree<'_> {
         let at = mark(span.start.line(), span.start.col());
         match event {
             Event::DocumentStart(_) => self.document(at)?,
-            Event::Alias(_) => {
-                self.reject_alias(at);
-                self.add(at, Value::Scalar(Scalar::nothing()))?;
-            }
+            Event::Alias(anchor) => self.alias(at, anchor)?,
             Event::Scalar(text, style, anchor, tag) => {
                 self.reject_properties(at, anchor != 0, tag.is_some());
-                self.add(at, Value::Scalar(scalar(&text, style, &span)))?;
+                self.add(at, Value::Scalar(scalar(&text, style, &span)), anchor)?;
             }
             Event::SequenceStart(anchor, tag) => {
                 self.reject_properties(at, anchor != 0, tag.is_some());
-                self.open(at, Open::List(at, Vec::new()))?;
+                self.open(at, Open::List(at, Vec::new()), anchor)?;
             }
             Event::MappingStart(anchor, tag) => {
                 self.reject_properties(at, anchor != 0, tag.is_some());
-                self.open(at, Open::Map(at, Vec::new(), Awaited::Key))?;
+                self.open(at, Open::Map(at, Vec::new(), Awaited::Key), anchor)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
@@ -165,34 +186,71 @@ impl Tree<'_> {
         Some(())
     }
 
-    fn open(&mut self, at: Mark, collection: Open) -> Option<()> {
+    fn open(&mut self, at: Mark, collection: Open, anchor: usize) -> Option<()> {
         if self.open.len() >= MAX_DEPTH {
             self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
             return None;
         }
-        self.open.push(collection);
+        self.open.push((collection, anchor));
         Some(())
     }
 
     fn close(&mut self) -> Option<()> {
         match self.open.pop()? {
-            Open::List(at, items) => self.add(at, Value::List(items)),
-            Open::Map(at, entries, _) => {
+            (Open::List(at, items), anchor) => self.add(at, Value::List(items), anchor),
+            (Open::Map(at, entries, _), anchor) => {
                 let entries = without_repetition(entries, self.reader);
-                self.add(at, Value::Map(entries))
+                self.add(at, Value::Map(entries), anchor)
             }
         }
     }
 
     /// Adds a finished value to the innermost open collection.
-    fn add(&mut self, at: Mark, value: Value) -> Option<()> {
-        self.values += 1;
+    fn add(&mut self, at: Mark, value: Value, anchor: usize) -> Option<()> {
+        self.count(at, 1)?;
+        let node = Node { at, value };
+        if let Some(anchored) = self.anchored.as_mut().filter(|_| anchor != 0) {
+            let (values, depth) = size(&node);
+            anchored.insert(anchor, Anchored { node: node.clone(), values, depth });
+            self.count(at, values)?;
+        }
+        self.place(node);
+        Some(())
+    }
+
+    /// Adds the value that an alias stands for.
+    fn alias(&mut self, at: Mark, anchor: usize) -> Option<()> {
+        let Some(anchored) = &self.anchored else {
+            self.reject_alias(at);
+            return self.add(at, Value::Scalar(Scalar::nothing()), 0);
+        };
+        // Without one, the alias is inside of the value that it stands for.
+        let Some(Anchored { node, values, depth }) = anchored.get(&anchor) else {
+            self.reader.error(at, "this alias stands for a value that contains it");
+            return None;
+        };
+        if self.open.len() + depth > MAX_DEPTH {
+            self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
+            return None;
+        }
+        let values = *values;
+        let node = node.clone();
+        self.count(at, values)?;
+        self.place(node);
+        Some(())
+    }
+
+    fn count(&mut self, at: Mark, values: usize) -> Option<()> {
+        self.values += values;
         if self.values > MAX_VALUES {
             self.reader.error(at, format!("there are more than {MAX_VALUES} values"));
             return None;
         }
-        let node = Node { at, value };
-        match self.open.last_mut() {
+        Some(())
+    }
+
+    fn place(&mut self, node: Node) {
+        match self.open.last_mut().map(|(open, _)| open) {
             None => self.roots.push(node),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map(_, entries, awaited)) => match std::mem::replace(awaited, Awaited::Key) {
@@ -204,7 +262,6 @@ impl Tree<'_> {
                 Awaited::Value(None) => {}
             },
         }
-        Some(())
     }
 
     fn reject_alias(&mut self, at: Mark) {
@@ -213,7 +270,7 @@ impl Tree<'_> {
     }
 
     fn reject_properties(&mut self, at: Mark, anchor: bool, tag: bool) {
-        if anchor {
+        if anchor && self.anchored.is_none() {
             let help = "write it out; quote a text that starts with `&`";
             self.reader.error_help(at, "anchors are not supported", help);
         }
@@ -235,6 +292,19 @@ fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
     let verbatim = span.start.line() == span.end.line()
         && quotes.is_some_and(|quotes| text.chars().count() + quotes == length);
     Scalar { text: text.into(), plain, verbatim }
+}
+
+/// The number of values of a node, itself included, and how deep its collections are nested.
+fn size(node: &Node) -> (usize, usize) {
+    let of_children = |(values, depth): (usize, usize), child: &Node| {
+        let (more, below) = size(child);
+        (values + more, depth.max(below + 1))
+    };
+    match &node.value {
+        Value::Scalar(_) => (1, 0),
+        Value::List(items) => items.iter().fold((1, 1), of_children),
+        Value::Map(entries) => entries.iter().map(|(_, value)| value).fold((1, 1), of_children),
+    }
 }
 
 /// A node as a key, which must be text.

@@ -12,7 +12,7 @@ pub struct Mark {
 }
 
 /// A value and its start.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     /// Its start; for a missing value, its key's.
     pub at: Mark,
@@ -21,7 +21,7 @@ pub struct Node {
 }
 
 /// The contents of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Value {
     /// A single value.
     Scalar(Scalar),
@@ -32,7 +32,7 @@ pub enum Value {
 }
 
 /// A key of a mapping.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Key {
     /// Its start.
     pub at: Mark,

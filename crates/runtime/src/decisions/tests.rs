@@ -10,10 +10,11 @@ use authorizer::Revision;
 use identity::{Attempted, Subject};
 use testbed::pages::{names, table};
 
+use super::settings::DecisionLogSettings;
 use super::{Counts, Decisions};
 use crate::lines::MAX_BYTES;
 use crate::record::{DecisionRecord, DecisionSink};
-use crate::settings::DecisionLog;
+use crate::settings::{DecisionLog, MaskUsers};
 
 static REVISION: LazyLock<Revision> =
     LazyLock::new(|| Revision { policy: "abc".into(), keys: Some("def".into()) });
@@ -48,9 +49,12 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         client: "",
         request_id: "id-1",
         x_request_id: "",
+        trace_id: "",
+        scheme: "",
         method: "GET",
         host: "example.com",
         path,
+        canonical: true,
         raw_path: path,
         replaced: false,
         subject: Some(&ALICE),
@@ -83,9 +87,13 @@ impl Write for Memory {
 }
 
 fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
+    lines_with(&DecisionLogSettings::to_standard_output(which), records)
+}
+
+fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
     let memory = Memory::default();
-    let started = Decisions::start(which, memory.clone(), Arc::new(Counts::default())).unwrap();
-    let Some((decisions, writer)) = started else { return Vec::new() };
+    let (decisions, writer) =
+        Decisions::start(settings, memory.clone(), Arc::new(Counts::default())).unwrap();
     let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
     wanted.for_each(|record| decisions.offer(record));
     drop(decisions);
@@ -101,12 +109,12 @@ fn a_line_is_one_json_object() {
         lines,
         [
             serde_json::json!({
-                "time": 1_700_000_000.000_001, "decision": "allowed", "rule": "guest: GET /people", "user": "alice",
+                "version": 1, "time": 1_700_000_000.000_001, "decision": "allowed", "rule": "guest: GET /people", "user": "alice",
                 "method": "GET", "host": "example.com", "path": "/people", "request_id": "id-1", "policy": "abc",
                 "keys": "def", "duration_us": 7
             }),
             serde_json::json!({
-                "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "detail": "`kid` is `zzz`",
+                "version": 1, "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "detail": "`kid` is `zzz`",
                 "user": "alice",
                 "method": "GET", "host": "example.com", "path": "/a\"\n\u{1b}b", "request_id": "id-1",
                 "policy": "abc", "keys": "def", "duration_us": 7
@@ -160,9 +168,16 @@ fn the_table_of_fields_is_what_lines_have() {
         indices: &["logs-*"],
         permitted_indices: &["logs-a"],
         query: "expand_wildcards=all",
+        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
+        scheme: "bearer",
         ..record(false, "/people")
     };
-    let lines = lines_of(DecisionLog::All, &[record]);
+    let settings = DecisionLogSettings {
+        mask_users: MaskUsers::Hash,
+        sample: vec!["denied=0.999999".parse().unwrap()],
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    let lines = lines_with(&settings, &[record; 50]);
     let has: BTreeSet<&str> = lines[0].as_object().unwrap().keys().map(String::as_str).collect();
     let page = include_str!("../../../../docs/operations.md");
     let rows = table(page, "| field |");
@@ -223,8 +238,12 @@ impl Write for Stuck {
 fn a_stuck_reader_costs_lines_and_no_time() {
     let (release, stuck): (Sender<()>, _) = channel();
     let counts = Arc::new(Counts::default());
-    let (decisions, writer) =
-        Decisions::start(DecisionLog::All, Stuck(stuck), counts.clone()).unwrap().unwrap();
+    let (decisions, writer) = Decisions::start(
+        &DecisionLogSettings::to_standard_output(DecisionLog::All),
+        Stuck(stuck),
+        counts.clone(),
+    )
+    .unwrap();
     // The longest line possible: each of these bytes becomes six in JSON.
     let hostile = "\u{1}".repeat(2000);
     let other_path = "\u{1}".repeat(1999);
@@ -251,4 +270,97 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     writer.finish(Duration::from_secs(10));
     assert_eq!(counts.written() + counts.dropped(), offered);
     assert_eq!(counts.waiting(), 0);
+}
+
+fn masked(paths: &[&str], users: MaskUsers, record: DecisionRecord<'_>) -> serde_json::Value {
+    let settings = DecisionLogSettings {
+        mask_paths: paths.iter().map(|path| path.parse().unwrap()).collect(),
+        mask_users: users,
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    lines_with(&settings, &[record]).remove(0)
+}
+
+#[test]
+fn segments_of_paths_are_masked() {
+    let masks = ["/people/{id}", "/*/letters/{id}/{part}", "/people/{id}/letters/{id}"];
+    for (path, expected) in [
+        ("/people", "/people"),
+        ("/people/", "/people/*"),
+        ("/people/5", "/people/*"),
+        ("/people;v=1/5", "/people;v=1/*"),
+        ("/people/5/", "/people/*/"),
+        ("/people/5/letters/7", "/people/*/letters/*"),
+        ("/people/5/other/7", "/people/*/other/7"),
+        ("/a/letters/7/8/9", "/a/letters/*/*/9"),
+        ("/a/letters/7", "/a/letters/7"),
+        ("/People/5", "/People/5"),
+    ] {
+        let line =
+            masked(&masks, MaskUsers::Off, DecisionRecord { raw_path: "/raw/5", ..record(true, path) });
+        let is_masked = path != expected;
+        assert_eq!(line["path"], expected, "{path}");
+        assert_eq!(line["masked"] == true, is_masked, "{path}");
+        assert_eq!(line["inexact"] == true, is_masked, "{path}");
+        assert_eq!(line["raw_path"].is_null(), is_masked, "{path}");
+    }
+    // Its segments are not known.
+    let invalid = DecisionRecord { canonical: false, ..record(false, "/people/%2e/5") };
+    assert_eq!(masked(&masks, MaskUsers::Off, invalid)["path"], "*");
+    for wrong in ["people/{id}", "/people", "/people/x{id}", "/people//{id}", "/**"] {
+        assert!(wrong.parse::<crate::settings::PathMask>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn users_are_hashed_or_dropped() {
+    let eve = eve();
+    let record = DecisionRecord { attempted: &eve, ..record(true, "/") };
+    let hashed = masked(&[], MaskUsers::Hash, record);
+    let user = hashed["user"].as_str().unwrap();
+    assert!(user.len() == 37 && user.starts_with("hmac:"), "{user}");
+    assert_ne!(hashed["attempted_user"], hashed["user"]);
+    assert!(!hashed.to_string().contains("alice") && !hashed.to_string().contains("\"eve\""), "{hashed}");
+    assert_eq!((&hashed["masked"], &hashed["inexact"]), (&true.into(), &true.into()));
+    // Without a key of their own, two processes have different ones.
+    assert_ne!(masked(&[], MaskUsers::Hash, record)["user"], hashed["user"]);
+    let dropped = masked(&[], MaskUsers::Drop, record);
+    assert!(dropped["user"].is_null() && dropped["attempted_user"].is_null() && dropped["masked"] == true);
+}
+
+#[test]
+fn a_key_of_their_own_makes_hashes_comparable() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    let settings = DecisionLogSettings {
+        mask_users: MaskUsers::Hash,
+        mask_key: Some(key.clone()),
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    let start = || Decisions::start(&settings, io::sink(), Arc::new(Counts::default()));
+    assert!(start().unwrap_err().to_string().contains("decision-log-mask-key"));
+    std::fs::write(&key, "short\n").unwrap();
+    assert!(start().unwrap_err().to_string().contains("at least 16 bytes"));
+    std::fs::write(&key, "0123456789abcdef\n").unwrap();
+    let user = || lines_with(&settings, &[record(true, "/")]).remove(0)["user"].clone();
+    assert_eq!(user(), user());
+}
+
+#[test]
+fn what_sampling_leaves_out_is_counted() {
+    let settings = DecisionLogSettings {
+        sample: vec!["allowed=0.1".parse().unwrap()],
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    let counts = Arc::new(Counts::default());
+    let (decisions, writer) = Decisions::start(&settings, io::sink(), counts.clone()).unwrap();
+    for _ in 0..1000 {
+        decisions.offer(&record(true, "/"));
+        decisions.offer(&record(false, "/"));
+    }
+    drop(decisions);
+    writer.finish(Duration::from_secs(10));
+    assert_eq!(counts.written() + counts.left_out(), 2000);
+    assert!((800..980).contains(&counts.left_out()), "{}", counts.left_out());
+    assert_eq!(lines_with(&settings, &[record(true, "/"); 200])[0]["sampled"], 0.1);
 }

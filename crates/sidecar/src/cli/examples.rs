@@ -105,6 +105,16 @@ Examples:
   rolegate import envoy-rbac envoy.yaml > policy.yaml
   rolegate import istio policies.yaml authentication.yaml > policy.yaml";
 
+pub(super) const LINT_ENVOY_EXAMPLES: &str = "\
+Examples:
+  rolegate lint-envoy deploy/envoy/envoy.yaml
+  rolegate lint-envoy --strict --accept client-address envoy.yaml      for CI: notes fail too
+  curl -s localhost:9901/config_dump | rolegate lint-envoy --output json -      of a running Envoy
+
+Each finding is `unsafe`, `slow` or a `note`, and has a name in brackets, which `docs/lint-envoy.md` explains. The exit code
+is 0 if nothing is unsafe or slow, 1 if something is, 2 if the arguments are wrong, and 3 if the file cannot be read or has no
+filter that authorizes.";
+
 pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
 Examples:
   rolegate import envoy-rbac envoy.yaml > policy.yaml

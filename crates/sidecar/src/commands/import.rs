@@ -51,7 +51,8 @@ fn imported(from: &ImportFrom) -> Result<Imported, Vec<String>> {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Vec<String>> {
+/// The bytes of a file, or of standard input for `-`.
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, Vec<String>> {
     let read = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let source: &mut dyn Read =

@@ -1,4 +1,4 @@
-//! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors.
+//! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors, and of the decision log.
 
 use clap::{Arg, ArgAction};
 use serde_json::{Map, Value, json};
@@ -10,6 +10,7 @@ use crate::settings::settings_command;
 
 const POLICY: &str = include_str!("../../schema/policy.json");
 const CASES: &str = include_str!("../../schema/cases.json");
+const DECISION: &str = include_str!("../../schema/decision.json");
 
 /// Prints the schema of a kind of files.
 pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
@@ -17,6 +18,7 @@ pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
         SchemaOf::Policy => output.text(POLICY),
         SchemaOf::Include => output.json(&included()),
         SchemaOf::Cases => output.text(CASES),
+        SchemaOf::Decision => output.text(DECISION),
         SchemaOf::Settings => output.json(&settings()),
     }
     Exit::Success

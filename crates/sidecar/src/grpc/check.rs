@@ -1,11 +1,12 @@
 //! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes a denial or a
 //! gRPC error, never an OK.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use authorizer::{Authorizer, Header, Limit, MAX_CHANGES_BYTES, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Denied, Header, Limit, MAX_CHANGES_BYTES, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
@@ -47,6 +48,8 @@ pub(super) enum Failure {
 pub(super) struct Checker {
     thread: ThreadAuthorizer,
     encoder: RefCell<envoy::Encoder>,
+    /// The header of a denial that says why.
+    explain_header: Option<Arc<str>>,
 }
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
@@ -66,8 +69,12 @@ impl From<ErrorKind> for Failure {
 }
 
 impl Checker {
-    pub(super) fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default() }
+    pub(super) fn new(
+        policy: ActivePolicy,
+        counters: Arc<ThreadCounters>,
+        explain_header: Option<Arc<str>>,
+    ) -> Self {
+        Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default(), explain_header }
     }
 
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
@@ -150,7 +157,7 @@ impl Checker {
             }
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
-                let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+                let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
                 // An encoded answer is at least as long as its changes, so those of most answers need not be summed up.
                 if answer.len() > MAX_CHANGES_BYTES && verdict.is_too_large() {
                     let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
@@ -175,10 +182,12 @@ impl Checker {
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<Answer, ErrorKind> {
-        let mut logged = None;
+        // The first of each; more of one name do not grow it.
+        let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            if runtime::is_logged(line.name) {
-                logged.get_or_insert(Header { name: line.name, value: line.value });
+            let is_new = || logged.iter().all(|own| !own.name.eq_ignore_ascii_case(line.name));
+            if runtime::is_logged(line.name) && is_new() {
+                logged.push(Header { name: line.name, value: line.value });
             }
         })
         .unwrap_or_default();
@@ -192,7 +201,7 @@ impl Checker {
             ..Request::default()
         };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
-        let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+        let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
         let (client, decided_at) = (decoded.source_ip(), Instant::now());
         self.thread.record(
             &verdict,
@@ -201,14 +210,44 @@ impl Checker {
         Ok(Answer::Verdict(answer.into()))
     }
 
-    fn encode(&self, verdict: &Verdict<'_>) -> Result<Vec<u8>, envoy::EncodeError> {
+    fn encode(&self, verdict: &Verdict<'_>, authorizer: &Authorizer) -> Result<Vec<u8>, envoy::EncodeError> {
         let mut encoder = self.encoder.borrow_mut();
+        encoder.describe(metadata(verdict, authorizer).into_iter());
         match verdict {
             Verdict::Allowed(allowed) => encoder.allowed(allowed.set(), allowed.remove()),
             Verdict::Denied(denied) => {
                 let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
-                encoder.denied(denied.reason.status(), headers, denied.body)
+                let explained = self.explain_header.as_deref().map(|name| (name, explanation(denied)));
+                let explained = explained.iter().map(|(name, value)| (*name, &**value));
+                encoder.denied(denied.reason.status(), headers.chain(explained), denied.body)
             }
         }
+    }
+}
+
+/// The dynamic metadata of a verdict: those that the module sets.
+fn metadata<'v>(verdict: &Verdict<'v>, authorizer: &'v Authorizer) -> [(&'static str, &'v str); 5] {
+    let (decision, reason, rule, subject) = match verdict {
+        Verdict::Allowed(allowed) => ("allowed", "", allowed.rule, allowed.subject),
+        Verdict::Denied(denied) => {
+            ("denied", denied.reason.name(), denied.rule.unwrap_or_default(), denied.subject)
+        }
+    };
+    [
+        ("decision", decision),
+        ("reason", reason),
+        ("rule", rule),
+        ("user", subject.map(|subject| &*subject.user).unwrap_or_default()),
+        ("revision", &authorizer.revision().policy),
+    ]
+}
+
+/// Why a request is denied: the reason, and the rule if one matched and a header can have it.
+fn explanation<'v>(denied: &Denied<'v>) -> Cow<'v, str> {
+    let name = denied.reason.name();
+    let is_visible = |rule: &&str| rule.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    match denied.rule.filter(is_visible) {
+        Some(rule) => Cow::Owned(format!("{name}; rule={rule}")),
+        None => Cow::Borrowed(name),
     }
 }

@@ -32,6 +32,8 @@ pub struct Options {
     pub hash_queue: usize,
     /// The TLS of connections over TCP; `None` for connections without it.
     pub tls: Option<Arc<Tls>>,
+    /// The name of a response header in which a denial says why.
+    pub explain_header: Option<Arc<str>>,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             hash_threads: 0,
             hash_queue: 256,
             tls: None,
+            explain_header: None,
         }
     }
 }

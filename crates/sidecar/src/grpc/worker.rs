@@ -98,7 +98,7 @@ async fn work(
 ) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
     let context = Rc::new(ExchangeContext {
-        checker: Checker::new(parts.policy, checks),
+        checker: Checker::new(parts.policy, checks, parts.options.explain_header.clone()),
         options: parts.options,
         limits: parts.limits,
         hashing: parts.hashing,

@@ -12,6 +12,7 @@ mod identity_header;
     reason = "what is indexed is listed beside it; a difference is a failed test"
 )]
 mod import;
+mod lint;
 mod minimal;
 mod requests;
 mod search;

@@ -18,15 +18,17 @@ use testbed::{App, Envoy, Rolegate};
 use super::{ALICE, PATIENT, authorization};
 
 /// The application, Envoy and rolegate.
-struct Running {
-    envoy: Envoy,
-    rolegate: Rolegate,
-    app: App,
+pub(super) struct Running {
+    pub(super) envoy: Envoy,
+    pub(super) rolegate: Rolegate,
+    pub(super) app: App,
+    /// The configuration.
+    pub(super) text: String,
     _folder: TempDir,
 }
 
 /// Starts all with the shipped configuration, in which these texts are replaced by others.
-async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
+pub(super) async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
     start_with(tempfile::tempdir().unwrap(), listen, &[], replaced).await
 }
 
@@ -60,7 +62,7 @@ async fn start_with(
         text = text.replace(from, to);
     }
     let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
-    Running { envoy, rolegate, app, _folder: folder }
+    Running { envoy, rolegate, app, text, _folder: folder }
 }
 
 impl Running {
@@ -89,7 +91,7 @@ async fn eventually(wanted: &str, log: impl Fn() -> String) {
     }
 }
 
-fn unix(folder: &Path) -> Target {
+pub(super) fn unix(folder: &Path) -> Target {
     Target::Unix(folder.join("rolegate.sock"))
 }
 
@@ -105,7 +107,9 @@ async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
     assert_eq!((running.get("/people").await, running.get("/secret").await), (200, 403));
     assert_eq!(running.app.requests(), 1);
     eventually("GET /people 200 via_upstream", || running.envoy.log()).await;
+    eventually(" - \"guest: GET /people\"\n", || running.envoy.log()).await;
     eventually("GET /secret 403 ext_authz_denied UAEX", || running.envoy.log()).await;
+    eventually(" not_allowed \"-\"\n", || running.envoy.log()).await;
     assert!(!running.rolegate.log().contains("\"protocol\""), "{}", running.rolegate.log());
 }
 

@@ -1,5 +1,9 @@
 //! The commands that read a policy, print something and exit.
 
+use std::fs;
+
+use testbed::manifests::deploy;
+
 use crate::process::{PolicyFolder, example, open_to_all, rolegate, run, run_with};
 
 const BROKEN: &str = "\
@@ -124,6 +128,7 @@ fn help_has_examples() {
         "replay",
         "suggest",
         "import",
+        "lint-envoy",
         "schema",
         "hash-password",
         "completions",
@@ -136,6 +141,42 @@ fn help_has_examples() {
         );
     }
     assert_eq!(run(&["--version"]).0, 0);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the shipped configuration is what is tested")]
+fn a_configuration_of_envoy_is_linted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("envoy.yaml");
+    let name = file.display().to_string();
+    let shipped = fs::read_to_string(deploy("envoy/minimal.yaml")).unwrap();
+    fs::write(&file, &shipped).unwrap();
+    let (code, out, err) = run(&["lint-envoy", &name]);
+    assert_eq!((code, &*err), (0, ""));
+    assert!(out.ends_with(&format!("{name}: ok, 2 notes\n")), "{out}");
+    assert_eq!(run(&["lint-envoy", "--strict", &name]).0, 1);
+    let accepted =
+        ["lint-envoy", "--strict", "--accept", "no-retries", "--accept", "no-health-checks", &name];
+    assert_eq!(run(&accepted), (0, format!("{name}: ok\n"), String::new()));
+    fs::write(&file, shipped.replace("failure_mode_allow: false", "failure_mode_allow: true")).unwrap();
+    let (code, out, _) = run(&["lint-envoy", "--output", "json", &name]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let finding = &report["findings"][0];
+    assert_eq!((code, &report["ok"], &finding["name"]), (1, &false.into(), &"fails-open".into()));
+    assert_eq!(
+        (&finding["severity"], &finding["fix"]),
+        (&"unsafe".into(), &"failure_mode_allow: false".into())
+    );
+    let (code, _, err) = run(&["lint-envoy", "--accept", "fail-open", &name]);
+    assert_eq!(code, 2);
+    assert!(err.contains("did you mean `fails-open`?"), "{err}");
+    let (code, _, err) = run(&["lint-envoy", &example("people")]);
+    assert_eq!(code, 3);
+    assert!(err.contains("cannot read"), "{err}");
+    fs::write(&file, "a: 1\n").unwrap();
+    let (code, _, err) = run(&["lint-envoy", &name]);
+    assert_eq!(code, 3);
+    assert!(err.contains("there is no filter `ext_authz` here"), "{err}");
 }
 
 #[test]

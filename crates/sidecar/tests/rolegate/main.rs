@@ -19,6 +19,7 @@ mod bundles;
 mod cli;
 mod client;
 mod cluster;
+mod decision_log;
 mod decisions;
 mod diff;
 mod discovery;

@@ -40,9 +40,17 @@ const VALUES: &[(&str, &str)] = &[
     ("on-stale", "unavailable"),
     ("keys-wait", "0"),
     ("keys-needed", "all"),
+    ("explain-header", "x-why"),
     ("log-format", "text"),
     ("log-level", "debug"),
     ("decision-log", "all"),
+    ("decision-log-file", "decisions.log"),
+    ("decision-log-max-size", "1MiB"),
+    ("decision-log-keep", "3"),
+    ("decision-log-sample", "allowed=0.25"),
+    ("decision-log-mask-path", "/people/{id}"),
+    ("decision-log-mask-users", "hash"),
+    ("decision-log-mask-key", "mask.key"),
 ];
 
 fn parse(args: &[String]) -> Result<Settings, String> {

@@ -1,0 +1,297 @@
+//! The filter that authorizes requests: `ext_authz`, or rolegate's own library.
+
+use std::time::Duration;
+
+use policy::document::View;
+
+use crate::{Findings, Kind};
+
+const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
+const MODULE: &str = "envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
+const MATCHER: &str = "envoy.extensions.common.matching.v3.ExtensionWithMatcher";
+
+/// The shortest timeout that is enough for the hash of a password.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The longest timeout that a person waits for.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A filter that authorizes requests.
+#[derive(Debug)]
+pub(crate) struct Authorizer<'n> {
+    /// The filter with its name.
+    pub(crate) filter: View<'n>,
+    /// Its configuration.
+    pub(crate) by: By<'n>,
+    /// Whether a matcher decides if it runs.
+    has_matcher: bool,
+}
+
+/// How a filter authorizes.
+#[derive(Debug)]
+pub(crate) enum By<'n> {
+    /// `ext_authz` over gRPC.
+    ExtAuthz(View<'n>),
+    /// `ext_authz` over plain HTTP.
+    HttpService(View<'n>),
+    /// rolegate's library.
+    Module(View<'n>),
+}
+
+impl<'n> Authorizer<'n> {
+    /// If this filter, or configuration of one, authorizes requests.
+    pub(crate) fn of(filter: &View<'n>) -> Option<Self> {
+        let config = filter.get("typed_config").unwrap_or_else(|| filter.clone());
+        let has_matcher = type_of(&config) == Some(MATCHER);
+        let config = if has_matcher { config.at(&["extension_config", "typed_config"])? } else { config };
+        let kind = type_of(&config)?;
+        // A `TypedStruct` has the fields under `value`.
+        let inner = config.get("type_url").and_then(|_| config.get("value"));
+        let config = inner.unwrap_or(config);
+        let by = match kind {
+            EXT_AUTHZ if config.get("http_service").is_some() => By::HttpService(config),
+            EXT_AUTHZ => By::ExtAuthz(config),
+            MODULE if is_ours(&config) => By::Module(config),
+            _ => return None,
+        };
+        Some(Self { filter: filter.clone(), by, has_matcher })
+    }
+
+    /// `ext_authz`'s configuration.
+    fn ext_authz(&self) -> Option<&View<'n>> {
+        match &self.by {
+            By::ExtAuthz(config) | By::HttpService(config) => Some(config),
+            By::Module(_) => None,
+        }
+    }
+
+    /// How checks are sent.
+    pub(crate) fn grpc_service(&self) -> Option<View<'n>> {
+        self.ext_authz()?.get("grpc_service")
+    }
+}
+
+fn type_of<'n>(config: &View<'n>) -> Option<&'n str> {
+    let url = config.text_of("type_url").or_else(|| config.text_of("@type"))?;
+    url.rsplit('/').next()
+}
+
+fn is_ours(config: &View<'_>) -> bool {
+    let texts = [config.at(&["dynamic_module_config", "name"]), config.get("filter_name")];
+    texts.into_iter().flatten().any(|name| name.text() == Some("rolegate"))
+}
+
+/// Reports what is wrong with the filter itself.
+pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
+    lint_presence(authorizer, findings);
+    match &authorizer.by {
+        By::Module(config) => lint_module(config, findings),
+        By::HttpService(config) => {
+            let at = config.get("http_service").unwrap_or_else(|| config.clone());
+            let message =
+                "checks are sent without gRPC, and rolegate answers each with 405: every request is denied";
+            let fix = "grpc_service: { timeout: 2s, envoy_grpc: { cluster_name: rolegate } }";
+            findings.add(&at, Kind::HttpService, message, fix);
+            lint_ext_authz(config, findings);
+        }
+        By::ExtAuthz(config) => {
+            lint_ext_authz(config, findings);
+            lint_headers(config, findings);
+            lint_bodies(config, findings);
+            lint_timeout(config, findings);
+            lint_retries(config, findings);
+        }
+    }
+}
+
+/// Whether the filter runs for each request.
+fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
+    let filter = &authorizer.filter;
+    if let Some(disabled) = filter.get("disabled").filter(|_| filter.is_true("disabled")) {
+        let message =
+            "the filter is off, except on routes that enable it: other requests pass without authorization";
+        findings.add(&disabled, Kind::DisabledFilter, message, "disabled: false");
+    }
+    if let Some(optional) = filter.get("is_optional").filter(|_| filter.is_true("is_optional")) {
+        let message = "an Envoy that does not have this filter leaves it out without an error: requests pass without \
+                       authorization";
+        findings.add(&optional, Kind::OptionalFilter, message, "is_optional: false");
+    }
+    if authorizer.has_matcher {
+        let message =
+            "a matcher decides for which requests the filter runs: the others pass without authorization";
+        let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for everyone to `anyone` in the policy";
+        findings.add(filter, Kind::ConditionalFilter, message, fix);
+    }
+    let Some(config) = authorizer.ext_authz() else { return };
+    let conditions = ["filter_enabled", "filter_enabled_metadata"].map(|key| config.get(key));
+    let [enabled, by_metadata] = conditions;
+    for condition in enabled.filter(|enabled| !is_always(enabled)).into_iter().chain(by_metadata) {
+        let message = "only some requests are authorized: the others pass";
+        findings.add(&condition, Kind::ConditionalFilter, message, "leave this out");
+    }
+}
+
+/// Whether a `RuntimeFractionalPercent` is 100 % by default, and no runtime key changes it.
+fn is_always(enabled: &View<'_>) -> bool {
+    let default = enabled.get("default_value");
+    let numerator = default.as_ref().and_then(|value| value.text_of("numerator")?.parse::<u32>().ok());
+    let whole = match default.as_ref().and_then(|value| value.text_of("denominator")).unwrap_or("HUNDRED") {
+        "HUNDRED" => 100,
+        "TEN_THOUSAND" => 10_000,
+        _ => 1_000_000,
+    };
+    enabled.get("runtime_key").is_none() && numerator.is_some_and(|numerator| numerator >= whole)
+}
+
+fn lint_module(config: &View<'_>, findings: &mut Findings) {
+    let module = config.get("dynamic_module_config");
+    if !module.as_ref().is_some_and(|module| module.is_true("do_not_close")) {
+        let message = "Envoy can unload the library while its threads run, and crash";
+        let at = module.unwrap_or_else(|| config.clone());
+        findings.add(
+            &at,
+            Kind::ClosedModule,
+            message,
+            "dynamic_module_config: { name: rolegate, do_not_close: true }",
+        );
+    }
+}
+
+/// What checks over gRPC and over HTTP have in common.
+fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
+    if let Some(open) = config.get("failure_mode_allow").filter(|_| config.is_true("failure_mode_allow")) {
+        let message =
+            "a request passes whenever Envoy gets no decision: while rolegate restarts, or after a timeout";
+        findings.add(&open, Kind::FailsOpen, message, "failure_mode_allow: false");
+    }
+    let fix = "status_on_error: { code: ServiceUnavailable }";
+    match config.get("status_on_error") {
+        None => {
+            let message = "an error is answered with 403 and looks like a denial";
+            findings.add(config, Kind::StatusOnError, message, fix);
+        }
+        Some(status) if !status.text_of("code").is_some_and(is_server_error) => {
+            let message =
+                "the answer to an error is not a 5xx: clients and alerts do not take it for an error";
+            findings.add(&status, Kind::StatusOnError, message, fix);
+        }
+        Some(_) => {}
+    }
+    if !config.is_true("validate_mutations") {
+        let message = "Envoy does not check the headers of a response of rolegate";
+        findings.add(config, Kind::UnvalidatedMutations, message, "validate_mutations: true");
+    }
+}
+
+/// Whether this status is a 5xx, by its number or its name in Envoy.
+fn is_server_error(code: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "InternalServerError",
+        "NotImplemented",
+        "BadGateway",
+        "ServiceUnavailable",
+        "GatewayTimeout",
+        "HTTPVersionNotSupported",
+        "VariantAlsoNegotiates",
+        "InsufficientStorage",
+        "LoopDetected",
+        "NetworkAuthenticationRequired",
+    ];
+    NAMES.contains(&code) || (code.len() == 3 && code.starts_with('5'))
+}
+
+fn lint_headers(config: &View<'_>, findings: &mut Findings) {
+    if !config.is_true("encode_raw_headers") {
+        let message = "Envoy joins header lines and changes bytes that are not UTF-8, so rolegate and the application see \
+                       different headers";
+        findings.add(config, Kind::JoinedHeaders, message, "encode_raw_headers: true");
+    }
+    for key in ["allowed_headers", "disallowed_headers"] {
+        let Some(list) = config.get(key) else { continue };
+        let named = list.list("patterns").iter().any(is_about_authorization);
+        let hidden = named == (key == "disallowed_headers");
+        let message = if hidden {
+            "rolegate does not see `authorization`: every caller is anonymous. And headers that it does not see cannot be \
+             checked or removed"
+        } else {
+            "headers that rolegate does not see cannot be checked or removed: a client can send one that the application reads \
+             as an identity header"
+        };
+        findings.add(&list, Kind::HiddenHeaders, message, "leave this out: rolegate then sees each header");
+    }
+}
+
+/// Whether a `StringMatcher` matches the header `authorization`.
+fn is_about_authorization(pattern: &View<'_>) -> bool {
+    const NAME: &str = "authorization";
+    let is = |key: &str, matches: fn(&str, &str) -> bool| {
+        pattern.text_of(key).is_some_and(|text| matches(NAME, &text.to_ascii_lowercase()))
+    };
+    is("exact", |name, text| name == text)
+        || is("prefix", |name, text| name.starts_with(text))
+        || is("suffix", |name, text| name.ends_with(text))
+        || is("contains", |name, text| name.contains(text))
+        // What it matches is not evaluated: one that names the header is taken for one that matches it.
+        || pattern.at(&["safe_regex", "regex"]).is_some_and(|regex| {
+            regex.text().is_some_and(|text| text.to_ascii_lowercase().contains("auth") || text == ".*")
+        })
+}
+
+fn lint_bodies(config: &View<'_>, findings: &mut Findings) {
+    let Some(bodies) = config.get("with_request_body") else { return };
+    if let Some(partial) =
+        bodies.get("allow_partial_message").filter(|_| bodies.is_true("allow_partial_message"))
+    {
+        let message =
+            "a body over `max_request_bytes` is sent in part: a request whose body counts is then denied";
+        findings.add(&partial, Kind::PartialBodies, message, "allow_partial_message: false");
+    }
+    if !bodies.is_true("pack_as_bytes") {
+        let message = "Envoy sends the body as text and replaces bytes that are not UTF-8; rolegate does not read it, and denies \
+                       a request whose body counts";
+        findings.add(&bodies, Kind::BodyAsText, message, "pack_as_bytes: true");
+    }
+}
+
+fn lint_timeout(config: &View<'_>, findings: &mut Findings) {
+    let Some(service) = config.get("grpc_service") else { return };
+    let (at, timeout) = match service.get("timeout") {
+        None => (service, Some(Duration::from_millis(200))),
+        Some(timeout) => (timeout.clone(), timeout.text().and_then(duration)),
+    };
+    let Some(timeout) = timeout else { return };
+    if timeout.is_zero() || timeout > LONGEST {
+        let message = "while rolegate hangs, each request waits this long until it is denied";
+        findings.add(&at, Kind::LongTimeout, message, "timeout: 2s");
+    } else if timeout < SHORTEST {
+        let message = format!(
+            "Envoy waits {} ms for a decision, which is too short for the first check of a password: it computes a hash",
+            timeout.as_millis()
+        );
+        findings.add(&at, Kind::ShortTimeout, message, "timeout: 2s");
+    }
+}
+
+/// A duration as Envoy writes it (`0.25s`).
+fn duration(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+fn lint_retries(config: &View<'_>, findings: &mut Findings) {
+    let Some(service) = config.get("grpc_service").filter(|service| service.get("envoy_grpc").is_some())
+    else {
+        return;
+    };
+    let Some(retries) = service.get("retry_policy") else {
+        let message = "a check is not retried: while rolegate restarts, requests get 503";
+        let fix = "retry_policy: { retry_on: \"connect-failure,refused-stream,reset,unavailable\", num_retries: 2, \
+                   retry_back_off: { base_interval: 0.005s, max_interval: 2s } }";
+        findings.add(&service, Kind::NoRetries, message, fix);
+        return;
+    };
+    if retries.get("retry_back_off").is_none() {
+        let message = "without `retry_back_off`, a check that fails is retried only after up to a second";
+        let fix = "retry_back_off: { base_interval: 0.005s, max_interval: 2s }";
+        findings.add(&retries, Kind::SlowRetries, message, fix);
+    }
+}

@@ -1,0 +1,133 @@
+//! The cluster that checks are sent to.
+
+use std::net::IpAddr;
+
+use policy::document::View;
+
+use crate::authorizer::Authorizer;
+use crate::{Findings, Kind};
+
+/// What Envoy allows by default: requests in flight, and retries.
+const DEFAULT_REQUESTS: u64 = 1024;
+const DEFAULT_RETRIES: u64 = 3;
+
+/// Whether this value, under this key, is a cluster.
+pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
+    let typed = view.text_of("@type").is_some_and(|name| name.ends_with("envoy.config.cluster.v3.Cluster"));
+    view.get("name").is_some() && (typed || key == "clusters" || view.get("load_assignment").is_some())
+}
+
+/// Reports what is wrong with the clusters that these filters send checks to.
+pub(crate) fn lint<'a, 'n: 'a>(
+    authorizers: impl Iterator<Item = &'a Authorizer<'n>>,
+    clusters: &[View<'_>],
+    findings: &mut Findings,
+) {
+    for service in authorizers.filter_map(Authorizer::grpc_service) {
+        lint_google(&service, findings);
+        let Some(name) = service.at(&["envoy_grpc", "cluster_name"]) else { continue };
+        let cluster = clusters.iter().find(|cluster| cluster.text_of("name") == name.text());
+        let Some(cluster) = cluster else {
+            let message = "this cluster is not in this file: its protocol and its limits cannot be seen";
+            let fix = "lint what `/config_dump` of Envoy's admin page prints";
+            findings.add(&name, Kind::UnseenCluster, message, fix);
+            continue;
+        };
+        lint_protocol(cluster, findings);
+        lint_limits(cluster, service.get("retry_policy").is_some(), findings);
+        lint_endpoints(cluster, findings);
+    }
+}
+
+/// Google's client library sends the path of a Unix socket as authority, which is no host.
+fn lint_google(service: &View<'_>, findings: &mut Findings) {
+    let Some(target) = service.at(&["google_grpc", "target_uri"]) else { return };
+    let has_authority =
+        service.at(&["google_grpc", "channel_args", "args", "grpc.default_authority"]).is_some();
+    if target.text().is_some_and(|text| text.starts_with("unix:")) && !has_authority {
+        let message = "`google_grpc` sends the path of the socket as authority, which rolegate rejects: every check fails";
+        let fix = "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }";
+        findings.add(&target, Kind::GoogleGrpc, message, fix);
+    }
+}
+
+fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
+    let options = cluster.get("typed_extension_protocol_options");
+    let has_http2 =
+        |options: &View<'_>| options.at(&["explicit_http_config", "http2_protocol_options"]).is_some();
+    let options = options.map(|options| options.named_entries()).unwrap_or_default();
+    let by_options = options.iter().any(|(_, options)| has_http2(options));
+    if !by_options && cluster.get("http2_protocol_options").is_none() {
+        let message = "checks are sent over HTTP/1.1, and gRPC needs HTTP/2: every check fails";
+        let fix = "typed_extension_protocol_options:\n           \
+                   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n             \
+                   \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n             \
+                   explicit_http_config: { http2_protocol_options: {} }";
+        findings.add(cluster, Kind::Http1Cluster, message, fix);
+    }
+}
+
+fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
+    let thresholds = cluster.at(&["circuit_breakers", "thresholds"]);
+    let all = thresholds.as_ref().map(View::items).unwrap_or_default();
+    let own = all.iter().find(|one| one.text_of("priority").is_none_or(|priority| priority == "DEFAULT"));
+    let number = |key: &str| own.and_then(|own| own.text_of(key)).and_then(|text| text.parse::<u64>().ok());
+    let low = |key: &str, default: u64| number(key).is_none_or(|number| number <= default);
+    let has_budget = own.is_some_and(|own| own.get("retry_budget").is_some());
+    let mut limits = Vec::new();
+    for (key, default, counts) in [
+        ("max_requests", DEFAULT_REQUESTS, true),
+        ("max_pending_requests", DEFAULT_REQUESTS, true),
+        ("max_retries", DEFAULT_RETRIES, retries && !has_budget),
+    ] {
+        if counts && low(key, default) {
+            limits.push((key, number(key).unwrap_or(default)));
+        }
+    }
+    if limits.is_empty() {
+        return;
+    }
+    let listed: Vec<String> = limits.iter().map(|(key, number)| format!("`{key}` is {number}")).collect();
+    let message = format!(
+        "checks beyond these limits fail, so a burst of clients causes errors: {}",
+        listed.join(", ")
+    );
+    let fix = "circuit_breakers: { thresholds: [{ max_requests: 100000, max_pending_requests: 100000, max_retries: 100000 }] }";
+    findings.add(thresholds.as_ref().unwrap_or(cluster), Kind::CircuitBreakers, message, fix);
+}
+
+fn lint_endpoints(cluster: &View<'_>, findings: &mut Findings) {
+    if cluster.list("health_checks").is_empty() {
+        let message = "Envoy sends checks to an instance that is stopping or does not answer";
+        let fix = "health_checks: [{ grpc_health_check: {}, interval: 0.5s, no_traffic_interval: 0.5s, timeout: 0.5s, \
+                   healthy_threshold: 1, unhealthy_threshold: 1 }]";
+        findings.add(cluster, Kind::NoHealthChecks, message, fix);
+    }
+    if cluster.get("transport_socket").is_some() {
+        return;
+    }
+    for address in addresses(cluster) {
+        let text = address.text().unwrap_or_default();
+        let is_loopback = text == "localhost" || text.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        if !is_loopback {
+            let message =
+                "checks have passwords and tokens in them, and are sent over a network without encryption";
+            let fix = "use a Unix socket or loopback, or encrypt with a mesh or the network plugin";
+            findings.add(&address, Kind::Plaintext, message, fix);
+        }
+    }
+}
+
+/// The host names and IP addresses of a cluster's endpoints.
+fn addresses<'n>(view: &View<'n>) -> Vec<View<'n>> {
+    let mut found: Vec<View<'n>> = Vec::new();
+    for (key, value) in view.entries() {
+        if key == "socket_address" {
+            found.extend(value.get("address"));
+        } else if key != "upstream_bind_config" {
+            found.extend(addresses(&value));
+        }
+    }
+    found.extend(view.items().iter().flat_map(addresses));
+    found
+}

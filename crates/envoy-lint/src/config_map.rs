@@ -1,0 +1,30 @@
+//! Configurations of Envoy in a Kubernetes `ConfigMap`: a block of text under `data`.
+
+use policy::document::View;
+
+/// Each configuration in this document, as a text in which every line is where it is in the file.
+pub(crate) fn configurations(view: &View<'_>, text: &str) -> Vec<String> {
+    if view.text_of("kind") == Some("ConfigMap") {
+        let data = view.get("data").map(|data| data.named_entries()).unwrap_or_default();
+        let blocks =
+            data.iter().filter(|(_, value)| value.text().is_some_and(|text| text.contains("http_filters")));
+        return blocks.filter_map(|(_, value)| block(value, text)).collect();
+    }
+    // A `List` of Kubernetes.
+    view.list("items").iter().flat_map(|item| configurations(item, text)).collect()
+}
+
+/// The lines of a literal block (`|`), below as many empty lines as the file has above it.
+fn block(value: &View<'_>, text: &str) -> Option<String> {
+    let at = value.place();
+    let number = usize::try_from(at.line).ok()?;
+    let mut lines = text.lines().skip(number.saturating_sub(1));
+    let head = lines.next()?.split(" #").next()?.trim_end().trim_end_matches(['-', '+']);
+    if !head.ends_with('|') {
+        return None;
+    }
+    let column = usize::try_from(at.column).ok()?;
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let inside = lines.take_while(|line| line.trim().is_empty() || indentation(line) >= column);
+    Some("\n".repeat(number) + &inside.collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,161 @@
+//! What a configuration can have that is unsafe, slow, or worth knowing.
+
+use std::fmt;
+
+use policy::Place;
+
+/// What a finding means for requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Requests can pass that rolegate would deny, or rolegate and the application get different requests, or a second
+    /// line of defence is missing.
+    Unsafe,
+    /// Requests are delayed or fail that rolegate would allow.
+    Slow,
+    /// Worth knowing.
+    Note,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its place.
+    pub at: Place,
+    /// What happens: lower case, no full stop.
+    pub message: String,
+    /// What to write instead: YAML, or a sentence where no YAML would do.
+    pub fix: String,
+}
+
+macro_rules! kinds {
+    ($($(#[doc = $text:literal])+ $kind:ident = $severity:ident $name:literal,)+) => {
+        /// A kind of findings. Its name is stable: configurations accept findings by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[doc = $text])+ $kind,)+
+        }
+
+        impl Kind {
+            /// All kinds, by name.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// The name, such as `fails-open`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// What findings of this kind mean for requests.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(Self::$kind => Severity::$severity,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A comment that should accept a finding and does not.
+    Acceptance = Note "acceptance",
+    /// Bodies are sent as text, which changes them.
+    BodyAsText = Slow "body-as-text",
+    /// Each body is buffered, although nothing says that rolegate needs it.
+    BufferedBodies = Slow "buffered-bodies",
+    /// A listener without authorization routes to a cluster that others protect.
+    BypassListener = Unsafe "bypass-listener",
+    /// The limits of checks in flight are too low for a burst of clients.
+    CircuitBreakers = Slow "circuit-breakers",
+    /// The client's address is what the client says.
+    ClientAddress = Note "client-address",
+    /// The library is unloaded while its threads run.
+    ClosedModule = Slow "closed-module",
+    /// Only some requests are authorized.
+    ConditionalFilter = Unsafe "conditional-filter",
+    /// The filter is off unless a route enables it.
+    DisabledFilter = Unsafe "disabled-filter",
+    /// The filter is off on a route.
+    DisabledRoute = Unsafe "disabled-route",
+    /// A filter that acts on requests runs before they are authorized.
+    EarlyFilter = Unsafe "early-filter",
+    /// Requests pass if there is no decision.
+    FailsOpen = Unsafe "fails-open",
+    /// The client of Google's library sends the path of a socket as authority.
+    GoogleGrpc = Slow "google-grpc",
+    /// rolegate does not see each header.
+    HiddenHeaders = Unsafe "hidden-headers",
+    /// Checks are sent without gRPC.
+    HttpService = Slow "http-service",
+    /// Checks are sent over HTTP/1.1.
+    Http1Cluster = Slow "http1-cluster",
+    /// Header lines are joined and changed before rolegate sees them.
+    JoinedHeaders = Unsafe "joined-headers",
+    /// A rolegate that hangs delays each request for long.
+    LongTimeout = Slow "long-timeout",
+    /// Bodies that requests to a search cluster need are not sent.
+    MissingBodies = Slow "missing-bodies",
+    /// Envoy sends checks to instances that do not answer.
+    NoHealthChecks = Note "no-health-checks",
+    /// Checks are not retried.
+    NoRetries = Note "no-retries",
+    /// Envoy leaves the filter out if it does not have it.
+    OptionalFilter = Unsafe "optional-filter",
+    /// Bodies are sent in part.
+    PartialBodies = Slow "partial-bodies",
+    /// Checks are sent over a network without encryption.
+    Plaintext = Note "plaintext",
+    /// The first check of a password takes longer than Envoy waits.
+    ShortTimeout = Slow "short-timeout",
+    /// Retries wait for a second.
+    SlowRetries = Slow "slow-retries",
+    /// An error looks like a denial, or like success.
+    StatusOnError = Slow "status-on-error",
+    /// Envoy decodes slashes before rolegate sees the path.
+    UnescapedSlashes = Unsafe "unescaped-slashes",
+    /// The application gets a path with adjacent slashes.
+    UnmergedSlashes = Unsafe "unmerged-slashes",
+    /// The application gets the path as the client sent it.
+    UnnormalizedPath = Unsafe "unnormalized-path",
+    /// The cluster is not in this file.
+    UnseenCluster = Note "unseen-cluster",
+    /// The routes are not in this file.
+    UnseenRoutes = Note "unseen-routes",
+    /// The headers of a response of rolegate are not checked.
+    UnvalidatedMutations = Unsafe "unvalidated-mutations",
+    /// Requests that upgrade pass other filters.
+    UpgradeFilters = Unsafe "upgrade-filters",
+}
+
+impl Severity {
+    /// Its name in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsafe => "unsafe",
+            Self::Slow => "slow",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (severity, name) = (self.kind.severity().name(), self.kind.name());
+        write!(f, "{}: {severity}[{name}]: {}\n    fix: {}", self.at, self.message, self.fix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn names_are_distinct_and_sorted() {
+        assert!(Kind::ALL.is_sorted_by(|one, other| one.name() < other.name()));
+    }
+}

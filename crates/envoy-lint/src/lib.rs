@@ -1,0 +1,119 @@
+//! Finds what makes rolegate unsafe or slow in a configuration of Envoy: around the filter `ext_authz`, or around
+//! rolegate's own library.
+//!
+//! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
+//! `EnvoyFilter` of Istio, or a `ConfigMap` that holds one of these. `configuration` finds the parts in it; `manager`,
+//! `routes`, `authorizer` and `cluster` look at one part each and report [`Finding`]s, whose kinds `finding` lists.
+//!
+//! The crate does no I/O.
+
+mod authorizer;
+mod cluster;
+mod config_map;
+mod configuration;
+mod finding;
+mod manager;
+mod routes;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::document::{Mark, Node, Reader, View};
+use policy::{Acceptable, Problem};
+
+pub use finding::{Finding, Kind, Severity};
+
+use configuration::Configuration;
+
+/// All findings, by place. `accepted` are kinds that are not reported; a comment `# accept: NAME because REASON` accepts
+/// one finding, on its line or on those directly above it.
+///
+/// # Errors
+/// If the file is not YAML, or has neither the filter `ext_authz` nor rolegate's library in it.
+pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>, Vec<Problem>> {
+    let file: Arc<Path> = file.into();
+    let mut reader = Reader::new(file.clone());
+    let documents = documents(&mut reader, bytes)?;
+    let mut findings = Findings::default();
+    let mut authorizes = false;
+    for root in &documents {
+        let configuration = Configuration::of(&View::root(root, &file));
+        authorizes |= configuration.authorizes();
+        configuration.lint(&mut findings);
+    }
+    if !authorizes {
+        let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
+        let message = "there is no filter `ext_authz` here, and not rolegate's library";
+        return Err(vec![Problem::error(reader.place(Mark::START), message).help(help)]);
+    }
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    Ok(findings.unaccepted(&file, text, accepted))
+}
+
+/// The documents of the file, and those inside its `ConfigMap`s.
+fn documents(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
+    let file: Arc<Path> = reader.place(Mark::START).file;
+    let mut documents = parsed(reader, bytes)?;
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let inner: Vec<String> = documents
+        .iter()
+        .flat_map(|root| config_map::configurations(&View::root(root, &file), text))
+        .collect();
+    for text in inner {
+        documents.extend(parsed(reader, text.as_bytes())?);
+    }
+    Ok(documents)
+}
+
+fn parsed(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
+    match reader.parse_foreign(bytes) {
+        Some(documents) if reader.errors() == 0 => Ok(documents),
+        Some(_) | None => {
+            let start = reader.place(Mark::START);
+            Err(std::mem::replace(reader, Reader::new(start.file)).finish())
+        }
+    }
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding about this value.
+    fn add(&mut self, view: &View<'_>, kind: Kind, message: impl Into<String>, fix: impl Into<String>) {
+        let visible = |text: String| -> String {
+            let escaped = |letter: char| match letter {
+                '\n' => String::from(letter),
+                _ if letter.is_control() => letter.escape_default().to_string(),
+                _ => String::from(letter),
+            };
+            text.chars().map(escaped).collect()
+        };
+        let (message, fix) = (visible(message.into()), visible(fix.into()));
+        let finding = Finding { kind, at: view.place(), message, fix };
+        if !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
+    }
+
+    fn unaccepted(self, file: &Path, text: &str, kinds: &[Kind]) -> Vec<Finding> {
+        let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let acceptable = Acceptable { noun: "finding", command: "rolegate lint-envoy", names: &names };
+        let found: Vec<_> = self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
+        let by_comment = acceptable.accepted([(file, text)].into_iter(), &found);
+        let kinds: BTreeSet<Kind> = kinds.iter().copied().collect();
+        let left = self.0.into_iter().zip(by_comment.findings);
+        let left = left.filter(|(finding, accepted)| !accepted && !kinds.contains(&finding.kind));
+        let wrong = by_comment.wrong.into_iter().map(|(at, message, fix)| Finding {
+            kind: Kind::Acceptance,
+            at,
+            message,
+            fix,
+        });
+        let mut all: Vec<Finding> = left.map(|(finding, _)| finding).chain(wrong).collect();
+        all.sort_by(|one, other| (&one.at, one.kind).cmp(&(&other.at, other.kind)));
+        all
+    }
+}

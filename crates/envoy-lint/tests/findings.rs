@@ -1,0 +1,206 @@
+//! What is reported: exactly these lines, for each of the configurations in `findings.txt`, which are `good.yaml` with
+//! some lines replaced; and what is accepted.
+//!
+//! A case has `=== title`, then lines to replace (`- `) and what replaces them (`+ `), then `---` and the findings, word
+//! for word.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
+#![expect(clippy::panic, reason = "the problems are the message of the failed test")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use envoy_lint::{Finding, Kind, Severity, lint};
+
+const GOOD: &str = include_str!("good.yaml");
+const CASES: &str = include_str!("findings.txt");
+const PAGE: &str = include_str!("../../../docs/lint-envoy.md");
+
+fn found(text: &str) -> Vec<Finding> {
+    lint(Path::new("envoy.yaml"), text.as_bytes(), &[])
+        .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+}
+
+fn messages(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+/// The cases: title, configuration, findings.
+fn cases() -> Vec<(&'static str, String, &'static str)> {
+    let case = |case: &'static str| {
+        let (title, rest) = case.split_once('\n').unwrap();
+        let (edits, findings) = rest.split_once("---\n").unwrap();
+        (title, edited(edits), findings.trim_end())
+    };
+    CASES.split("=== ").skip(1).map(case).collect()
+}
+
+fn edited(edits: &str) -> String {
+    let mut text = GOOD.to_owned();
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for line in edits.lines().chain(["- "]) {
+        if !line.starts_with('+') && !to.is_empty() {
+            let (old, new) = (from.join("\n"), to.join("\n"));
+            assert_eq!(text.matches(&old).count(), 1, "{old}");
+            text = text.replace(&old, &new);
+            (from, to) = (Vec::new(), Vec::new());
+        }
+        let lines = if line.starts_with('+') { &mut to } else { &mut from };
+        lines.push(line.get(2..).unwrap_or_default());
+    }
+    text
+}
+
+#[test]
+fn each_finding_is_worded_as_recorded() {
+    assert_eq!(messages(&found(GOOD)), "");
+    let mut differences = String::new();
+    for (title, text, expected) in cases() {
+        let found = messages(&found(&text));
+        if found.trim_end() != expected {
+            differences += &format!("=== {title}\n---\n{found}\n");
+        }
+    }
+    assert!(differences.is_empty(), "\n{differences}");
+}
+
+#[test]
+fn each_kind_has_a_case() {
+    for kind in Kind::ALL {
+        let (severity, name) = (kind.severity().name(), kind.name());
+        assert!(CASES.contains(&format!(": {severity}[{name}]: ")), "{name}");
+    }
+}
+
+/// `docs/lint-envoy.md` lists each kind with its severity.
+#[test]
+fn the_table_of_findings_is_that_of_the_program() {
+    let rows: BTreeSet<(String, String)> = PAGE
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|row| {
+            let (name, rest) = row.split_once("` | ")?;
+            let severity = rest.split(" |").next()?;
+            Some((name.to_owned(), severity.to_owned()))
+        })
+        .collect();
+    let kinds = Kind::ALL.iter().map(|kind| (kind.name().to_owned(), kind.severity().name().to_owned()));
+    assert_eq!(rows, kinds.collect());
+}
+
+fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            yaml_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_shipped_configuration_is_neither_unsafe_nor_slow() {
+    let mut files = Vec::new();
+    yaml_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), &mut files);
+    let mut checked = 0;
+    let mut wrong = String::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Both words are in each configuration that authorizes, and in the EnvoyFilter.
+        if !text.contains("typed_config")
+            || !(text.contains("v3.ExtAuthz") || text.contains("DynamicModuleFilter"))
+        {
+            continue;
+        }
+        checked += 1;
+        let findings = lint(&file, text.as_bytes(), &[]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let counts = |finding: &&Finding| {
+            finding.kind.severity() != Severity::Note || finding.kind == Kind::Acceptance
+        };
+        wrong += &messages(&findings.iter().filter(counts).cloned().collect::<Vec<_>>());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(checked >= 15, "only {checked} were found");
+}
+
+#[test]
+fn a_kind_is_accepted_by_name() {
+    let text = GOOD
+        .replace("failure_mode_allow: false", "failure_mode_allow: true")
+        .replace("merge_slashes: true", "");
+    let left = lint(Path::new("envoy.yaml"), text.as_bytes(), &[Kind::FailsOpen]).unwrap();
+    assert_eq!(left.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::UnmergedSlashes]);
+}
+
+#[test]
+fn json_with_other_names_of_fields_is_read() {
+    let text = r#"{"httpFilters": [{"name": "rolegate", "typedConfig": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
+        "failureModeAllow": true}}]}"#;
+    let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
+    assert!(kinds.contains(&Kind::FailsOpen) && kinds.contains(&Kind::UnnormalizedPath), "{kinds:?}");
+}
+
+/// A `ConfigMap` holds a configuration as text: the places are those in the manifest.
+#[test]
+fn a_configuration_in_a_config_map_is_read_where_it_is() {
+    let block: String = GOOD.lines().map(|line| format!("    {line}\n")).collect();
+    let block = block.replace("failure_mode_allow: false", "failure_mode_allow: true");
+    let text = format!(
+        "kind: Service\n---\nkind: ConfigMap\ndata:\n  other: x\n  envoy.yaml: |-\n{block}  last: y\n"
+    );
+    let findings = found(&text);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let at = &findings.first().unwrap().at;
+    let line = text.lines().nth(usize::try_from(at.line).unwrap() - 1).unwrap();
+    assert_eq!(line.get(usize::try_from(at.column).unwrap() - 1..), Some("failure_mode_allow: true"));
+}
+
+/// Both as in what Envoy prints about itself: routes and clusters are on pages of their own.
+#[test]
+fn routes_of_a_config_dump_are_seen() {
+    let text = "configs:
+  - http_filters: [{ name: a, typed_config: { '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz } }]
+    rds: { route_config_name: all }
+  - dynamic_route_configs:
+      - route_config:
+          virtual_hosts: [{ typed_per_filter_config: { a: { disabled: true } } }]
+";
+    let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
+    assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
+}
+
+#[test]
+fn a_file_without_authorization_or_without_an_end_is_an_error() {
+    let help =
+        "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
+    let shown = |text: &str| {
+        let problems = lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap_err();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        shown("static_resources: {}"),
+        format!(
+            "envoy.yaml:1:1: error: there is no filter `ext_authz` here, and not rolegate's library\n    help: {help}"
+        )
+    );
+    assert!(shown("a: &a [*a]").contains("contains it"), "{}", shown("a: &a [*a]"));
+    // Aliases of aliases: ten times ten times ten, and so on.
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..12 {
+        let list = format!("*a{}, ", n - 1).repeat(10);
+        bomb += &format!("a{n}: &a{n} [{}]\n", list.trim_end_matches(", "));
+    }
+    assert!(shown(&bomb).contains("more than 8000000 values"));
+    let deep = (1..200).map(|n| format!("b{n}: &b{n} [*b{}]\n", n - 1)).collect::<String>();
+    assert!(shown(&format!("b0: &b0 x\n{deep}")).contains("nested more than 64 deep"));
+}
+
+#[test]
+fn an_alias_is_what_it_stands_for() {
+    let text = GOOD
+        .replace("failure_mode_allow: false", "failure_mode_allow: *yes")
+        .replace("use_remote_address: true", "use_remote_address: &yes true");
+    assert_eq!(found(&text).iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::FailsOpen]);
+}

@@ -1,0 +1,134 @@
+//! A value of a document with its place and its path, for files that are read without knowing all of their keys.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::tree::{Mark, Node, Value};
+use crate::problem::Place;
+
+/// A value of a document.
+#[derive(Clone, Debug)]
+pub struct View<'n> {
+    node: &'n Node,
+    at: Mark,
+    file: &'n Arc<Path>,
+    /// The path of the field in the document, such as `rules.policies.staff.principals[0]`.
+    pub path: String,
+}
+
+impl<'n> View<'n> {
+    /// The root of a document.
+    #[must_use]
+    pub fn root(node: &'n Node, file: &'n Arc<Path>) -> Self {
+        Self { node, at: node.at, file, path: String::new() }
+    }
+
+    /// The value of this key, unless it is nothing. Fields of Envoy may be written in snake case or in camel case.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Self> {
+        self.entries().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The values of several keys, one below the other.
+    #[must_use]
+    pub fn at(&self, keys: &[&str]) -> Option<Self> {
+        keys.iter().try_fold(self.clone(), |view, key| view.get(key))
+    }
+
+    /// The entries of a mapping with their keys in snake case; none of another value.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(String, Self)> {
+        self.named_entries().into_iter().map(|(key, view)| (snake(&key), view)).collect()
+    }
+
+    /// The entries of a mapping with their keys as they are.
+    #[must_use]
+    pub fn named_entries(&self) -> Vec<(String, Self)> {
+        let Value::Map(entries) = &self.node.value else { return Vec::new() };
+        let entries = entries.iter().filter(|(_, node)| !node.is_nothing());
+        entries
+            .map(|(key, node)| {
+                let dot = if self.path.is_empty() { "" } else { "." };
+                let path = format!("{}{dot}{}", self.path, key.text);
+                (key.text.to_string(), Self { node, at: key.at, file: self.file, path })
+            })
+            .collect()
+    }
+
+    /// The items of a list; none of another value.
+    #[must_use]
+    pub fn items(&self) -> Vec<Self> {
+        let Value::List(items) = &self.node.value else { return Vec::new() };
+        let view = |(number, node): (usize, &'n Node)| Self {
+            node,
+            at: node.at,
+            file: self.file,
+            path: format!("{}[{number}]", self.path),
+        };
+        items.iter().enumerate().map(view).collect()
+    }
+
+    /// The items of a list under a key.
+    #[must_use]
+    pub fn list(&self, key: &str) -> Vec<Self> {
+        self.get(key).map(|view| view.items()).unwrap_or_default()
+    }
+
+    /// A text, a number or a boolean, as it is written.
+    #[must_use]
+    pub fn text(&self) -> Option<&'n str> {
+        match &self.node.value {
+            Value::Scalar(scalar) => Some(&scalar.text),
+            Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The text under a key.
+    #[must_use]
+    pub fn text_of(&self, key: &str) -> Option<&'n str> {
+        self.get(key)?.text()
+    }
+
+    /// The texts of a list under a key; `None` if an item is not a text, or the value is not a list.
+    #[must_use]
+    pub fn texts_of(&self, key: &str) -> Option<Vec<&'n str>> {
+        match self.get(key) {
+            None => Some(Vec::new()),
+            Some(list) if matches!(&list.node.value, Value::List(_)) => {
+                list.items().iter().map(Self::text).collect()
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Whether the value under a key is `true`.
+    #[must_use]
+    pub fn is_true(&self, key: &str) -> bool {
+        self.text_of(key) == Some("true")
+    }
+
+    /// Its place.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { file: self.file.clone(), line: self.at.line, column: self.at.column }
+    }
+
+    /// The entries whose keys are none of these.
+    #[must_use]
+    pub fn besides(&self, known: &[&str]) -> Vec<Self> {
+        let unknown = self.entries().into_iter().filter(|(key, _)| !known.contains(&&**key));
+        unknown.map(|(_, view)| view).collect()
+    }
+}
+
+/// `urlPath` to `url_path` (the JSON names of protocol buffers).
+fn snake(key: &str) -> String {
+    let mut snake = String::with_capacity(key.len());
+    for character in key.chars() {
+        if character.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}

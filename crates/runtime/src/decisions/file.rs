@@ -1,0 +1,168 @@
+//! The file of the decision log: it is renamed at a size, and opened again after something else has renamed it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::settings::DecisionLogSettings;
+
+/// Opens what decisions are written to. Standard output and error are used as they are: under systemd they are sockets,
+/// which cannot be opened by their names.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub(super) fn open(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {
+    let path = &settings.file;
+    Ok(match path.to_str() {
+        Some("/dev/stdout") => Box::new(io::stdout()),
+        Some("/dev/stderr") => Box::new(io::stderr()),
+        Some(_) | None => {
+            let named = |error| io::Error::other(format!("`decision-log-file` {}: {error}", path.display()));
+            let file = append(path).map_err(named)?;
+            let is_regular = file.metadata().map_err(named)?.is_file();
+            if !is_regular {
+                return Ok(Box::new(file));
+            }
+            let max_size = u64::try_from(settings.max_size).unwrap_or(u64::MAX);
+            let path = path.clone();
+            Box::new(LogFile { path, file, max_size, keep: settings.keep.max(1), torn: false, warned: false })
+        }
+    })
+}
+
+/// A regular file that lines are appended to.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    /// 0 means no limit.
+    max_size: u64,
+    keep: u16,
+    /// Whether the file may end within a line.
+    torn: bool,
+    /// Whether a failed rename was logged.
+    warned: bool,
+}
+
+impl Write for LogFile {
+    /// Writes whole lines, all or none. If the disk is full, the next line begins on a line of its own.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let size = self.follow()?;
+        if self.max_size > 0 && size > 0 && size.saturating_add(lines.len() as u64) > self.max_size {
+            self.rotate()?;
+        }
+        if self.torn {
+            self.file.write_all(b"\n")?;
+        }
+        self.torn = true;
+        self.file.write_all(lines)?;
+        self.torn = false;
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogFile {
+    /// Opens the path again if it is another file now, such as after `logrotate`. Returns the size of the file. One system
+    /// call for each batch of lines.
+    fn follow(&mut self) -> io::Result<u64> {
+        let own = self.file.metadata()?;
+        let is_same = match fs::metadata(&self.path) {
+            Ok(there) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        if is_same {
+            return Ok(own.len());
+        }
+        self.file = append(&self.path)?;
+        self.torn = false;
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Renames the file to `….1`, that to `….2` and so on, and begins a new one. If that fails, lines go on being written to
+    /// the same file.
+    fn rotate(&mut self) -> io::Result<()> {
+        for number in (1..self.keep).rev() {
+            // The first ones do not exist yet.
+            let _ = fs::rename(self.numbered(number), self.numbered(number + 1));
+        }
+        match fs::rename(&self.path, self.numbered(1)) {
+            Ok(()) => {
+                self.warned = false;
+                self.file = append(&self.path)?;
+                self.torn = false;
+            }
+            Err(error) if !self.warned => {
+                self.warned = true;
+                tracing::warn!(file = %self.path.display(), %error, "the decision log cannot be renamed, and grows");
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn numbered(&self, number: u16) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::DecisionLog;
+    use super::*;
+
+    fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
+        let file = path.to_owned();
+        let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
+        open(&DecisionLogSettings { file, max_size, keep, ..settings }).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_renamed_at_its_size_and_only_some_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = log(&path, 10, 2);
+        for line in ["one\n", "two\n", "three\n", "four\n", "a line that is longer than the limit\n", "six\n"]
+        {
+            log.write_all(line.as_bytes()).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("log"), "six\n");
+        assert_eq!(read("log.1"), "a line that is longer than the limit\n");
+        assert_eq!(read("log.2"), "four\n");
+        assert!(!folder.path().join("log.3").exists());
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_or_removed_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = log(&path, 0, 1);
+        log.write_all(b"one\n").unwrap();
+        fs::rename(&path, folder.path().join("old")).unwrap();
+        log.write_all(b"two\n").unwrap();
+        fs::remove_file(&path).unwrap();
+        log.write_all(b"three\n").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "one\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+    }
+
+    /// The file that is always full.
+    #[test]
+    fn a_full_disk_is_an_error_and_no_end() {
+        let mut log = log(Path::new("/dev/full"), 0, 1);
+        assert!(log.write_all(b"one\n").is_err());
+        assert!(log.write_all(b"two\n").is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! Hides parts of decisions that not everyone who reads the log may see: segments of paths, and users.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use aws_lc_rs::{hmac, rand};
+
+use super::settings::{DecisionLogSettings, MaskUsers};
+use crate::record::DecisionRecord;
+
+/// What a hidden value is replaced by.
+const HIDDEN: &str = "*";
+/// The least bytes of a key: as many as the part of the hash that is logged.
+const SHORTEST_KEY: usize = 16;
+
+/// Paths of which some segments are hidden, such as `/people/{id}`: in each path that begins like this, the segments in
+/// braces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathMask(Vec<Segment>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Exactly(String),
+    Any,
+    Hidden,
+}
+
+/// Why a text is no [`PathMask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a path with a segment to mask: write one such as `/people/{{id}}/letters/{{id}}`, and `*` for any segment"
+)]
+pub struct PathMaskError;
+
+impl FromStr for PathMask {
+    type Err = PathMaskError;
+
+    fn from_str(text: &str) -> Result<Self, PathMaskError> {
+        let segments = text.strip_prefix('/').ok_or(PathMaskError)?.split('/');
+        let segments: Vec<Segment> = segments
+            .map(|segment| match segment {
+                "*" => Ok(Segment::Any),
+                _ if segment.starts_with('{') && segment.ends_with('}') => Ok(Segment::Hidden),
+                _ if segment.is_empty() || segment.contains(['*', '{', '}']) => Err(PathMaskError),
+                _ => Ok(Segment::Exactly(segment.to_owned())),
+            })
+            .collect::<Result<_, _>>()?;
+        if segments.contains(&Segment::Hidden) { Ok(Self(segments)) } else { Err(PathMaskError) }
+    }
+}
+
+impl PathMask {
+    /// The numbers of the hidden segments of this path; none if it does not begin like this.
+    fn hidden(&self, path: &[&str]) -> impl Iterator<Item = usize> {
+        let fits = self.0.len() <= path.len()
+            && self.0.iter().zip(path).all(|(segment, text)| match segment {
+                // Parameters (`;`) do not make another segment of it.
+                Segment::Exactly(exactly) => text.split(';').next() == Some(exactly),
+                Segment::Any | Segment::Hidden => true,
+            });
+        let segments = self.0.iter().enumerate().filter(move |_| fits);
+        segments.filter(|(_, segment)| **segment == Segment::Hidden).map(|(number, _)| number)
+    }
+}
+
+/// Masks records.
+pub(super) struct Masks {
+    paths: Vec<PathMask>,
+    users: Users,
+}
+
+enum Users {
+    Shown,
+    Hashed(Box<hmac::Key>),
+    Dropped,
+}
+
+/// The parts of a record that may be masked.
+#[derive(Debug)]
+pub(super) struct Masked<'a> {
+    pub(super) path: Cow<'a, str>,
+    pub(super) raw_path: &'a str,
+    pub(super) query: &'a str,
+    pub(super) user: Option<Cow<'a, str>>,
+    pub(super) attempted_user: Option<Cow<'a, str>>,
+    /// Whether anything is masked.
+    pub(super) any: bool,
+}
+
+impl Masks {
+    /// # Errors
+    /// When the file with the key cannot be read, or is too short.
+    pub(super) fn new(settings: &DecisionLogSettings) -> io::Result<Self> {
+        let users = match settings.mask_users {
+            MaskUsers::Off => Users::Shown,
+            MaskUsers::Drop => Users::Dropped,
+            MaskUsers::Hash => Users::Hashed(Box::new(key(settings.mask_key.as_deref())?)),
+        };
+        Ok(Self { paths: settings.mask_paths.clone(), users })
+    }
+
+    /// The parts of a record as they are logged.
+    pub(super) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
+        let path = self.path(record);
+        let has_other_path = matches!(path, Cow::Owned(_));
+        let user = record.subject.map(|subject| &*subject.user);
+        let attempted = record.attempted.user.as_deref();
+        let hides_user = !matches!(self.users, Users::Shown) && (user.is_some() || attempted.is_some());
+        Masked {
+            // The path as received has the same segments.
+            raw_path: if has_other_path { "" } else { record.raw_path },
+            query: if has_other_path { "" } else { record.query },
+            path,
+            user: user.and_then(|user| self.user(user)),
+            attempted_user: attempted.and_then(|user| self.user(user)),
+            any: has_other_path || hides_user,
+        }
+    }
+
+    fn path<'a>(&self, record: &DecisionRecord<'a>) -> Cow<'a, str> {
+        if self.paths.is_empty() || record.path.is_empty() {
+            return record.path.into();
+        }
+        if !record.canonical {
+            // Its segments are not known.
+            return Cow::Owned(HIDDEN.to_owned());
+        }
+        let mut segments: Vec<&str> = record.path.trim_start_matches('/').split('/').collect();
+        let hidden: Vec<usize> = self.paths.iter().flat_map(|mask| mask.hidden(&segments)).collect();
+        if hidden.is_empty() {
+            return record.path.into();
+        }
+        for segment in hidden {
+            if let Some(segment) = segments.get_mut(segment) {
+                *segment = HIDDEN;
+            }
+        }
+        Cow::Owned(format!("/{}", segments.join("/")))
+    }
+
+    fn user<'a>(&self, user: &'a str) -> Option<Cow<'a, str>> {
+        match &self.users {
+            Users::Shown => Some(user.into()),
+            Users::Dropped => None,
+            Users::Hashed(key) => {
+                let tag = hmac::sign(key, user.as_bytes());
+                let shown = tag.as_ref().iter().take(SHORTEST_KEY);
+                Some(Cow::Owned(shown.fold("hmac:".to_owned(), |text, byte| format!("{text}{byte:02x}"))))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Masks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Masks").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "`runtime` does I/O")]
+fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
+    let Some(file) = file else {
+        let mut random = [0; 32];
+        rand::fill(&mut random).map_err(io::Error::other)?;
+        return Ok(hmac::Key::new(hmac::HMAC_SHA256, &random));
+    };
+    let named = |error: &dyn fmt::Display| {
+        io::Error::other(format!("`decision-log-mask-key` {}: {error}", file.display()))
+    };
+    let bytes = std::fs::read(file).map_err(|error| named(&error))?;
+    let bytes = bytes.trim_ascii();
+    if bytes.len() < SHORTEST_KEY {
+        return Err(named(&format_args!("a key has at least {SHORTEST_KEY} bytes")));
+    }
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+}

@@ -1,0 +1,209 @@
+//! Which decisions are logged, where, and what of them is masked.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use authorizer::Reason;
+
+use super::mask::PathMask;
+
+/// The settings of the decision log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionLogSettings {
+    /// Which decisions are logged.
+    pub which: DecisionLog,
+    /// The file that they are appended to; `/dev/stdout` and `/dev/stderr` are this process's own.
+    pub file: PathBuf,
+    /// The size at which the file is renamed and a new one begun, in bytes; 0 means never.
+    pub max_size: usize,
+    /// How many renamed files are kept.
+    pub keep: u16,
+    /// Which share of them is logged; without an entry all are.
+    pub sample: Vec<Sample>,
+    /// Paths with segments that are masked.
+    pub mask_paths: Vec<PathMask>,
+    /// What is logged of users.
+    pub mask_users: MaskUsers,
+    /// The file with the key of the hashes of users; without one, each process has a random key.
+    pub mask_key: Option<PathBuf>,
+}
+
+/// Which decisions are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionLog {
+    /// No decisions.
+    Off,
+    /// Denials: all answers that do not allow, with a status from 400 to 503.
+    Denied,
+    /// All decisions.
+    All,
+}
+
+/// What is logged of users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaskUsers {
+    /// Their names.
+    #[default]
+    Off,
+    /// A keyed hash of each name.
+    Hash,
+    /// Nothing.
+    Drop,
+}
+
+/// The share of some decisions that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    of: Sampled,
+    /// In millionths.
+    share: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sampled {
+    Allowed,
+    Denied,
+    Reason(&'static str),
+}
+
+/// What a share of 1 is.
+const WHOLE: u32 = 1_000_000;
+
+impl DecisionLogSettings {
+    /// No log.
+    #[must_use]
+    pub fn off() -> Self {
+        Self::to_standard_output(DecisionLog::Off)
+    }
+
+    /// These decisions on standard output, whole.
+    #[must_use]
+    pub fn to_standard_output(which: DecisionLog) -> Self {
+        Self {
+            which,
+            file: "/dev/stdout".into(),
+            max_size: 0,
+            keep: 5,
+            sample: Vec::new(),
+            mask_paths: Vec::new(),
+            mask_users: MaskUsers::Off,
+            mask_key: None,
+        }
+    }
+
+    /// Warns of settings that have no effect.
+    pub(crate) fn warn(&self) {
+        let is_off = self.which == DecisionLog::Off;
+        let only_denied =
+            self.which == DecisionLog::Denied && self.sample.iter().any(|one| one.of == Sampled::Allowed);
+        if only_denied || (is_off && !self.sample.is_empty()) {
+            tracing::warn!("`decision-log-sample` has no effect on decisions that `decision-log` leaves out");
+        }
+        if self.mask_key.is_some() && self.mask_users != MaskUsers::Hash {
+            tracing::warn!("`decision-log-mask-key` has no effect without `decision-log-mask-users: hash`");
+        }
+    }
+
+    /// The share of decisions with this reason (`None` if they allow) that is logged, in millionths. A reason's own
+    /// share wins over that of all denials.
+    pub(super) fn share(&self, reason: Option<&str>) -> u32 {
+        let of = |wanted: &dyn Fn(Sampled) -> bool| {
+            self.sample.iter().find(|sample| wanted(sample.of)).map(|sample| sample.share)
+        };
+        let share = match reason {
+            None => of(&|of| of == Sampled::Allowed),
+            Some(reason) => of(&|of| matches!(of, Sampled::Reason(name) if name == reason))
+                .or_else(|| of(&|of| of == Sampled::Denied)),
+        };
+        share.unwrap_or(WHOLE)
+    }
+}
+
+/// Whether a decision with this share is logged. At random: a client cannot choose what is left out.
+pub(super) fn takes(share: u32) -> bool {
+    share >= WHOLE || fastrand::u32(..WHOLE) < share
+}
+
+/// A share in a line: `None` for all.
+pub(super) fn shown(share: u32) -> Option<f64> {
+    (share < WHOLE).then(|| f64::from(share) / f64::from(WHOLE))
+}
+
+/// Why a text is no [`Sample`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SampleError {
+    /// Not a name and a number.
+    #[error("not a share: write one such as `allowed=0.01`, from 0 to 1 with at most six decimals")]
+    Share,
+    /// Neither a decision nor a reason.
+    #[error("not about `allowed`, `denied` or a reason of a denial{}", .0.map(|close| format!(": did you mean `{close}`?")).unwrap_or_default())]
+    Unknown(Option<&'static str>),
+}
+
+impl FromStr for Sample {
+    type Err = SampleError;
+
+    fn from_str(text: &str) -> Result<Self, SampleError> {
+        let (name, share) = text.split_once('=').ok_or(SampleError::Share)?;
+        let of = match name.trim() {
+            "allowed" => Sampled::Allowed,
+            "denied" => Sampled::Denied,
+            name => {
+                let names = || Reason::all().map(Reason::name);
+                let known = names().find(|known| *known == name);
+                let close = || policy::closest(name, names().chain(["allowed", "denied"]));
+                Sampled::Reason(known.ok_or_else(|| SampleError::Unknown(close()))?)
+            }
+        };
+        Ok(Self { of, share: millionths(share.trim()).ok_or(SampleError::Share)? })
+    }
+}
+
+/// A number from 0 to 1, in millionths.
+fn millionths(text: &str) -> Option<u32> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if decimals.len() > 6 || !is_number(decimals) || !["0", "1"].contains(&whole) || text.ends_with('.') {
+        return None;
+    }
+    let decimals: u32 = format!("{decimals:0<6}").parse().ok()?;
+    let share = if whole == "1" { WHOLE.checked_add(decimals)? } else { decimals };
+    (share <= WHOLE).then_some(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_read_exactly() {
+        let settings = |texts: &[&str]| DecisionLogSettings {
+            sample: texts.iter().map(|text| text.parse().unwrap()).collect(),
+            ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+        };
+        let some = settings(&["allowed=0.01", "denied=0.5", "bad_password=1"]);
+        assert_eq!(some.share(None), 10_000);
+        assert_eq!(some.share(Some("not_allowed")), 500_000);
+        assert_eq!(some.share(Some("bad_password")), WHOLE);
+        assert_eq!(settings(&[]).share(Some("denied")), WHOLE);
+        for (text, expected) in [
+            ("allowed", SampleError::Share),
+            ("allowed=2", SampleError::Share),
+            ("allowed=1.1", SampleError::Share),
+            ("allowed=-0.1", SampleError::Share),
+            ("allowed=0.", SampleError::Share),
+            ("allowed=0.0000001", SampleError::Share),
+            ("allow=1", SampleError::Unknown(Some("allowed"))),
+            ("bad_pasword=1", SampleError::Unknown(Some("bad_password"))),
+        ] {
+            assert_eq!(text.parse::<Sample>().unwrap_err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_about_that_many() {
+        let taken = (0..100_000).filter(|_| takes(100_000)).count();
+        assert!((9_000..11_000).contains(&taken), "{taken}");
+        assert!((0..1000).all(|_| takes(WHOLE)) && !(0..1000).any(|_| takes(0)));
+    }
+}

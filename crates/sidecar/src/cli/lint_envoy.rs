@@ -1,0 +1,38 @@
+//! The arguments of `rolegate lint-envoy`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use envoy_lint::Kind;
+
+use super::Format;
+
+/// The arguments of `lint-envoy`.
+#[derive(Args, Debug)]
+pub struct LintEnvoyArgs {
+    /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a filter, what `/config_dump`
+    /// prints, an `EnvoyFilter`, or a `ConfigMap` with one of these; `-` reads standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one finding by a comment:
+    /// `# accept: NAME because REASON`.
+    #[arg(long, value_name = "NAME", value_parser = kind)]
+    pub accept: Vec<Kind>,
+    /// Fail on notes too.
+    #[arg(long)]
+    pub strict: bool,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    let known = || Kind::ALL.iter().map(|kind| kind.name());
+    let found = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
+    found.ok_or_else(|| match policy::closest(name, known()) {
+        Some(close) => format!("no finding is called `{name}`: did you mean `{close}`?"),
+        None => {
+            format!("no finding is called `{name}`: there are {}", known().collect::<Vec<_>>().join(", "))
+        }
+    })
+}
