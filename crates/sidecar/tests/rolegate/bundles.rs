@@ -13,23 +13,23 @@ use crate::client::{Answer, Envoy, basic};
 use crate::process::{PolicyFolder, Server, open_to_all, run, wait_until};
 
 /// A place for bundles and the key that signs them.
-struct Publisher {
+pub(crate) struct Publisher {
     folder: TempDir,
 }
 
 impl Publisher {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let this = Self { folder };
         this.new_key("key");
         this
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn arg(&self, name: &str) -> String {
+    pub(crate) fn arg(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
@@ -38,7 +38,7 @@ impl Publisher {
         assert_eq!(code, 0, "{errors}");
     }
 
-    fn unsigned(&self, policy: &str, revision: u32) -> Vec<u8> {
+    pub(crate) fn unsigned(&self, policy: &str, revision: u32) -> Vec<u8> {
         self.build(&PolicyFolder::new(policy), revision)
     }
 
@@ -60,7 +60,7 @@ impl Publisher {
     }
 
     /// A signed bundle that opens this path to all.
-    fn signed(&self, path: &str, revision: u32) -> Vec<u8> {
+    pub(crate) fn signed(&self, path: &str, revision: u32) -> Vec<u8> {
         self.signed_by("key", &open_to_all(path), revision)
     }
 }
@@ -70,7 +70,7 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-fn result(name: &str) -> String {
+pub(crate) fn result(name: &str) -> String {
     format!(r#"rolegate_bundle_fetches_total{{result="{name}"}}"#)
 }
 
@@ -82,7 +82,7 @@ fn start(server: &BundleServer, publisher: &Publisher, more: &[&str]) -> Server 
 }
 
 /// The result of a fetch is counted again.
-fn wait_for_another(server: &Server, result_name: &str) {
+pub(crate) fn wait_for_another(server: &Server, result_name: &str) {
     let before = server.metric(&result(result_name)).unwrap();
     wait_until(
         || server.metric(&result(result_name)).unwrap() > before,
