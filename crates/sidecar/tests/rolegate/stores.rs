@@ -123,6 +123,7 @@ fn an_error_of_s3_says_what_to_do() {
     let publisher = Publisher::new();
     let store = S3Server::start();
     store.put(KEY, &publisher.signed("/a", 1));
+    store.put("large", &vec![0; 9 << 20]);
     let setup = || Setup::of_s3(&store, &publisher);
     let elsewhere = |url: &str| Setup { args: Setup::of(url, &publisher).args, ..setup() };
     for (setup, errors) in [
@@ -134,6 +135,10 @@ fn an_error_of_s3_says_what_to_do() {
         (
             elsewhere("s3://nowhere/bundle.tar.gz"),
             &["404 (NoSuchBucket)", "the bucket or container does not exist"],
+        ),
+        (
+            elsewhere("s3://policies/large").and(&["--bundle-max-size", "1KiB"]),
+            &["the object is larger than 8 MiB"],
         ),
         (elsewhere("s3://policies/nothing"), &["404 (NoSuchKey)", "the object does not exist"]),
         (setup().with("AWS_ENDPOINT_URL", "https://127.0.0.1:1"), &["`127.0.0.1:1`", "refused"]),

@@ -89,10 +89,10 @@ impl StoreError {
                 (StatusCode::FORBIDDEN, _) => {
                     format!("the credentials do not permit it: {}", cloud.permission())
                 }
-                (_, Some(region)) => {
+                (status, Some(region)) if status.is_redirection() || status == StatusCode::BAD_REQUEST => {
                     format!("the bucket is in another region: set `AWS_REGION` to `{region}`")
                 }
-                (_, None) => String::new(),
+                (_, _) => String::new(),
             },
         };
         Self::Status { host, status, code, help }
