@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bundle::{Bundle, BundleError, PublicKey};
 use hyper::header::HeaderValue;
+use object_store::ObjectStore;
 use policy::KeyUrl;
 
 use crate::files;
@@ -15,8 +16,10 @@ use crate::settings::BundleSettings;
 use crate::trusted_ca::trusted_ca;
 
 mod cache;
+mod object;
 
 use cache::Cache;
+pub(crate) use object::{BundleObject, Got, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
@@ -30,12 +33,16 @@ pub(crate) struct BundleSource {
     pub(crate) settings: BundleSettings,
     pub(crate) cache: Option<Cache>,
     pub(crate) client: HttpsClient,
+    /// The object, if the URL is that of one in a store.
+    pub(crate) object: Option<BundleObject>,
 }
 
 /// What a request to the server needs.
 pub(crate) struct Access {
     pub(crate) ca: Option<Arc<[u8]>>,
     pub(crate) credentials: Option<HeaderValue>,
+    /// The store of the object, if it is one.
+    pub(crate) store: Option<Arc<dyn ObjectStore>>,
 }
 
 impl BundleSource {
@@ -46,15 +53,20 @@ impl BundleSource {
     pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
         let wrong =
             |error: String| LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"));
-        if let Some((fault, help)) = url.fault() {
-            return Err(wrong(format!("{fault}: {help}")));
-        }
+        let object = match BundleObject::at(url) {
+            None => url.fault().map_or(Ok(None), Err),
+            Some(object) => object.map(Some),
+        };
+        let object = object.map_err(|(fault, help)| wrong(format!("{fault}: {help}")))?;
         if settings.public_keys.is_empty() {
             tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
         }
+        if object.is_some() && settings.credentials.is_some() {
+            tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
+        }
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
-        let client = HttpsClient::default();
-        let source = Self { url: url.clone(), settings: settings.clone(), cache, client };
+        let (url, settings) = (url.clone(), settings.clone());
+        let source = Self { url, settings, cache, client: HttpsClient::default(), object };
         let usable = source.public_keys().and_then(|_| source.access());
         match usable {
             Ok(_) => Ok(Arc::new(source)),
@@ -110,7 +122,13 @@ impl BundleSource {
                 empty.or_else(|| value.is_err().then(|| "neither `user:password` nor a token".to_owned()));
             fault.map_or_else(|| Ok(value.ok()), |fault| Err(in_file("bundle-credentials", path, &fault)))
         });
-        Ok(Access { ca: ca.transpose()?, credentials: credentials.transpose()?.flatten() })
+        let ca = ca.transpose()?;
+        let store = self
+            .object
+            .as_ref()
+            .map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
+        let store = store.transpose().map_err(|error| error.to_string())?;
+        Ok(Access { ca, credentials: credentials.transpose()?.flatten(), store })
     }
 }
 

@@ -6,6 +6,7 @@ Examples:
   rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
+  rolegate serve --policy s3://policies/team/bundle.tar.gz --bundle-public-key signing.pem.pub
 
 A flag wins over the environment, the environment over the settings file, the file over the default.";
 

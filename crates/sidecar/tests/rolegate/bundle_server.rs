@@ -105,7 +105,11 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
         Answer::File(file) if head.contains(&format!("if-none-match: {}", tag(file))) => {
             (304, format!("etag: {}\r\n", tag(file)), b"")
         }
-        Answer::File(file) => (200, format!("etag: {}\r\n", tag(file)), file),
+        // Object stores send both.
+        Answer::File(file) => {
+            let modified = "last-modified: Thu, 01 Jan 2026 00:00:00 GMT";
+            (200, format!("etag: {}\r\n{modified}\r\n", tag(file)), file)
+        }
         Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => (200, String::new(), file),
         Answer::Status(status) => (*status, String::new(), b""),
         Answer::Away => (0, String::new(), b""),
