@@ -98,7 +98,7 @@ impl Collector for Metrics {
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
         }
-        page.info("rolegate_build", "This program", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process::process(&mut page)
     }
 }
@@ -153,9 +153,13 @@ fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) -> fmt::Result {
     let loaded = policy.loaded.as_secs_f64();
     page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
     reloads(page, "rolegate_policy_reloads", "Reloads of the policy", policy)?;
-    let help = "For how long the files have not loaded";
+    let help = "For how long no newer policy could be loaded; 0 if all is well";
     page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy))?;
-    page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
+    page.gauge(
+        "rolegate_policy_stale",
+        "1 if the policy counts as stale (max-policy-age)",
+        u8::from(policy.stale),
+    )?;
     page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
 }
 

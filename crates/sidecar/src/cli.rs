@@ -39,12 +39,14 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
-     `replay`: no answer would change; `import`: the policy gives the same answers, or `--partial` accepts fewer
+     `replay`: no answer would change; `import`: a policy is printed
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
-     `import`: something cannot be expressed; `bundle verify`: no given key has signed the bundle
+     `import`: something cannot be expressed;
+     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key
   2  the arguments or the settings are not valid
-  3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
+  3  the policy, its test cases, a bundle or a configuration to import cannot be read or are not valid;
+     `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, no server answers `health`, and the like";
 
@@ -78,7 +80,8 @@ pub enum Command {
     /// Evaluates the requests of a decision log again, and says what another policy would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Prints the least policy that allows what a decision log shows was used, as a starting point.
+    /// Prints a small policy that allows what a decision log shows was used, as a starting point. Ids in paths become `{id}`, so it
+    /// allows more than these requests: read it before you use it.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
     /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.

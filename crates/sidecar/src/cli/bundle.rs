@@ -47,7 +47,8 @@ pub struct BundleBuild {
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub out: PathBuf,
-    /// The revision of the bundle; by default the time in milliseconds. A server accepts no older revision than it has.
+    /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a higher revision than
+    /// it has, or the same bundle again.
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
     /// Replace a file that is no bundle, or a bundle that is newer or has the same revision.

@@ -34,5 +34,6 @@ mod secrets;
 mod serving;
 mod settings;
 mod shadow;
+mod tls;
 mod what_can;
 mod wrong_protocol;
