@@ -31,12 +31,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub policy: PolicySource,
 
-    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as many as the
-    /// machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and
-    /// `would_deny` are other answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a
-    /// caller that the candidate does not accept, `not_compared` a request that was denied before its caller was known. Log lines
-    /// have samples, at most five per second of each. If it does not load at the start, rolegate does not start; later, its last
-    /// good version is kept.
+    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
+    /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
+    /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
+    /// does not accept, `not_compared` a request that was denied before its caller was known. Log lines have samples, at most
+    /// five per second of each. If it does not load at the start, rolegate does not start; later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 

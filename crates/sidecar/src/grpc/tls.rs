@@ -189,6 +189,10 @@ impl TlsError {
 }
 
 impl Content {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the files are read at the start and off the threads that serve"
+    )]
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let read = |path: &PathBuf| std::fs::read(path).map_err(|error| TlsError::new(path, error));
         Ok(Self {
