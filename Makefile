@@ -84,16 +84,20 @@ valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under
 module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
 	@echo "building librolegate.so: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && export PATH="$$PWD/$(ZIG)/bin:$$PATH" && \
-		cargo-zigbuild rustc --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) && \
-		mkdir -p $(BUILT)/module && cp $(BUILT)/$$target/release/librolegate.so $(BUILT)/module/
+		cargo-zigbuild rustc --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) \
+			--target-dir $(BUILT)/glibc && \
+		mkdir -p $(BUILT)/module && cp $(BUILT)/glibc/$$target/release/librolegate.so $(BUILT)/module/
 	@python3 deploy/module/check_glibc.py $(BUILT)/module/librolegate.so $(GLIBC)
 
-# Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
-image: needs-rust needs-cc needs-python3 module ## Build the container images, into target/image/.
+# Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are. The
+# module is built meanwhile, into a folder of its own: linking is long, and on one core.
+image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the container images, into target/image/.
 	@echo "building the images' programs: minutes the first time"
-	@target=$$(rustc -vV | sed -n 's/^host: //p') && built=$(BUILT)/$$target/release && \
+	@$(MAKE) --no-print-directory module & module=$$!; \
+		target=$$(rustc -vV | sed -n 's/^host: //p'); built=$(BUILT)/$$target/release; \
 		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
-			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module && \
+			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module; \
+		programs=$$?; wait $$module && [ $$programs = 0 ] && \
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(BUILT)/image/rolegate.tar && \
 		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar && \
 		python3 deploy/image/pack.py --with $(BUILT)/module/librolegate.so \

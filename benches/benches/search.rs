@@ -21,8 +21,8 @@ use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use policy::MapFiles;
 use search::{
-    Action, Caller, Expression, Inventory, InventoryBuilder, Need, Options, Privileges, Request, RequestBody,
-    Resolution, Rules, SecurityConfig, Subject, Target,
+    Action, Caller, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Privileges,
+    Request, RequestBody, Resolution, SecurityConfig, Subject, Target,
 };
 
 const GROUPS: usize = 50;
@@ -63,7 +63,12 @@ fn config(roles: usize) -> SecurityConfig {
 }
 
 fn privileges(config: SecurityConfig, inventory: Option<Inventory>) -> Privileges {
-    Privileges::new(Arc::new(config), Rules::default(), Resolution::MappingOnly, inventory.map(Arc::new))
+    Privileges::new(
+        Arc::new(config),
+        EvaluationSettings::default(),
+        Resolution::MappingOnly,
+        inventory.map(Arc::new),
+    )
 }
 
 fn caller(privileges: &Privileges, roles: usize) -> Caller {
@@ -185,7 +190,7 @@ fn compile(criterion: &mut Criterion) {
     let all = inventory(6_000, 9_000);
     let compile = |inventory: Inventory| {
         let resolution = Resolution::MappingOnly;
-        Privileges::new(config.clone(), Rules::default(), resolution, Some(Arc::new(inventory)))
+        Privileges::new(config.clone(), EvaluationSettings::default(), resolution, Some(Arc::new(inventory)))
     };
     let mut group = criterion.benchmark_group("search/compile");
     group.sample_size(10);
@@ -217,8 +222,12 @@ fn memory() {
     let mut kept = None;
     let taken = allocation_counter::measure(|| {
         let inventory = Some(Arc::new(all.build()));
-        let privileges =
-            Privileges::new(config.clone(), Rules::default(), Resolution::MappingOnly, inventory);
+        let privileges = Privileges::new(
+            config.clone(),
+            EvaluationSettings::default(),
+            Resolution::MappingOnly,
+            inventory,
+        );
         let callers: Vec<Caller> = [1, 20, 100].map(|roles| caller(&privileges, roles)).into();
         for action in usual.map(|name| actions(&[name])) {
             let need = Need { actions: action, target: Target::Name("00-index-0".into()) };

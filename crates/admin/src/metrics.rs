@@ -98,7 +98,7 @@ impl Collector for Metrics {
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
         }
-        page.info("rolegate_build", "This program", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process::process(&mut page)
     }
 }
@@ -153,9 +153,13 @@ fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) -> fmt::Result {
     let loaded = policy.loaded.as_secs_f64();
     page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
     reloads(page, "rolegate_policy_reloads", "Reloads of the policy", policy)?;
-    let help = "For how long the files have not loaded";
+    let help = "For how long no newer policy could be loaded; 0 if all is well";
     page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy))?;
-    page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
+    page.gauge(
+        "rolegate_policy_stale",
+        "1 if the policy counts as stale (max-policy-age)",
+        u8::from(policy.stale),
+    )?;
     page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
 }
 
@@ -248,7 +252,17 @@ fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) -> fmt::Result {
     let help = "For how long the files of the shadow policy have not loaded";
     page.gauge("rolegate_shadow_policy_failing_seconds", help, failing_seconds(&facts.policy))?;
     let help = "Issuers of the shadow policy whose keys are not fetched";
-    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))
+    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))?;
+    let Some(bundle) = &facts.bundle else { return Ok(()) };
+    if let Some(revision) = bundle.revision {
+        page.gauge(
+            "rolegate_shadow_bundle_revision",
+            "The revision of the shadow policy's bundle",
+            revision,
+        )?;
+    }
+    let help = "Fetches of the shadow policy's bundle";
+    page.counters("rolegate_shadow_bundle_fetches", help, "result", bundle.results())
 }
 
 /// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and

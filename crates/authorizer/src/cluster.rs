@@ -48,7 +48,7 @@ pub(crate) struct ClusterCaller {
     prepared: Caller,
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
-    /// Its identity header, if the policy has one and its credentials were verified.
+    /// Its identity header, if the policy has one and the caller was authenticated by credentials.
     pub(crate) signed: Option<SignedIdentity>,
 }
 
@@ -56,16 +56,16 @@ pub(crate) struct ClusterCaller {
 struct Reduced {
     /// Its path and query.
     target: String,
-    /// The names of the first of these indices.
+    /// The names of these indices, at most [`MAX_INDICES`].
     names: Vec<String>,
     filters: BTreeSet<Filter>,
 }
 
-/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk that has something. A
+/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk in which something is. A
 /// request with more needs is never reduced.
 pub(crate) const NEEDS_PER_CHUNK: usize = 500;
 
-/// A verified caller of the cluster.
+/// An authenticated caller of the cluster.
 pub(crate) type Cached = CachedSubject<ClusterCaller>;
 
 impl Authorizer {
@@ -296,7 +296,7 @@ impl Compiled {
         needs: &[Need<'_>],
     ) -> Result<BTreeSet<Filter>, (Reason, search::Answer)> {
         let privileges: &Privileges = &self.privileges;
-        // Few configurations map roles by address. For the others the prepared caller is that of every address.
+        // Few configurations map roles by address. For the others the prepared caller is the same for every address.
         let of_address = self.maps_addresses.then(|| {
             let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })

@@ -2,7 +2,8 @@
 //!
 //! Signing with a private key takes some fifteen microseconds (Ed25519, `make bench BENCH=identity_header`). So a header is made at the first allowed request of a caller,
 //! is kept with the caller's cached credentials, and is made anew after half of its lifetime: all other requests copy it.
-//! A header is never made for a denied request, and never for a caller whose credentials were not verified.
+//! A header is never made for a denied request, and never for a caller who was not authenticated by credentials. (With
+//! `verify: false` under `basic`, something in front of Envoy has checked the password.)
 
 mod keys;
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) struct SubjectData {
     /// The length of the `user_prefix` in its user name.
     pub(crate) user_prefix_len: usize,
     pub(crate) values: Box<[Rendered]>,
-    /// Its identity header, if the policy has one and the subject's credentials were verified.
+    /// Its identity header, if the policy has one and the subject was authenticated by credentials.
     pub(crate) signed: Option<SignedIdentity>,
 }
 
@@ -43,7 +43,7 @@ impl Authorizer {
         SubjectData { roles, user_prefix_len: prefix.len(), values, signed }
     }
 
-    /// The identity header of a verified caller; none for others, or if the policy has none.
+    /// The identity header of an authenticated caller; none for others, or if the policy has none.
     pub(crate) fn signed_identity<'a>(
         &self,
         caller: Caller<'_>,

@@ -11,7 +11,7 @@ use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, RequestB
 use generator::Rng;
 use policy::MapFiles;
 use search::reference::Reference;
-use search::{Inventory, Pattern, Resolution, Rules, SecurityConfig, Subject, Verdict};
+use search::{EvaluationSettings, Inventory, Pattern, Resolution, SecurityConfig, Subject, Verdict};
 
 const POLICY: &str = "version: 1
 search: { folder: os, inventory: { file: inventory.json } }
@@ -252,11 +252,11 @@ fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
     let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
     for _ in 0..300 {
         let policy = generated(&mut rng);
-        let rules = Rules::of(&policy.config.settings);
+        let settings = EvaluationSettings::of(&policy.config.settings);
         let reference = Reference {
             config: &policy.config,
             resolution: Resolution::MappingOnly,
-            rules: &rules,
+            settings: &settings,
             inventory: policy.inventory.as_ref(),
         };
         for asked in PATHS {

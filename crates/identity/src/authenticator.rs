@@ -71,8 +71,8 @@ pub struct Authenticator<T> {
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
-    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is the same. Otherwise
-    /// the passwords of all callers would have to be hashed at once after a reload.
+    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is the same. Without
+    /// this, the passwords of all callers would have to be hashed at once after a reload.
     ///
     /// # Errors
     /// Every problem with its place, if a hash or a key is unreadable or too weak.

@@ -50,7 +50,7 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// The bytes of the key sets that were fetched, by URL; `None` for those that have become too old to be used.
+/// What was fetched, key sets and the inventory of a search cluster, by URL; `None` for those that have become too old to be used.
 pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
 /// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by

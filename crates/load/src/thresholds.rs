@@ -25,8 +25,10 @@ enum Metric {
     Rate,
     Errors,
     Unexpected,
-    /// The responses with this name.
-    Responses(String),
+    /// The responses of Check calls with this name.
+    Answers(String),
+    /// The responses with this status; of Check calls, those that the client would get with it.
+    Status(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,8 +60,11 @@ impl Threshold {
             (Metric::Rate, limit) => (results.generator.achieved, limit),
             (Metric::Errors, limit) => (results.errors() as f64, limit),
             (Metric::Unexpected, limit) => (results.unexpected as f64, limit),
-            (Metric::Responses(name), limit) => {
-                (results.responses.get(name).map_or(0, |responses| responses.count) as f64, limit)
+            (Metric::Answers(name), limit) => (counted(results, &[name]) as f64, limit),
+            (Metric::Status(status), limit) => {
+                let names = [&*status.to_string(), &*format!("denied {status}")];
+                let allowed = if *status == 200 { counted(results, &["allowed"]) } else { 0 };
+                ((counted(results, &names) + allowed) as f64, limit)
             }
         };
         let limit = match limit {
@@ -74,6 +79,16 @@ impl Threshold {
             Order::LessOrSame => found <= limit,
         }
     }
+
+    /// Whether only Check calls have what this counts: `allowed`, `denied 403`.
+    #[must_use]
+    pub const fn is_of_check(&self) -> bool {
+        matches!(self.metric, Metric::Answers(_))
+    }
+}
+
+fn counted(results: &RunResults, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| results.responses.get(*name)).map(|responses| responses.count).sum()
 }
 
 impl FromStr for Threshold {
@@ -114,7 +129,7 @@ fn metric_of(text: &str) -> Result<Metric, String> {
         "rate" => Ok(Metric::Rate),
         "errors" => Ok(Metric::Errors),
         "unexpected" => Ok(Metric::Unexpected),
-        "allowed" => Ok(Metric::Responses(text.to_owned())),
+        "allowed" => Ok(Metric::Answers(text.to_owned())),
         _ => responses_of(text).ok_or_else(|| {
             format!(
                 "`{text}` is not a metric; use one of `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, `errors`, \
@@ -124,13 +139,13 @@ fn metric_of(text: &str) -> Result<Metric, String> {
     }
 }
 
-/// `status 403` selects the responses `403`, `denied 403` those of Check calls.
+/// `status 403` selects the responses with this status, `denied 403` the denials of Check calls with it.
 fn responses_of(text: &str) -> Option<Metric> {
     let (word, status) = text.split_once(' ')?;
     let status: u16 = status.trim().parse().ok()?;
     match word {
-        "status" => Some(Metric::Responses(status.to_string())),
-        "denied" => Some(Metric::Responses(format!("denied {status}"))),
+        "status" => Some(Metric::Status(status)),
+        "denied" => Some(Metric::Answers(format!("denied {status}"))),
         _ => None,
     }
 }

@@ -82,6 +82,8 @@ warnings! {
     TokenRole = "token-role",
     /// A path with a slash at its end, and no rule for the path without it.
     TrailingSlash = "trailing-slash",
+    /// A header with a claim of a token, where no tokens are accepted.
+    UnknownClaim = "unknown-claim",
     /// A granted name that nobody has.
     UnknownName = "unknown-name",
     /// A `deny` rule for what nothing allows.

@@ -1,4 +1,4 @@
-//! The least policy that allows the requests which were allowed, as a starting point for one.
+//! A small policy that allows the requests which were allowed, as a starting point for one.
 //!
 //! Each caller gets rules for its own requests. Segments that look like ids, of which there are several, become `{id}`,
 //! unless that allows a request that was denied.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bundle::{Bundle, BundleError, PublicKey};
 use hyper::header::HeaderValue;
 use object_store::ObjectStore;
-use policy::{KeyUrl, Place, Problem};
+use policy::KeyUrl;
 
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
+use crate::load_error::LoadError;
 use crate::settings::BundleSettings;
 use crate::trusted_ca::trusted_ca;
 
@@ -49,17 +50,14 @@ impl BundleSource {
     ///
     /// # Errors
     /// When the URL may not be fetched, or a file that the settings name cannot be used.
-    pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, Vec<Problem>> {
-        let at = url.to_string();
-        let problem = |error: String| {
-            let place = Place::start_of(Path::new(&at));
-            vec![Problem::error(place, format!("this policy bundle cannot be fetched: {error}"))]
-        };
+    pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
+        let wrong =
+            |error: String| LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"));
         let object = match BundleObject::at(url) {
             None => url.fault().map_or(Ok(None), Err),
             Some(object) => object.map(Some),
         };
-        let object = object.map_err(|(fault, help)| problem(format!("{fault}: {help}")))?;
+        let object = object.map_err(|(fault, help)| wrong(format!("{fault}: {help}")))?;
         if settings.public_keys.is_empty() {
             tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
         }
@@ -67,12 +65,12 @@ impl BundleSource {
             tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
         }
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
-        let (url, settings) = (url.clone(), settings.clone());
-        let source = Self { url, settings, cache, client: HttpsClient::default(), object };
+        let client = HttpsClient::default();
+        let source = Self { url: url.clone(), settings: settings.clone(), cache, client, object };
         let usable = source.public_keys().and_then(|_| source.access());
         match usable {
             Ok(_) => Ok(Arc::new(source)),
-            Err(error) => Err(problem(error)),
+            Err(error) => Err(wrong(error)),
         }
     }
 

@@ -227,7 +227,7 @@ fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
     untrusted
         .map(rustls::Error::InvalidCertificate)
         .contains(tls)
-        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file`, of a bundle in `bundle-ca`")
+        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, or in `bundle-ca`")
 }
 
 #[cfg(test)]

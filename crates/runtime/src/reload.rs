@@ -24,6 +24,7 @@ use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
+use crate::load_error::LoadError;
 use crate::memory;
 use crate::priority;
 use crate::settings::{OnStale, PolicySettings, PolicySource};
@@ -80,7 +81,7 @@ pub(crate) struct Policies {
 #[derive(Debug)]
 pub(crate) struct Reloader {
     file: PathBuf,
-    rules: Rules,
+    settings: ReloadSettings,
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
@@ -99,7 +100,7 @@ pub(crate) struct Reloader {
 
 /// The settings about reloading.
 #[derive(Clone, Copy, Debug)]
-struct Rules {
+struct ReloadSettings {
     poll: Duration,
     max_policy_age: Duration,
     max_keys_age: Duration,
@@ -123,12 +124,12 @@ impl Reloader {
     /// Loads and activates the policy for the first time.
     ///
     /// # Errors
-    /// Every problem of the policy.
+    /// Every problem of the policy, or what is wrong with a setting.
     pub(crate) fn first(
         settings: &PolicySettings,
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, LoadError> {
         let (file, good, seen, bundle) = match &settings.policy {
             PolicySource::Path(path) => {
                 let file = compiled_policy::policy_file(path);
@@ -145,7 +146,7 @@ impl Reloader {
         let seen = Arc::new(seen);
         let mut reloader = Self {
             file,
-            rules: Rules::of(settings),
+            settings: ReloadSettings::of(settings),
             active: ActiveSnapshot::new(current),
             status,
             key_urls: watch::Sender::default(),
@@ -250,7 +251,7 @@ impl Reloader {
 
     /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
     fn next_poll(&self) -> Instant {
-        let Rules { poll, max_policy_age, max_keys_age, .. } = self.rules;
+        let ReloadSettings { poll, max_policy_age, max_keys_age, .. } = self.settings;
         let often =
             [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|interval| !interval.is_zero());
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
@@ -392,7 +393,7 @@ impl Reloader {
         let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
         if self.good.is_some()
             && !facts.stale
-            && age.is_some_and(|age| is_over(age, self.rules.max_policy_age))
+            && age.is_some_and(|age| is_over(age, self.settings.max_policy_age))
         {
             self.mark_policy_stale();
         }
@@ -400,7 +401,7 @@ impl Reloader {
     }
 
     fn mark_policy_stale(&mut self) {
-        let unavailable = self.rules.on_stale == OnStale::Unavailable;
+        let unavailable = self.settings.on_stale == OnStale::Unavailable;
         if unavailable {
             self.active.replace(None);
         }
@@ -413,7 +414,7 @@ impl Reloader {
     }
 }
 
-impl Rules {
+impl ReloadSettings {
     fn of(settings: &PolicySettings) -> Self {
         Self {
             poll: settings.poll_interval,

@@ -13,18 +13,18 @@ use policy::KeyUrl;
 pub struct PolicySettings {
     /// The policy.
     pub policy: PolicySource,
-    /// A candidate that decides each request as well, without effect on the answer.
+    /// A candidate that decides requests as well, as many as the machine has time for, without effect on the answer.
     pub shadow: Option<PolicySource>,
     /// How bundles are fetched.
     pub bundle: BundleSettings,
-    /// Interval at which the files are checked for changes, in addition to notifications of the system. Zero means never;
-    /// a folder that cannot be watched is then checked every second.
+    /// Interval at which the files are checked for changes, in addition to notifications of the system. Zero relies on the
+    /// notifications, and checks once per hour; a folder that cannot be watched is then checked every second.
     pub poll_interval: Duration,
-    /// How long the last good policy may be used while its files do not load; zero means no limit.
+    /// Age at which the last good policy counts as stale, while newer files cannot be loaded; zero means never.
     pub max_policy_age: Duration,
-    /// How long fetched keys may be used while they cannot be fetched again; zero means no limit.
+    /// Age at which fetched keys count as stale, while they cannot be fetched again; zero means never.
     pub max_keys_age: Duration,
-    /// What happens when one of them is too old.
+    /// What happens with a policy or keys that are stale.
     pub on_stale: OnStale,
     /// Which issuers' keys must be fetched before the process is ready for the first time.
     pub keys_needed: KeysNeeded,

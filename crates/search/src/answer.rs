@@ -1,4 +1,4 @@
-//! The answer to a request, and the rules that depend on how the cluster is set up.
+//! The answer to a request, and the settings of the cluster that it depends on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Answer {
     /// The verdict.
     pub verdict: Verdict,
     /// What is missing for the request as it is; sorted.
-    pub missing: BTreeSet<Cell>,
+    pub missing: BTreeSet<Missing>,
     /// Filters that the cluster must apply, if the request is permitted.
     pub filters: BTreeSet<Filter>,
 }
@@ -42,7 +42,7 @@ pub struct Part {
 
 /// An action that is not permitted, with the name of the index if it is about one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
+pub struct Missing {
     /// The action.
     pub action: Action,
     /// The index, alias, data stream or pattern; empty for the cluster.
@@ -138,12 +138,12 @@ impl Restrictions {
     pub(crate) fn filter(
         mut self,
         name: &str,
-        rules: &Rules,
+        settings: &EvaluationSettings,
         filtering: Filtering,
         is_known: bool,
     ) -> Result<Option<Filter>, Reason> {
         let filter = &mut self.filter;
-        if rules.empty_overrides_all {
+        if settings.empty_overrides_all {
             let [documents, fields, masks] = self.shows_all;
             if documents {
                 filter.queries.clear();
@@ -167,7 +167,7 @@ impl Restrictions {
         match filtering {
             Filtering::Impossible => Err(Reason::CannotFilter),
             Filtering::NotNeeded | Filtering::Possible if self.is_missing => Err(Reason::MissingVariable),
-            Filtering::NotNeeded | Filtering::Possible if !rules.hands_over_filters || !is_known => {
+            Filtering::NotNeeded | Filtering::Possible if !settings.hands_over_filters || !is_known => {
                 Err(Reason::NeedsFilter)
             }
             Filtering::NotNeeded | Filtering::Possible => {
@@ -180,7 +180,7 @@ impl Restrictions {
 
 /// How the privileges of a cluster are evaluated.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct EvaluationSettings {
     /// What happens where only some indices are permitted.
     pub evaluation: EvaluationType,
     /// With [`EvaluationType::Legacy`]: reading requests are reduced to the permitted indices.
@@ -244,8 +244,8 @@ pub(crate) enum Filtering {
     Impossible,
 }
 
-impl Rules {
-    /// The rules that the files ask for. Where they do not say, the evaluation is [`EvaluationType::Legacy`], as in
+impl EvaluationSettings {
+    /// The settings of the files. Where they do not say, the evaluation is [`EvaluationType::Legacy`], as in
     /// OpenSearch.
     #[must_use]
     pub fn of(settings: &crate::config::Settings) -> Self {
@@ -291,7 +291,7 @@ impl Rules {
     }
 }
 
-impl Default for Rules {
+impl Default for EvaluationSettings {
     fn default() -> Self {
         Self {
             evaluation: EvaluationType::V4,

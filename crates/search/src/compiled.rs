@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 
-use crate::answer::Rules;
+use crate::answer::EvaluationSettings;
 use crate::config::{IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
 use crate::inventory::Inventory;
 use crate::pattern::Pattern;
@@ -42,7 +42,7 @@ const MAX_ROLE_SETS: usize = 10_000;
 #[derive(Debug)]
 pub struct Privileges {
     config: Arc<SecurityConfig>,
-    rules: Rules,
+    settings: EvaluationSettings,
     resolution: Resolution,
     inventory: Option<Arc<Inventory>>,
     role_ids: HashMap<Arc<str>, u32>,
@@ -123,7 +123,7 @@ impl Privileges {
     #[must_use]
     pub fn new(
         config: Arc<SecurityConfig>,
-        rules: Rules,
+        settings: EvaluationSettings,
         resolution: Resolution,
         inventory: Option<Arc<Inventory>>,
     ) -> Self {
@@ -143,9 +143,9 @@ impl Privileges {
         for (template, id) in templates {
             list.get_mut(id as usize).into_iter().for_each(|entry| *entry = Some(template.clone()));
         }
-        let special = inventory.as_deref().map_or_else(Special::default, |all| Special::new(&rules, all));
+        let special = inventory.as_deref().map_or_else(Special::default, |all| Special::new(&settings, all));
         Self {
-            rules,
+            settings,
             resolution,
             role_ids,
             roles: roles.into(),
@@ -177,7 +177,7 @@ impl Privileges {
 
     fn role_set(&self, names: &BTreeSet<Arc<str>>) -> Arc<RoleSet> {
         let ids: Box<[u32]> = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
-        let key = (ids, self.rules.may_change_protected(names.iter().map(|name| &**name)));
+        let key = (ids, self.settings.may_change_protected(names.iter().map(|name| &**name)));
         let mut sets = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(set) = sets.get(&key) {
             return set.clone();
@@ -259,7 +259,7 @@ impl Grant {
 }
 
 impl Special {
-    fn new(rules: &Rules, inventory: &Inventory) -> Self {
+    fn new(settings: &EvaluationSettings, inventory: &Inventory) -> Self {
         let among = |patterns: &[Pattern]| {
             let mut found = RoaringBitmap::new();
             for pattern in patterns {
@@ -272,9 +272,9 @@ impl Special {
             found
         };
         Self {
-            security: among(std::slice::from_ref(&rules.security_index)),
-            system: among(&rules.system_indices),
-            protected: among(&rules.protected_indices),
+            security: among(std::slice::from_ref(&settings.security_index)),
+            system: among(&settings.system_indices),
+            protected: among(&settings.protected_indices),
         }
     }
 }

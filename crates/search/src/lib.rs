@@ -2,7 +2,8 @@
 //! roles of its subject permit them.
 //!
 //! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
-//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may.
+//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may: its
+//! [`Answer`] has the [`Verdict`] about all needs, and each [`Missing`] privilege with the [`Reason`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -32,7 +33,8 @@ mod subject;
 
 pub use action::Action;
 pub use answer::{
-    Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
+    Answer, EvaluationSettings, Filter, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason,
+    Verdict,
 };
 pub use builtin::is_builtin_role;
 pub use compiled::{Caller, HeldRole, Matching, Privileges, Requirement, Restriction};

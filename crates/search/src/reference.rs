@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::answer::{
-    Answer, Cell, MAX_MISSING, MAX_NAMES, Part, Reason, Restrictions, Rules, Verdict, changes, strictest,
+    Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
+    changes, strictest,
 };
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
@@ -27,7 +28,7 @@ pub struct Reference<'c> {
     /// Where roles come from.
     pub resolution: Resolution,
     /// How partly permitted requests are evaluated, and which indices are special.
-    pub rules: &'c Rules,
+    pub settings: &'c EvaluationSettings,
     /// What the cluster contains, if that is known.
     pub inventory: Option<&'c Inventory>,
 }
@@ -65,7 +66,7 @@ impl Reference<'_> {
         let mut parts = Vec::new();
         let mut is_denied = false;
         for (number, need) in needs.iter().enumerate() {
-            let outcome = match resolve(self.inventory, self.rules.evaluation, &need.target) {
+            let outcome = match resolve(self.inventory, self.settings.evaluation, &need.target) {
                 Some(names) => self.on_indices(&caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(&caller, need, &mut answer),
                 None => Ok(None),
@@ -99,7 +100,7 @@ impl Reference<'_> {
             } else {
                 Reason::NotGranted
             };
-            answer.missing.insert(Cell { action: *action, name: String::new(), reason });
+            answer.missing.insert(Missing { action: *action, name: String::new(), reason });
             outcome = Err(Denied);
         }
         outcome
@@ -126,7 +127,7 @@ impl Reference<'_> {
                     permitted.retain(|other| other.name != row.name);
                     is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
                     if listed < MAX_MISSING {
-                        answer.missing.insert(Cell { action: *action, name: row.name.clone(), reason });
+                        answer.missing.insert(Missing { action: *action, name: row.name.clone(), reason });
                         listed += 1;
                     }
                 }
@@ -147,11 +148,15 @@ impl Reference<'_> {
 
     /// A need that names no index: `legacy` permits it, `v4` if the action is permitted on any index.
     fn on_no_index(&self, caller: &Caller<'_>, need: &Need<'_>, answer: &mut Answer) -> Outcome {
-        if self.rules.evaluation == EvaluationType::Legacy || self.on_any_index(caller, need.actions) {
+        if self.settings.evaluation == EvaluationType::Legacy || self.on_any_index(caller, need.actions) {
             return Ok(None);
         }
         for action in need.actions.iter().filter(|action| !self.on_any_index(caller, &[**action])) {
-            answer.missing.insert(Cell { action: *action, name: String::new(), reason: Reason::NotGranted });
+            answer.missing.insert(Missing {
+                action: *action,
+                name: String::new(),
+                reason: Reason::NotGranted,
+            });
         }
         Err(Denied)
     }
@@ -175,19 +180,19 @@ impl Reference<'_> {
         is_special: bool,
         is_empty: bool,
     ) -> Result<(), Denied> {
-        let rules = self.rules;
+        let settings = self.settings;
         let is_known = !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)));
         let may = matches!(need.target, Target::Indices(_))
             && is_known
-            && match rules.evaluation {
+            && match settings.evaluation {
                 EvaluationType::Legacy => {
-                    rules.do_not_fail_on_forbidden
-                        && need.actions.iter().all(|action| rules.reduces(*action))
+                    settings.do_not_fail_on_forbidden
+                        && need.actions.iter().all(|action| settings.reduces(*action))
                         && (!is_special || names.is_all)
-                        && (!is_empty || rules.do_not_fail_on_forbidden_empty)
+                        && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }
                 EvaluationType::V4 => {
-                    rules.ignore_unauthorized_indices
+                    settings.ignore_unauthorized_indices
                         && names.is_reducible
                         && (!is_empty || (names.may_be_empty && self.on_any_index(caller, need.actions)))
                 }
@@ -198,8 +203,8 @@ impl Reference<'_> {
     /// Whether an action is permitted on one name.
     fn cell(&self, caller: &Caller<'_>, action: Action, row: &Row) -> Result<(), Reason> {
         let special = row.names().filter_map(|name| match row.is_pattern {
-            true => self.rules.special_pattern(name),
-            false => self.rules.special(name),
+            true => self.settings.special_pattern(name),
+            false => self.settings.special(name),
         });
         // The worst reason: `SecurityIndex` is after `SystemIndex`.
         match special.max() {
@@ -210,10 +215,10 @@ impl Reference<'_> {
         }
         if changes(action)
             && row.names().any(|name| match row.is_pattern {
-                true => self.rules.protected_indices.iter().any(|pattern| pattern.may_overlap(name)),
-                false => self.rules.is_protected(name),
+                true => self.settings.protected_indices.iter().any(|pattern| pattern.may_overlap(name)),
+                false => self.settings.is_protected(name),
             })
-            && !self.rules.may_change_protected(caller.names.iter().map(|name| &**name))
+            && !self.settings.may_change_protected(caller.names.iter().map(|name| &**name))
         {
             return Err(Reason::ProtectedIndex);
         }
@@ -275,10 +280,10 @@ impl Reference<'_> {
                 }
             }
             let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
-            match restrictions.filter(&row.name, self.rules, filtering, is_known) {
+            match restrictions.filter(&row.name, self.settings, filtering, is_known) {
                 Ok(filter) => answer.filters.extend(filter),
                 Err(reason) => {
-                    answer.missing.insert(Cell { action, name: row.name, reason });
+                    answer.missing.insert(Missing { action, name: row.name, reason });
                     return Err(Denied);
                 }
             }

@@ -12,8 +12,8 @@ use policy::MapFiles;
 use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{
-    Action, Answer, Expression, Inventory, InventoryBuilder, Need, Options, Pattern, Privileges, Resolution,
-    Rules, SecurityConfig, Subject, Target, Verdict,
+    Action, Answer, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Pattern,
+    Privileges, Resolution, SecurityConfig, Subject, Target, Verdict,
 };
 
 /// Few and short, so that names, patterns and expressions meet.
@@ -161,13 +161,13 @@ fn inventory(rng: &mut Rng) -> Inventory {
     builder.build()
 }
 
-fn rules(rng: &mut Rng) -> Rules {
+fn settings(rng: &mut Rng) -> EvaluationSettings {
     let evaluation = if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
     let patterns = |rng: &mut Rng, from: &[&str]| match rng.below(3) {
         0 => vec![Pattern::parse(&pick(rng, from).into()).unwrap()],
         _ => Vec::new(),
     };
-    Rules {
+    EvaluationSettings {
         evaluation,
         do_not_fail_on_forbidden: rng.below(2) == 0,
         do_not_fail_on_forbidden_empty: rng.below(2) == 0,
@@ -177,7 +177,7 @@ fn rules(rng: &mut Rng) -> Rules {
         protected_roles: patterns(rng, &["role1", "none"]),
         hands_over_filters: rng.below(2) == 0,
         empty_overrides_all: rng.below(2) == 0,
-        ..Rules::default()
+        ..EvaluationSettings::default()
     }
 }
 
@@ -223,11 +223,11 @@ fn both_evaluators_give_the_same_answer() {
         let files = MapFiles::of("os/roles.yml", text.as_str());
         let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
         let inventory = (rng.below(5) > 0).then(|| Arc::new(inventory(&mut rng)));
-        let rules = rules(&mut rng);
+        let settings = settings(&mut rng);
         let resolution = Resolution::MappingOnly;
-        let privileges = Privileges::new(config.clone(), rules.clone(), resolution, inventory.clone());
+        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, inventory.clone());
         let reference =
-            Reference { config: &config, resolution, rules: &rules, inventory: inventory.as_deref() };
+            Reference { config: &config, resolution, settings: &settings, inventory: inventory.as_deref() };
         for _ in 0..8 {
             let subject = Subject {
                 name: if rng.below(8) == 0 { "*".to_owned() } else { "ann".to_owned() },
@@ -253,16 +253,16 @@ fn both_evaluators_give_the_same_answer() {
                     let requirement = privileges.requirement(&needs, |_| true);
                     let is_met = requirement.is_met_by(&roles, &subject.variables(&roles));
                     // A requirement says who is restricted by no role, not whom another role frees from that.
-                    let is_right = is_met == is_whole || (rules.empty_overrides_all && is_whole);
+                    let is_right = is_met == is_whole || (settings.empty_overrides_all && is_whole);
                     assert!(
                         is_right,
-                        "{text}\n{rules:?}\n{inventory:?}\n{subject:?}\n{needs:?}\n{requirement:?}"
+                        "{text}\n{settings:?}\n{inventory:?}\n{subject:?}\n{needs:?}\n{requirement:?}"
                     );
                 }
                 whole += usize::from(is_whole);
                 by_look_up += usize::from(permits);
                 assert_same(&found, &expected, || {
-                    format!("{text}\n{rules:?}\n{inventory:?}\n{subject:?}\n{needs:?}")
+                    format!("{text}\n{settings:?}\n{inventory:?}\n{subject:?}\n{needs:?}")
                 });
                 seen[match expected.verdict {
                     Verdict::Permitted => 0,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use policy::MapFiles;
 use search::{
-    Action, Expression, InventoryBuilder, Need, Options, Privileges, Resolution, Rules, SecurityConfig,
-    Subject, Target,
+    Action, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Resolution,
+    SecurityConfig, Subject, Target,
 };
 
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
@@ -25,8 +25,12 @@ fn a_permitted_request_allocates_nothing() {
     let inventory = Some(Arc::new(builder.build()));
     let search: &'static [Action] = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for inventory in [inventory, None] {
-        let privileges =
-            Privileges::new(config.clone(), Rules::default(), Resolution::MappingOnly, inventory);
+        let privileges = Privileges::new(
+            config.clone(),
+            EvaluationSettings::default(),
+            Resolution::MappingOnly,
+            inventory,
+        );
         let subject =
             Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
         let caller = privileges.caller(&subject);

@@ -6,8 +6,8 @@ use policy::MapFiles;
 use search::config::SecurityConfig;
 use search::reference::Reference;
 use search::{
-    Action, Expression, Need, Options, Part, Problem, Request, RequestBody, Resolution, Rules, Subject,
-    Target, Verdict, read,
+    Action, EvaluationSettings, Expression, Need, Options, Part, Problem, Request, RequestBody, Resolution,
+    Subject, Target, Verdict, read,
 };
 
 /// What a request needs, as lines such as `indices:data/read/get on secret`.
@@ -453,7 +453,7 @@ fn permits(permission: &str, expression: &str) -> bool {
     let reference = Reference {
         config: &loaded.config,
         resolution: Resolution::MappingOnly,
-        rules: &Rules::default(),
+        settings: &EvaluationSettings::default(),
         inventory: None,
     };
     let action = Action::named("indices:data/read/search").expect("an action");

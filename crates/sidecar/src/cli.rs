@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use crate::settings::ServeArgs;
 use admin::AdminAddress;
 pub use bundle::{
-    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
 };
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
@@ -39,12 +39,14 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
-     `replay`: no answer would change; `import`: the policy gives the same answers, or `--partial` accepts fewer
+     `replay`: no answer would change; `import`: a policy is printed
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
-     `import`: something cannot be expressed; `bundle verify`: no given key has signed the bundle
+     `import`: something cannot be expressed;
+     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key
   2  the arguments or the settings are not valid
-  3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
+  3  the policy, its test cases, a bundle or a configuration to import cannot be read or are not valid;
+     `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, no server answers `health`, and the like";
 
@@ -78,10 +80,11 @@ pub enum Command {
     /// Evaluates the requests of a decision log again, and says what another policy would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Prints the least policy that allows what a decision log shows was used, as a starting point.
+    /// Prints a small policy that allows what a decision log shows was used, as a starting point. Ids in paths become `{id}`, so it
+    /// allows more than these requests: read it before you use it.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system.
+    /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
@@ -113,39 +116,45 @@ pub struct HealthArgs {
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
     /// the warning shows in brackets.
     #[arg(long)]
     pub strict: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `test`.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// The test cases: a file, or a folder that contains a `cases.yaml`.
+    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`.
     #[arg(value_name = "DIR|FILE")]
     pub cases: PathBuf,
-    /// The policy; by default the `policy.yaml` in the folder of the cases.
+    /// The policy; by default the one beside the cases. A file, a folder or a bundle.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
     /// Print failures only.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
@@ -171,8 +180,11 @@ pub struct ExplainArgs {
     /// The client's address, for role mappings of a search cluster with `hosts`.
     #[arg(long, value_name = "ADDRESS")]
     pub client: Option<std::net::IpAddr>,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -231,7 +243,7 @@ pub struct BodyArgs {
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// The request.
@@ -240,15 +252,18 @@ pub struct WhoCanArgs {
     /// The body.
     #[command(flatten)]
     pub body: BodyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// A role that the caller has: one of the policy, or with the `--host` of a search cluster one of that cluster; repeat the flag for more than one.
@@ -270,20 +285,26 @@ pub struct WhatCanArgs {
     /// are listed.
     #[arg(long, default_value = "localhost")]
     pub host: String,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// The old policy: a file, or a folder that contains a `policy.yaml`.
+    /// The old policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// The new policy: a file, or a folder that contains a `policy.yaml`.
+    /// The new policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: DiffFormat,
@@ -307,9 +328,12 @@ pub struct ReplayArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
@@ -321,9 +345,12 @@ pub struct SuggestArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The present policy, to list its rules that decided no request: a file, or a folder that contains a `policy.yaml`.
+    /// The present policy, to list its rules that decided no request: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
@@ -339,7 +366,7 @@ pub struct HashArgs {
     #[arg(long, value_enum, default_value_t)]
     pub algorithm: Algorithm,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -366,9 +393,11 @@ pub struct SchemaArgs {
 /// A kind of files with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
-    /// `policy.yaml`, and the files that it includes.
+    /// `policy.yaml`.
     #[default]
     Policy,
+    /// A file that a policy includes: it needs no `version`.
+    Include,
     /// `cases.yaml`.
     Cases,
     /// The settings file of `serve`.
@@ -439,6 +468,21 @@ mod tests {
     #[test]
     fn is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// One rule: where `--output` chooses a format, `--format` does too.
+    #[test]
+    fn a_format_has_both_names() {
+        fn check(command: &clap::Command) {
+            let formats = command
+                .get_arguments()
+                .filter(|arg| arg.get_long() == Some("output") && !arg.get_possible_values().is_empty());
+            for arg in formats {
+                assert_eq!(arg.get_visible_aliases(), Some(vec!["format"]), "{}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod health;
 mod import;
 mod loaded;
 mod logged;
+mod policy_files;
 mod replay;
 mod schema;
 mod serve;

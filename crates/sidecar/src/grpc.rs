@@ -3,7 +3,8 @@
 //!
 //! Where to start: `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and `check`
 //! serve requests. Threads: one acceptor, N workers and a few that hash passwords. Each worker has its own
-//! current-thread runtime, counters and buffers, so that requests share nothing but the snapshot.
+//! current-thread runtime, counters and buffers, so that requests of cached callers write to nothing
+//! that workers share.
 
 mod acceptor;
 mod age;
@@ -22,6 +23,7 @@ mod request_body;
 mod respond;
 mod server;
 mod slices;
+mod tls;
 mod token_queue;
 mod unix_socket;
 mod worker;
@@ -31,4 +33,5 @@ pub use admin::Listener;
 pub use counters::ServerTotals;
 pub use options::Options;
 pub use server::{Counters, Running, Server};
+pub use tls::{Tls, TlsError, TlsFailure, TlsFiles, TlsTotals};
 pub use wrong_protocol::WrongProtocol;

@@ -5,6 +5,7 @@
 
 mod environment;
 mod file;
+mod tls;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use runtime::units;
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
+pub(crate) use tls::TlsSettings;
 
 /// The settings of `rolegate serve`.
 ///
@@ -24,14 +26,17 @@ pub use file::SettingsError;
 /// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:`, or an object in a
-    /// store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, whose credentials are in the environment.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:`
+    /// (`http:` on a loopback address), or an object in a store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
+    /// `az://CONTAINER/PATH`, whose credentials are in the environment.
     #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub policy: PolicySource,
 
-    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides each request as well and
-    /// never changes an answer. Metrics and log lines say where the two policies differ. If it does not load at the start,
-    /// rolegate does not start; later, its last good version is kept.
+    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
+    /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
+    /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
+    /// does not accept, `not_compared` a request that was denied before its caller was known. Log lines have samples, at most
+    /// five per second of each. If it does not load at the start, rolegate does not start; later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
@@ -77,6 +82,10 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
+    /// TLS of the gRPC listeners.
+    #[command(flatten)]
+    pub tls: TlsSettings,
+
     /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
@@ -107,7 +116,8 @@ pub struct Settings {
 
     /// Maximum number of open gRPC connections, at least 1, divided evenly among the worker threads. When a thread has its share, the
     /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
-    /// one is closed. Each worker thread of Envoy opens one connection to each endpoint of the cluster.
+    /// one is closed. Each worker thread of Envoy opens at least one connection to each endpoint of the cluster, and more if
+    /// more checks wait than its connections may have streams.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::positive_count)]
     pub max_connections: u16,
 
@@ -164,8 +174,8 @@ pub struct Settings {
     )]
     pub poll_interval: Duration,
 
-    /// Maximum staleness of the policy: how long the last good policy may be used while its files do not load; 0 means
-    /// no limit.
+    /// Age at which the last good policy counts as stale, while newer files (or a bundle) cannot be loaded; 0 means never.
+    /// A stale policy is reported by a log line and a metric, and used further, unless `--on-stale unavailable` ends its use.
     #[arg(
         long,
         env = "ROLEGATE_MAX_POLICY_AGE",
@@ -175,8 +185,8 @@ pub struct Settings {
     )]
     pub max_policy_age: Duration,
 
-    /// Maximum staleness of fetched keys: how long they may be used while they cannot be fetched again; 0 means no
-    /// limit.
+    /// Age at which fetched keys count as stale, while they cannot be fetched again; 0 means never. Stale keys are
+    /// reported, and used further, unless `--on-stale unavailable` ends their use.
     #[arg(
         long,
         env = "ROLEGATE_MAX_KEYS_AGE",
@@ -186,11 +196,11 @@ pub struct Settings {
     )]
     pub max_keys_age: Duration,
 
-    /// What happens when the policy or fetched keys exceed their maximum staleness.
+    /// What happens with a policy or fetched keys that are stale.
     #[arg(long, env = "ROLEGATE_ON_STALE", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// Maximum time that the start waits for the first attempt to fetch keys. Until then the process is not ready, and
+    /// Maximum time that the start waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster. Until then the process is not ready, and
     /// answers no request. Tokens get 401 as long as their keys are missing.
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
@@ -214,7 +224,7 @@ pub struct Settings {
     pub decision_log: DecisionLog,
 }
 
-/// What happens when the policy or fetched keys exceed their maximum staleness.
+/// What happens with a policy or fetched keys that are stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnStale {
     /// They are still used; a log line and a metric report it.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use policy::model::Identity;
-use search::{Cell, Verdict as ClusterVerdict};
+use search::{Missing, Verdict as ClusterVerdict};
 
 use super::{Cached, path_of};
 use crate::answer::{ResponseHeader, challenges, push_json};
@@ -135,7 +135,7 @@ fn write_detail(reason: Reason, answer: &search::Answer, detail: &mut String) {
         }
         detail.push_str("; ");
     }
-    for Cell { action, name, reason } in &answer.missing {
+    for Missing { action, name, reason } in &answer.missing {
         if detail.len() > MAX_DETAIL {
             detail.push('…');
             break;

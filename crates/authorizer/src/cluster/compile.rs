@@ -8,7 +8,7 @@ use identity::{Authenticator, FetchedKeys};
 use policy::model::{self, Basic, BasicUser, DocumentSecurity, Evaluation, Identity, Inventory, Policy};
 use policy::{MapFiles, Problem, Warning};
 use search::config::{EvaluationType, InternalUser, SecurityConfig};
-use search::{Pattern, Privileges, Resolution, Rules};
+use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
 use super::Cluster;
 use super::answer::Denials;
@@ -87,7 +87,7 @@ impl Compiled {
     ) -> Result<Self, Vec<Problem>> {
         let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
         let loaded = SecurityConfig::load(&MapFiles(files), &section.folder);
-        let (rules, mut problems) = rules(section);
+        let (system_indices, mut problems) = system_indices(section);
         let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
         let inventory = read.unwrap_or_else(|error| {
             problems.extend(section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)));
@@ -100,7 +100,7 @@ impl Compiled {
         };
         let config = Arc::new(loaded.config);
         let settings = &config.settings;
-        let rules = Rules {
+        let evaluated = EvaluationSettings {
             evaluation: section
                 .evaluation
                 .map(evaluation)
@@ -109,15 +109,15 @@ impl Compiled {
             do_not_fail_on_forbidden: section
                 .do_not_fail_on_forbidden
                 .unwrap_or(settings.do_not_fail_on_forbidden),
-            system_indices: rules.system_indices,
+            system_indices,
             hands_over_filters: section.document_security != DocumentSecurity::Deny,
             empty_overrides_all: section.dfm_empty_overrides_all,
-            ..Rules::of(settings)
+            ..EvaluationSettings::of(settings)
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
         let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
         let privileges =
-            Privileges::new(config.clone(), rules, Resolution::MappingOnly, inventory.map(Arc::new));
+            Privileges::new(config.clone(), evaluated, Resolution::MappingOnly, inventory.map(Arc::new));
         Ok(Self {
             identity: Arc::new(identity(section, &config, policy)),
             users: Arc::new(users),
@@ -217,15 +217,15 @@ fn basic_user(user: &InternalUser) -> BasicUser {
     }
 }
 
-fn rules(section: &model::Search) -> (Rules, Vec<Problem>) {
-    let (mut rules, mut problems) = (Rules::default(), Vec::new());
+fn system_indices(section: &model::Search) -> (Vec<Pattern>, Vec<Problem>) {
+    let (mut patterns, mut problems) = (EvaluationSettings::default().system_indices, Vec::new());
     for (text, at) in &section.system_indices {
         match Pattern::parse(text) {
-            Ok(pattern) => rules.system_indices.push(pattern),
+            Ok(pattern) => patterns.push(pattern),
             Err(error) => problems.push(Problem::error(at.clone(), error.message)),
         }
     }
-    (rules, problems)
+    (patterns, problems)
 }
 
 /// The bytes of the inventory, if it is there: one at a URL may not have been fetched yet.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use identity::{LocalCache, Subject, UnixTime};
-use search::{Cell, Need, RequestBody, Target, Verdict as ClusterVerdict};
+use search::{Missing, Need, RequestBody, Target, Verdict as ClusterVerdict};
 use serde::Serialize;
 
 use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
@@ -211,7 +211,7 @@ impl Compiled {
             needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
         let first = chunks.find(|(_, answer)| *answer != PERMITTED);
         let Some((needs, answer)) = first else { return };
-        let missing = |Cell { action, name, reason }: &Cell| MissingPrivilege {
+        let missing = |Missing { action, name, reason }: &Missing| MissingPrivilege {
             action: action.name(),
             name: name.clone(),
             because: reason.to_string(),

@@ -63,6 +63,18 @@ fn and_not_else() {
 }
 
 #[test]
+fn a_status_is_also_that_of_a_check_call() {
+    let responses = |count| Responses { count, corrected: histogram() };
+    let mut results = results();
+    results.responses =
+        BTreeMap::from([("allowed".into(), responses(90)), ("denied 403".into(), responses(10))]);
+    for text in ["status 403>9", "denied 403>9", "status 200>89", "allowed>89"] {
+        assert!(text.parse::<Threshold>().unwrap().is_true(&results), "{text}");
+    }
+    assert!(!"status 403>10".parse::<Threshold>().unwrap().is_true(&results));
+}
+
+#[test]
 fn a_run_without_an_answer_is_not_fast() {
     let mut nothing = results();
     nothing.corrected.reset();

@@ -4,7 +4,7 @@ use foldhash::HashSet;
 
 use crate::ids::IdVec;
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, Role, RoleId};
+use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
@@ -25,6 +25,7 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
         no_identity(policy, problems);
         return;
     };
+    claims_of_no_token(policy, identity, problems);
     match &identity.basic {
         Some(basic) if basic.verify && identity.jwt.is_empty() => {
             unknown_names(policy, basic, &mut Warnings::new(problems));
@@ -34,6 +35,19 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
             let sources = sources(identity);
             ambiguous_names(policy, &sources, &mut Warnings::new(problems));
             names_of_no_source(policy, &sources, &mut Warnings::new(problems));
+        }
+    }
+}
+
+/// Warns of `{claims.…}` in a header if no tokens are accepted: it is then always empty.
+fn claims_of_no_token(policy: &UnresolvedPolicy, identity: &Identity, problems: &mut Vec<Problem>) {
+    let response = policy.allow_response.as_ref().filter(|_| identity.jwt.is_empty());
+    let Some((at, response)) = response else { return };
+    for header in &response.set_headers {
+        if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
+            let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);
+            let help = "add an issuer under `identity.jwt`, or leave the header out";
+            problems.push(Problem::warning(at.clone(), Warning::UnknownClaim, message).help(help));
         }
     }
 }

@@ -26,8 +26,10 @@ impl Reloader {
 
     pub(super) fn publish_key_urls(&self) {
         let mut wanted = self.wanted_urls();
-        if !self.rules.max_keys_age.is_zero() {
-            wanted.values_mut().for_each(|source| _ = source.max_age.get_or_insert(self.rules.max_keys_age));
+        if !self.settings.max_keys_age.is_zero() {
+            wanted
+                .values_mut()
+                .for_each(|source| _ = source.max_age.get_or_insert(self.settings.max_keys_age));
         }
         self.status.note(|facts| {
             let has_inventory = wanted.keys().any(KeyUrl::is_inventory);
@@ -130,7 +132,7 @@ impl Reloader {
         let authorizer = compiled.authorizer.clone();
         self.good = Some(compiled);
         let facts = self.status.facts().policy;
-        if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
+        if !(facts.stale && self.settings.on_stale == OnStale::Unavailable) {
             let revision = authorizer.revision();
             self.active.replace(Some(authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
@@ -143,8 +145,9 @@ impl Reloader {
     /// Marks as stale what was fetched too long ago.
     pub(super) fn check_fetched(&mut self, now: Instant) {
         let urls = self.wanted_urls();
-        let max =
-            |url: &KeyUrl| urls.get(url).and_then(|source| source.max_age).unwrap_or(self.rules.max_keys_age);
+        let max = |url: &KeyUrl| {
+            urls.get(url).and_then(|source| source.max_age).unwrap_or(self.settings.max_keys_age)
+        };
         let over = |(url, at): &(&KeyUrl, &Instant)| is_over(now.saturating_duration_since(**at), max(url));
         let stale: Vec<KeyUrl> = self.fetched_at.iter().filter(over).map(|(url, _)| url.clone()).collect();
         for url in stale {
@@ -155,7 +158,7 @@ impl Reloader {
     fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
         // Without an inventory fewer requests are permitted, but none is that should not be.
-        let unavailable = url.is_inventory() || self.rules.on_stale == OnStale::Unavailable;
+        let unavailable = url.is_inventory() || self.settings.on_stale == OnStale::Unavailable;
         self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
         let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
         let issuers = self.issuers_of(url);

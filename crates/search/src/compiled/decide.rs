@@ -6,7 +6,9 @@ use super::actions::SYSTEM_INDEX;
 use super::role_set::Allowed;
 use super::{Caller, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Cell, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Verdict, changes};
+use crate::answer::{
+    Answer, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict, changes,
+};
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, resolve};
@@ -24,7 +26,7 @@ impl Privileges {
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let (mut parts, mut is_denied) = (Vec::new(), false);
         for (number, need) in needs.iter().enumerate() {
-            let outcome = match resolve(self.inventory.as_deref(), self.rules.evaluation, &need.target) {
+            let outcome = match resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target) {
                 Some(names) => self.on_indices(caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
                 None => Ok(None),
@@ -52,7 +54,7 @@ impl Privileges {
                 (false, true) => continue,
                 (false, false) => Reason::NotGranted,
             };
-            answer.missing.insert(Cell { action: *action, name: String::new(), reason });
+            answer.missing.insert(Missing { action: *action, name: String::new(), reason });
             outcome = Err(Denied);
         }
         outcome
@@ -91,7 +93,7 @@ impl Privileges {
                 .any(|(_, reason)| matches!(reason, Reason::SystemIndex | Reason::SecurityIndex));
             unknown.retain(|name| !unknown_cells.iter().any(|(missing, _)| missing == name.text()));
             for (name, reason) in cells.chain(unknown_cells).take(MAX_MISSING) {
-                answer.missing.insert(Cell { action: *action, name, reason });
+                answer.missing.insert(Missing { action: *action, name, reason });
             }
         }
         // A name that is missing for one action is missing for the need, however often it is named.
@@ -112,12 +114,16 @@ impl Privileges {
     }
 
     fn on_no_index(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {
-        if self.rules.evaluation == EvaluationType::Legacy {
+        if self.settings.evaluation == EvaluationType::Legacy {
             return Ok(None);
         }
         let mut outcome = Ok(None);
         for action in need.actions.iter().filter(|action| !self.on_any_index(caller, **action)) {
-            answer.missing.insert(Cell { action: *action, name: String::new(), reason: Reason::NotGranted });
+            answer.missing.insert(Missing {
+                action: *action,
+                name: String::new(),
+                reason: Reason::NotGranted,
+            });
             outcome = Err(Denied);
         }
         outcome
@@ -135,19 +141,19 @@ impl Privileges {
         is_special: bool,
         is_empty: bool,
     ) -> Result<(), Denied> {
-        let rules = &self.rules;
+        let settings = &self.settings;
         let any = || need.actions.iter().all(|action| self.on_any_index(caller, *action));
         let may = matches!(need.target, Target::Indices(_))
             && !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)))
-            && match rules.evaluation {
+            && match settings.evaluation {
                 EvaluationType::Legacy => {
-                    rules.do_not_fail_on_forbidden
-                        && need.actions.iter().all(|action| rules.reduces(*action))
+                    settings.do_not_fail_on_forbidden
+                        && need.actions.iter().all(|action| settings.reduces(*action))
                         && (!is_special || names.is_all)
-                        && (!is_empty || rules.do_not_fail_on_forbidden_empty)
+                        && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }
                 EvaluationType::V4 => {
-                    rules.ignore_unauthorized_indices
+                    settings.ignore_unauthorized_indices
                         && names.is_reducible
                         && (!is_empty || (names.may_be_empty && any()))
                 }
@@ -213,12 +219,15 @@ impl Privileges {
         action: Action,
         unknown: Unknown<'_>,
     ) -> Result<(), Reason> {
-        let rules = &self.rules;
+        let settings = &self.settings;
         let (special, is_protected) = match unknown {
-            Unknown::Name(name) => (rules.special(name), changes(action) && rules.is_protected(name)),
+            Unknown::Name(name) => (settings.special(name), changes(action) && settings.is_protected(name)),
             Unknown::Pattern(text) => {
                 let overlaps = |pattern: &crate::pattern::Pattern| pattern.may_overlap(text);
-                (rules.special_pattern(text), changes(action) && rules.protected_indices.iter().any(overlaps))
+                (
+                    settings.special_pattern(text),
+                    changes(action) && settings.protected_indices.iter().any(overlaps),
+                )
             }
         };
         match special {

@@ -5,7 +5,7 @@ use roaring::RoaringBitmap;
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Cell, Filtering, Restrictions, strictest};
+use crate::answer::{Answer, Filtering, Missing, Restrictions, strictest};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::Need;
@@ -116,19 +116,19 @@ impl Privileges {
     ) -> Result<(), Denied> {
         let mut restrictions = Restrictions::default();
         // What shows all counts only if the rules say so.
-        let counts = |grant: &&Grant| self.rules.empty_overrides_all || grant.is_restricted();
+        let counts = |grant: &&Grant| self.settings.empty_overrides_all || grant.is_restricted();
         for grant in caller.roles.grants(self).filter(counts) {
             if let (Some(is_certain), Some(permission)) = (applies(grant), self.permission(grant)) {
                 restrictions.add(permission, &caller.variables, is_certain);
             }
         }
-        match restrictions.filter(name, &self.rules, filtering, is_known) {
+        match restrictions.filter(name, &self.settings, filtering, is_known) {
             Ok(filter) => {
                 answer.filters.extend(filter);
                 Ok(())
             }
             Err(reason) => {
-                answer.missing.insert(Cell { action, name: name.to_owned(), reason });
+                answer.missing.insert(Missing { action, name: name.to_owned(), reason });
                 Err(Denied)
             }
         }

@@ -28,7 +28,7 @@ impl Privileges {
             Target::Missing(name) => {
                 self.number(name).is_some() || self.permits_name(caller, need.actions, name)
             }
-            Target::NewAlias(name) => match self.rules.evaluation {
+            Target::NewAlias(name) => match self.settings.evaluation {
                 EvaluationType::Legacy => true,
                 EvaluationType::V4 => self.permits_name(caller, need.actions, name),
             },
@@ -45,7 +45,7 @@ impl Privileges {
                 Part::Name(name) => {
                     // With a name that does not exist, `legacy` does not replace an alias by its members. That they
                     // are permitted does not imply that the alias is.
-                    let is_alias = self.rules.evaluation == EvaluationType::Legacy
+                    let is_alias = self.settings.evaluation == EvaluationType::Legacy
                         && self.number(name).is_some_and(|number| self.is_alias(number));
                     (!is_alias || self.all_known(expression)) && self.permits_name(caller, actions, name)
                 }
@@ -55,12 +55,13 @@ impl Privileges {
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, actions, expression);
         };
-        if self.rules.evaluation == EvaluationType::V4 && !expression.options.expands() {
+        if self.settings.evaluation == EvaluationType::V4 && !expression.options.expands() {
             return false;
         }
         let resolve = || self.resolve_known(inventory, expression);
         let Some(expanded) = self.expressions.names(expression, resolve) else { return false };
-        if caller.is_service || (expanded.names.is_empty() && self.rules.evaluation == EvaluationType::V4) {
+        if caller.is_service || (expanded.names.is_empty() && self.settings.evaluation == EvaluationType::V4)
+        {
             return false;
         }
         actions.iter().all(|action| {
@@ -72,7 +73,7 @@ impl Privileges {
     /// The names that an expression stands for, if the inventory has all of them.
     fn resolve_known(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<RoaringBitmap> {
         let target = Target::Indices(expression.clone());
-        let names = resolve(Some(inventory), self.rules.evaluation, &target)?;
+        let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
         names.unknown.is_empty().then_some(names.known)
     }
 
@@ -100,7 +101,7 @@ impl Privileges {
         if caller.is_service {
             return false;
         }
-        let members = match (self.rules.evaluation, self.inventory.as_deref()) {
+        let members = match (self.settings.evaluation, self.inventory.as_deref()) {
             (EvaluationType::Legacy, Some(inventory)) if self.is_alias(number) => inventory.related(number),
             (EvaluationType::Legacy | EvaluationType::V4, _) => &[],
         };

@@ -132,7 +132,8 @@ impl Privileges {
                 }
                 continue;
             }
-            let Some(names) = resolve(self.inventory.as_deref(), self.rules.evaluation, &need.target) else {
+            let Some(names) = resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target)
+            else {
                 continue;
             };
             if names.known.is_empty() && names.unknown.is_empty() {
@@ -149,14 +150,14 @@ impl Privileges {
     pub fn reduces(&self, needs: &[Need<'_>]) -> bool {
         needs.iter().any(|need| {
             matches!(need.target, Target::Indices(_))
-                && match self.rules.evaluation {
+                && match self.settings.evaluation {
                     EvaluationType::Legacy => {
-                        self.rules.do_not_fail_on_forbidden
-                            && need.actions.iter().all(|action| self.rules.reduces(*action))
+                        self.settings.do_not_fail_on_forbidden
+                            && need.actions.iter().all(|action| self.settings.reduces(*action))
                     }
                     EvaluationType::V4 => {
-                        self.rules.ignore_unauthorized_indices
-                            && resolve(self.inventory.as_deref(), self.rules.evaluation, &need.target)
+                        self.settings.ignore_unauthorized_indices
+                            && resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target)
                                 .is_some_and(|names| names.is_reducible)
                     }
                 }
@@ -164,7 +165,7 @@ impl Privileges {
     }
 
     fn require_any_index(&self, need: &Need<'_>, roles: &mut OneByOne<'_>, requirement: &mut Requirement) {
-        if self.rules.evaluation == EvaluationType::Legacy {
+        if self.settings.evaluation == EvaluationType::Legacy {
             return;
         }
         for action in need.actions {
@@ -216,10 +217,10 @@ impl Privileges {
 
     fn special_unknown(&self, unknown: Unknown<'_>) -> (Option<Reason>, bool) {
         match unknown {
-            Unknown::Name(name) => (self.rules.special(name), self.rules.is_protected(name)),
+            Unknown::Name(name) => (self.settings.special(name), self.settings.is_protected(name)),
             Unknown::Pattern(text) => {
                 let overlaps = |pattern: &crate::pattern::Pattern| pattern.may_overlap(text);
-                (self.rules.special_pattern(text), self.rules.protected_indices.iter().any(overlaps))
+                (self.settings.special_pattern(text), self.settings.protected_indices.iter().any(overlaps))
             }
         }
     }
@@ -228,7 +229,8 @@ impl Privileges {
         let mapped = self.config.mappings.iter().map(|mapping| &mapping.role);
         let direct = self.config.users.iter().flat_map(|user| &user.roles);
         let names: BTreeSet<_> = self.config.roles.keys().chain(mapped).chain(direct).collect();
-        let may = names.into_iter().filter(|name| self.rules.may_change_protected(std::iter::once(&***name)));
+        let may =
+            names.into_iter().filter(|name| self.settings.may_change_protected(std::iter::once(&***name)));
         may.map(|role| HeldRole { role: role.clone(), matching: None }).collect()
     }
 

@@ -79,7 +79,7 @@ impl RoleSet {
             for grant in self.grants(privileges) {
                 if grant.restricts.get(kind) == Some(&true) {
                     hidden.extend(&*grant.patterns);
-                } else if privileges.rules.empty_overrides_all {
+                } else if privileges.settings.empty_overrides_all {
                     shown.extend(&*grant.patterns);
                 }
             }

@@ -66,8 +66,12 @@ fn inventory() -> Inventory {
     builder.build()
 }
 
-fn rules(evaluation: EvaluationType) -> Rules {
-    Rules { evaluation, system_indices: vec![Pattern::exact(".sys")], ..Rules::default() }
+fn settings(evaluation: EvaluationType) -> EvaluationSettings {
+    EvaluationSettings {
+        evaluation,
+        system_indices: vec![Pattern::exact(".sys")],
+        ..EvaluationSettings::default()
+    }
 }
 
 fn subject(roles: &[&str]) -> Subject {
@@ -82,10 +86,10 @@ fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
     Need { actions, target: Target::Indices(Expression::new(text, Options::OPEN)) }
 }
 
-fn with(rules: &Rules, roles: &[&str], needs: &[Need<'_>]) -> Answer {
+fn with(settings: &EvaluationSettings, roles: &[&str], needs: &[Need<'_>]) -> Answer {
     let (config, inventory) = (config(), inventory());
     let resolution = Resolution::MappingOnly;
-    let reference = Reference { config: &config, resolution, rules, inventory: Some(&inventory) };
+    let reference = Reference { config: &config, resolution, settings, inventory: Some(&inventory) };
     reference.evaluate(&subject(roles), needs)
 }
 
@@ -93,18 +97,22 @@ fn with(rules: &Rules, roles: &[&str], needs: &[Need<'_>]) -> Answer {
 fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
     let config = config();
     let inventory = inventory();
-    let sign = |rules: &Rules, inventory: Option<&Inventory>| {
-        let reference = Reference { config: &config, resolution: Resolution::MappingOnly, rules, inventory };
+    let sign = |settings: &EvaluationSettings, inventory: Option<&Inventory>| {
+        let reference =
+            Reference { config: &config, resolution: Resolution::MappingOnly, settings, inventory };
         match reference.evaluate(&subject(roles), std::slice::from_ref(need)).verdict {
             Verdict::Permitted => '+',
             Verdict::PermittedInPart(_) => '~',
             Verdict::Denied => '-',
         }
     };
-    let legacy = rules(EvaluationType::Legacy);
-    let reducing =
-        Rules { do_not_fail_on_forbidden: true, do_not_fail_on_forbidden_empty: true, ..legacy.clone() };
-    let v4 = rules(EvaluationType::V4);
+    let legacy = settings(EvaluationType::Legacy);
+    let reducing = EvaluationSettings {
+        do_not_fail_on_forbidden: true,
+        do_not_fail_on_forbidden_empty: true,
+        ..legacy.clone()
+    };
+    let v4 = settings(EvaluationType::V4);
     let some = Some(&inventory);
     [sign(&legacy, some), sign(&reducing, some), sign(&v4, some), sign(&v4, None)].iter().collect()
 }
@@ -182,9 +190,10 @@ fn cluster_actions_come_from_cluster_permissions() {
 #[test]
 fn a_service_account_has_no_cluster_and_no_regular_index() {
     let (config, inventory) = (config(), inventory());
-    let rules = rules(EvaluationType::Legacy);
+    let settings = settings(EvaluationType::Legacy);
     let resolution = Resolution::MappingOnly;
-    let reference = Reference { config: &config, resolution, rules: &rules, inventory: Some(&inventory) };
+    let reference =
+        Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
     let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
     let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
     assert_eq!(verdict(Need { actions: BULK, target: Target::Cluster }), Verdict::Denied);
@@ -195,28 +204,31 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
 #[test]
 fn protected_indices_are_changed_by_some_roles_only() {
     let pattern = |text: &str| Pattern::parse(&text.into()).unwrap();
-    let rules = Rules {
+    let settings = EvaluationSettings {
         protected_indices: vec![pattern("logs-*")],
         protected_roles: vec![pattern("searcher")],
-        ..rules(EvaluationType::Legacy)
+        ..settings(EvaluationType::Legacy)
     };
-    assert_eq!(with(&rules, &["all_access"], &[on(WRITE, "logs-a")]).verdict, Verdict::Denied);
-    assert_eq!(with(&rules, &["all_access", "searcher"], &[on(WRITE, "logs-a")]).verdict, Verdict::Permitted);
-    assert_eq!(with(&rules, &["all_access"], &[on(SEARCH, "logs-a")]).verdict, Verdict::Permitted);
-    assert_eq!(with(&rules, &["all_access"], &[on(WRITE, "metrics-a")]).verdict, Verdict::Permitted);
+    assert_eq!(with(&settings, &["all_access"], &[on(WRITE, "logs-a")]).verdict, Verdict::Denied);
+    assert_eq!(
+        with(&settings, &["all_access", "searcher"], &[on(WRITE, "logs-a")]).verdict,
+        Verdict::Permitted
+    );
+    assert_eq!(with(&settings, &["all_access"], &[on(SEARCH, "logs-a")]).verdict, Verdict::Permitted);
+    assert_eq!(with(&settings, &["all_access"], &[on(WRITE, "metrics-a")]).verdict, Verdict::Permitted);
 }
 
 #[test]
 fn a_restricted_role_needs_a_filter() {
-    let denied = with(&rules(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-*")]);
+    let denied = with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-*")]);
     assert_eq!(denied.verdict, Verdict::Denied);
     let cell = denied.missing.first().unwrap();
     assert_eq!((&*cell.name, cell.reason), ("logs-a", Reason::NeedsFilter));
-    let other = with(&rules(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-b")]);
+    let other = with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-b")]);
     assert_eq!(other.verdict, Verdict::Permitted);
 
-    let rules = Rules { hands_over_filters: true, ..rules(EvaluationType::V4) };
-    let handed = with(&rules, &["reader", "documents"], &[on(SEARCH, "logs-*")]);
+    let settings = EvaluationSettings { hands_over_filters: true, ..settings(EvaluationType::V4) };
+    let handed = with(&settings, &["reader", "documents"], &[on(SEARCH, "logs-*")]);
     assert_eq!(handed.verdict, Verdict::Permitted);
     let filter = handed.filters.first().unwrap();
     assert_eq!(
@@ -224,9 +236,9 @@ fn a_restricted_role_needs_a_filter() {
         ("logs-a", r#"{"term":{"u":"ann"}}"#)
     );
     assert_eq!(filter.fields, BTreeSet::from(["~x".into()]));
-    let write = with(&rules, &["all_access", "documents"], &[on(WRITE, "logs-a")]);
+    let write = with(&settings, &["all_access", "documents"], &[on(WRITE, "logs-a")]);
     assert_eq!((write.verdict, write.filters.len()), (Verdict::Permitted, 0));
-    let update = with(&rules, &["all_access", "documents"], &[on(UPDATE, "logs-a")]);
+    let update = with(&settings, &["all_access", "documents"], &[on(UPDATE, "logs-a")]);
     assert_eq!(update.missing.first().unwrap().reason, Reason::CannotFilter);
 }
 
@@ -240,10 +252,15 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
         masked_fields: masked.iter().map(|field| (*field).into()).collect(),
     };
     let combined = |permissions: &[&IndexPermission], empty_overrides_all: bool| {
-        let rules = Rules { hands_over_filters: true, empty_overrides_all, ..Rules::default() };
+        let settings = EvaluationSettings {
+            hands_over_filters: true,
+            empty_overrides_all,
+            ..EvaluationSettings::default()
+        };
         let mut restrictions = Restrictions::default();
         permissions.iter().for_each(|one| restrictions.add(one, &Variables::default(), true));
-        let filter = restrictions.filter("a", &rules, Filtering::Possible, true).unwrap().unwrap_or_default();
+        let filter =
+            restrictions.filter("a", &settings, Filtering::Possible, true).unwrap().unwrap_or_default();
         let texts = |texts: Vec<&str>| texts.join(" ");
         [
             texts(filter.queries.iter().map(String::as_str).collect()),
@@ -285,9 +302,9 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
 fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
     let config = config();
     for hands_over_filters in [false, true] {
-        let rules = Rules { hands_over_filters, ..rules(EvaluationType::Legacy) };
+        let settings = EvaluationSettings { hands_over_filters, ..settings(EvaluationType::Legacy) };
         let resolution = Resolution::MappingOnly;
-        let reference = Reference { config: &config, resolution, rules: &rules, inventory: None };
+        let reference = Reference { config: &config, resolution, settings: &settings, inventory: None };
         let verdict = |roles: &[&str]| reference.evaluate(&subject(roles), &[on(SEARCH, "logs-b")]);
         assert_eq!(verdict(&["reader"]).verdict, Verdict::Permitted);
         let denied = verdict(&["reader", "documents"]);
@@ -298,8 +315,8 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
 
 #[test]
 fn the_answer_names_what_is_missing_and_what_remains() {
-    let rules = Rules { do_not_fail_on_forbidden: true, ..rules(EvaluationType::Legacy) };
-    let answer = with(&rules, &["reader"], &[on(SEARCH, "logs-*,metrics-*")]);
+    let settings = EvaluationSettings { do_not_fail_on_forbidden: true, ..settings(EvaluationType::Legacy) };
+    let answer = with(&settings, &["reader"], &[on(SEARCH, "logs-*,metrics-*")]);
     let names: Vec<&str> = answer.missing.iter().map(|cell| &*cell.name).collect();
     assert_eq!(names, ["metrics-a"]);
     let names = vec!["logs-a".to_owned(), "logs-b".to_owned()];

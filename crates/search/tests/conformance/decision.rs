@@ -105,7 +105,7 @@ pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
     let reference = Reference {
         config: &world.config,
         resolution: Resolution::MappingOnly,
-        rules: &world.rules,
+        settings: &world.settings,
         inventory: Some(&world.inventory),
     };
     let answer = reference.evaluate(&subject, &needs);

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use policy::MapFiles;
 use search::config::{EvaluationType, SecurityConfig};
-use search::{Inventory, InventoryBuilder, Rules};
+use search::{EvaluationSettings, Inventory, InventoryBuilder};
 use serde_json::{Map, Value, json};
 
 use crate::node::Node;
@@ -124,7 +124,7 @@ pub(crate) struct World {
     /// `do_not_fail_on_forbidden`.
     pub(crate) reduces: bool,
     pub(crate) config: SecurityConfig,
-    pub(crate) rules: Rules,
+    pub(crate) settings: EvaluationSettings,
     pub(crate) inventory: Inventory,
 }
 
@@ -151,12 +151,12 @@ impl World {
         let files = MapFiles::of("roles.yml", with_meta("roles", &roles))
             .and("roles_mapping.yml", with_meta("rolesmapping", &mappings()));
         let loaded = SecurityConfig::load(&files, "".as_ref()).expect("valid roles");
-        let rules = Rules {
+        let settings = EvaluationSettings {
             evaluation: EvaluationType::Legacy,
             do_not_fail_on_forbidden: reduces,
-            ..Rules::default()
+            ..EvaluationSettings::default()
         };
-        Self { roles, reduces, config: loaded.config, rules, inventory: inventory() }
+        Self { roles, reduces, config: loaded.config, settings, inventory: inventory() }
     }
 
     /// The files of the cluster's configuration, by name.

@@ -38,7 +38,8 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few kilobytes, arrives
 /// without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not measured.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
+/// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams, but at least
+/// `MIN_STREAMS` and at most `max_concurrent_streams`. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
 /// second, and Envoy opens another connection when one is full.
 ///
 /// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or opens no window

@@ -1,8 +1,11 @@
 //! The sizes and limits of the server.
 
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use super::tls::Tls;
 
 /// Sizes and limits of the server. The defaults suit production.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Options {
     pub hash_threads: usize,
     /// Maximum number of passwords that wait to be hashed.
     pub hash_queue: usize,
+    /// The TLS of connections over TCP; `None` for connections without it.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Default for Options {
@@ -40,6 +45,7 @@ impl Default for Options {
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,
             hash_queue: 256,
+            tls: None,
         }
     }
 }

@@ -164,7 +164,7 @@ async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     for wrong in [other, namesake] {
         let (server, folder) = start(DISCOVERY, &wrong.pem());
         server.wait_for_log(
-            "its certificate was not issued by a trusted authority: name a private one in `ca_file`",
+            "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer",
         );
         let mut envoy = Envoy::connect(server.address()).await;
         assert_eq!(check(&mut envoy, &token).await, Answer::Http(401));

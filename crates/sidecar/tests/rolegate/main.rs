@@ -10,7 +10,11 @@
 )]
 
 mod admin;
+mod bundle_cli;
+mod bundle_files;
+mod bundle_https;
 mod bundle_server;
+mod bundle_shadow;
 mod bundles;
 mod cli;
 mod client;
@@ -19,6 +23,7 @@ mod decisions;
 mod diff;
 mod discovery;
 mod documented;
+mod import;
 mod keys;
 mod process;
 mod reloading;
@@ -31,5 +36,6 @@ mod serving;
 mod settings;
 mod shadow;
 mod stores;
+mod tls;
 mod what_can;
 mod wrong_protocol;

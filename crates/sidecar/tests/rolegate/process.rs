@@ -160,11 +160,15 @@ impl Server {
     }
 
     /// Its resident memory in KiB, read from the system, so that the process itself does nothing for it.
-    #[expect(clippy::disallowed_methods, reason = "it reads what the system reports about the process")]
     pub(crate) fn resident(&self) -> u64 {
+        self.reported("VmRSS:").strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    /// What the system reports about the process in this line (proc_pid_status(5)).
+    #[expect(clippy::disallowed_methods, reason = "it reads what the system reports about the process")]
+    pub(crate) fn reported(&self, line: &str) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        status.lines().find_map(|found| found.strip_prefix(line)).unwrap().trim().to_owned()
     }
 
     /// Sends it a signal.

@@ -36,6 +36,13 @@ fn a_port_in_use_fails_the_start() {
     }
 }
 
+/// Huge pages cost seven times the memory: see `use_small_pages`.
+#[test]
+fn a_server_uses_pages_of_usual_size() {
+    let server = Server::start(&example("people"), &[]);
+    assert_eq!(server.reported("THP_enabled:"), "0");
+}
+
 #[test]
 fn an_unreadable_policy_fails_the_start() {
     let (code, err) = failed_start("/nowhere", &[]);
@@ -224,7 +231,7 @@ async fn a_second_signal_stops_at_once() {
     let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let _in_flight = envoy.begin().await;
-    server.wait_for_metric("rolegate_checks_in_flight", 1.0);
+    server.wait_for_metric("rolegate_checks_waiting", 1.0);
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
     assert_eq!(server.page("/readyz"), (503, "not ready: draining\n".to_owned()));
