@@ -65,8 +65,8 @@ impl BundleSource {
             tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
         }
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
-        let (url, settings) = (url.clone(), settings.clone());
-        let source = Self { url, settings, cache, client: HttpsClient::default(), object };
+        let client = HttpsClient::default();
+        let source = Self { url: url.clone(), settings: settings.clone(), cache, client, object };
         let usable = source.public_keys().and_then(|_| source.access());
         match usable {
             Ok(_) => Ok(Arc::new(source)),

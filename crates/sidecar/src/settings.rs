@@ -28,9 +28,9 @@ pub(crate) use tls::TlsSettings;
 /// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:` (`http:`
-    /// on a loopback address), or an object in a store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, whose
-    /// credentials are in the environment.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:`
+    /// (`http:` on a loopback address), or an object in a store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
+    /// `az://CONTAINER/PATH`, whose credentials are in the environment.
     #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub policy: PolicySource,
 

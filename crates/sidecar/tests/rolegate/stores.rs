@@ -192,7 +192,7 @@ fn a_store_that_cannot_be_asked_is_an_error_at_the_start() {
         ),
     ] {
         let (code, out, errors) = setup.run();
-        assert_eq!(code, 3, "{errors}");
+        assert_eq!(code, 2, "{errors}");
         assert!(errors.contains(error), "{error}: {errors}");
         assert!(!(out + &errors).contains("s3cret-token"));
         setup.assert_no_secret_in(&errors);
