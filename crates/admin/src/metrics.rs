@@ -254,7 +254,17 @@ fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) -> fmt::Result {
     let help = "For how long the files of the shadow policy have not loaded";
     page.gauge("rolegate_shadow_policy_failing_seconds", help, failing_seconds(&facts.policy))?;
     let help = "Issuers of the shadow policy whose keys are not fetched";
-    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))
+    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))?;
+    let Some(bundle) = &facts.bundle else { return Ok(()) };
+    if let Some(revision) = bundle.revision {
+        page.gauge(
+            "rolegate_shadow_bundle_revision",
+            "The revision of the shadow policy's bundle",
+            revision,
+        )?;
+    }
+    let help = "Fetches of the shadow policy's bundle";
+    page.counters("rolegate_shadow_bundle_fetches", help, "result", bundle.results())
 }
 
 /// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and

@@ -77,6 +77,8 @@ enum Part {
     Host,
     Path,
     Id,
+    /// The `x-request-id` header, cut.
+    XRequestId,
     User,
     /// Of its token; empty without one.
     Issuer,
@@ -90,7 +92,9 @@ enum Part {
     Body,
 }
 
-const PARTS: usize = 12;
+const PARTS: usize = 13;
+/// Maximum bytes of the `x-request-id` header, as in the decision log: a client may choose it.
+const LONGEST_ID: usize = 256;
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client and body are copied only if the request is one to a search cluster, of
@@ -132,6 +136,7 @@ impl DecidedRequest {
             request.host,
             path,
             request.id,
+            x_request_id(request.headers),
             subject.map_or(b"", |subject| subject.user.as_bytes()),
             subject.and_then(|subject| subject.issuer.as_deref()).unwrap_or_default().as_bytes(),
             of_caller,
@@ -234,6 +239,12 @@ impl DecidedRequest {
     #[must_use]
     pub fn id(&self) -> &[u8] {
         self.part(Part::Id)
+    }
+
+    /// The `x-request-id` header, cut; empty if there is none.
+    #[must_use]
+    pub fn x_request_id(&self) -> &[u8] {
+        self.part(Part::XRequestId)
     }
 
     /// The memory that it takes, in bytes.
@@ -387,6 +398,12 @@ fn subject_of<'v>(verdict: &'v Verdict<'_>) -> Option<&'v Subject> {
 fn without_prefix<'s>(subject: &'s Subject, identity: &Identity) -> &'s str {
     let prefix = identity.user_prefix(SourceId::BASIC);
     subject.user.strip_prefix(prefix).unwrap_or(&subject.user)
+}
+
+fn x_request_id<'a>(headers: &[Header<'a>]) -> &'a [u8] {
+    let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(b"x-request-id"));
+    let value = header.map(|header| header.value).unwrap_or_default();
+    value.get(..LONGEST_ID).unwrap_or(value)
 }
 
 fn without_query(path: &[u8]) -> &[u8] {

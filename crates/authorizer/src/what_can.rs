@@ -185,17 +185,17 @@ impl fmt::Display for WhatCan {
             write!(f, "{role}")?;
         }
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            write!(f, "\nnothing: every request gets 401: {because} ({name})")?;
-        } else if !self.allows_something() {
+            // A note says why: there is no such user.
+            self.notes.iter().try_for_each(|note| write!(f, "\nnote:    {note}"))?;
+            return write!(f, "\nnothing: every request gets 401: {because} ({name})");
+        }
+        if !self.allows_something() {
             f.write_str(match self.cluster {
                 Some(_) => "\nnothing: no role of the search cluster allows anything",
                 None => "\nnothing: no rule allows anything",
             })?;
         }
-        for note in &self.notes {
-            write!(f, "\nnote:    {note}")?;
-        }
-        Ok(())
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote:    {note}"))
     }
 }
 

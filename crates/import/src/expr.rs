@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use policy::Place;
 
 use crate::literal::{Caller, Literal};
-use crate::note::{Effect, Note};
+use crate::note::{Effect, MORE_DENIED, Note};
 use crate::sets;
 use crate::term::{self, Term};
 
@@ -84,6 +84,14 @@ impl Expr {
     }
 }
 
+/// A conjunction that cannot be expressed and was left out.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) note: Note,
+    /// Conjunctions that can be expressed, each of which it implies: if something else allows all of one, nothing is lost.
+    pub(crate) over: Vec<Term>,
+}
+
 /// Resolves conditions to terms, and collects notes about what was approximated.
 #[derive(Debug)]
 pub(crate) struct Resolver<'r> {
@@ -91,6 +99,8 @@ pub(crate) struct Resolver<'r> {
     pub(crate) bound: Bound,
     /// The place and path of the condition, for notes about combinations.
     pub(crate) origin: &'r (Place, String),
+    /// What was left out, with the bound `Under`.
+    pub(crate) lost: Vec<Lost>,
 }
 
 impl Resolver<'_> {
@@ -112,7 +122,7 @@ impl Resolver<'_> {
                     let effect = match (self.bound, negated) {
                         (Bound::Under, false) if under.is_never() => "nothing is allowed by it",
                         (Bound::Under, _) => "less is allowed",
-                        (Bound::Over, _) => "more is denied",
+                        (Bound::Over, _) => MORE_DENIED,
                     };
                     note.message = format!("{}{hint}: {effect}", note.message);
                 }
@@ -158,25 +168,44 @@ impl Resolver<'_> {
                 .filter(|all: &BTreeSet<String>| !all.is_empty())?
                 .into(),
         };
-        let hosts = self.combined(one.hosts.as_ref(), other.hosts.as_ref(), |one, other| {
-            Some(sets::common_hosts(one, other))
-        })?;
-        let paths = self.combined(one.paths.as_ref(), other.paths.as_ref(), |one, other| {
-            sets::common_paths(one, other)
-        })?;
-        let caller = match sets::common_caller(&one.caller, &other.caller) {
-            Ok(caller) => caller?,
-            Err(sets::Unknown) => {
-                self.inexpressible("a caller that must be two of these at once cannot be expressed");
-                if self.bound == Bound::Under {
-                    return None;
-                }
-                one.caller.clone()
-            }
+        let hosts = Self::combined(one.hosts.as_ref(), other.hosts.as_ref(), sets::common_hosts)?;
+        // Where what they have in common cannot be written: both.
+        let (paths, are_paths_known) = match (&one.paths, &other.paths) {
+            (None, paths) | (paths, None) => (vec![paths.clone()], true),
+            (Some(one), Some(other)) => match sets::common_paths(one, other) {
+                Some(all) if all.is_empty() => return None,
+                Some(all) => (vec![Some(all)], true),
+                None => (vec![Some(one.clone()), Some(other.clone())], false),
+            },
+        };
+        let (callers, is_caller_known) = match sets::common_caller(&one.caller, &other.caller) {
+            Ok(caller) => (vec![caller?], true),
+            Err(sets::Unknown) => (vec![one.caller.clone(), other.caller.clone()], false),
         };
         let mut not = one.not.clone();
         not.extend(other.not.iter().filter(|literal| !one.not.contains(literal)).cloned());
-        Some(Term { methods, hosts, paths, caller, not })
+        let over: Vec<Term> = paths
+            .iter()
+            .flat_map(|paths| callers.iter().map(move |caller| (paths.clone(), caller.clone())))
+            .map(|(paths, caller)| Term {
+                methods: methods.clone(),
+                hosts: hosts.clone(),
+                paths,
+                caller,
+                not: not.clone(),
+            })
+            .collect();
+        let mut is_exact = true;
+        for (is_known, message) in [
+            (are_paths_known, "two patterns of paths must match at once, which cannot be expressed"),
+            (is_caller_known, "a caller that must be two of these at once cannot be expressed"),
+        ] {
+            if !is_known {
+                is_exact = false;
+                self.inexpressible(message, &over);
+            }
+        }
+        if is_exact || self.bound == Bound::Over { over.into_iter().next() } else { None }
     }
 
     /// The common part of two sets; `None` if they have none.
@@ -185,35 +214,29 @@ impl Resolver<'_> {
         reason = "the outer one is whether there is a term, the inner one a limit"
     )]
     fn combined<T: Clone>(
-        &mut self,
         one: Option<&Vec<T>>,
         other: Option<&Vec<T>>,
-        common: impl Fn(&[T], &[T]) -> Option<Vec<T>>,
+        common: impl Fn(&[T], &[T]) -> Vec<T>,
     ) -> Option<Option<Vec<T>>> {
         let (one, other) = match (one, other) {
             (None, all) | (all, None) => return Some(all.cloned()),
             (Some(one), Some(other)) => (one, other),
         };
-        match common(one, other) {
-            Some(all) => (!all.is_empty()).then_some(Some(all)),
-            None => {
-                self.inexpressible("two patterns of paths must match at once, which cannot be expressed");
-                (self.bound == Bound::Over).then(|| Some(one.clone()))
-            }
-        }
+        let all = common(one, other);
+        (!all.is_empty()).then_some(Some(all))
     }
 
-    fn inexpressible(&mut self, message: &str) {
+    /// Notes that a conjunction cannot be expressed, which implies each of `over`.
+    fn inexpressible(&mut self, message: &str, over: &[Term]) {
         let effect = match self.bound {
             Bound::Under => "nothing is allowed by it",
-            Bound::Over => "more is denied",
+            Bound::Over => MORE_DENIED,
         };
         let (at, path) = self.origin.clone();
-        self.notes.insert(Note {
-            at,
-            path,
-            message: format!("{message}: {effect}"),
-            effect: Effect::Stricter,
-        });
+        let note = Note { at, path, message: format!("{message}: {effect}"), effect: Effect::Stricter };
+        match self.bound {
+            Bound::Under => self.lost.push(Lost { note, over: over.to_vec() }),
+            Bound::Over => _ = self.notes.insert(note),
+        }
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
     }
     let is_given = !policies.is_empty();
+    let options = &with_namespace(policies.iter().chain(&authentications), options)?;
     let policies = of_workload(policies, options, &mut original)?;
     if is_given && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
@@ -43,7 +44,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         return Err(Problem::error(start.clone(), message).help("check `--namespace` and `--label`"));
     }
     let authentications = of_workload(authentications, options, &mut original)?;
-    same_workload(policies.iter().chain(&authentications), options)?;
+    same_workload(policies.iter().chain(&authentications), options, &mut original)?;
     for authentication in &authentications {
         request_authentication::read(authentication, options, &mut original);
     }
@@ -55,6 +56,31 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
 fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     let items = document.list("items");
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
+}
+
+/// The options, with the namespace of the resources if they are in one and labels are given without it.
+fn with_namespace<'v, 'n: 'v>(
+    all: impl Iterator<Item = &'v View<'n>>,
+    options: &Options,
+) -> Result<Options, Problem> {
+    let mut namespaces: Vec<(&str, &View<'_>)> = Vec::new();
+    for resource in all {
+        let namespace = Workload::of(resource).namespace.unwrap_or_default();
+        if namespace != ROOT_NAMESPACE && namespaces.iter().all(|(known, _)| *known != namespace) {
+            namespaces.push((namespace, resource));
+        }
+    }
+    if options.namespace.is_some() || options.labels.is_empty() {
+        return Ok(options.clone());
+    }
+    match namespaces.as_slice() {
+        [] => Ok(options.clone()),
+        [(only, _)] => Ok(Options { namespace: Some((*only).to_owned()), ..options.clone() }),
+        [(first, _), (second, resource), ..] => {
+            let message = format!("the resources are in the namespaces `{first}` and `{second}`");
+            Err(Problem::error(resource.place(), message).help("name that of the workload by `--namespace`"))
+        }
+    }
 }
 
 /// The workloads for which a resource is.
@@ -81,7 +107,8 @@ impl<'n> Workload<'n> {
     /// Whether it is for a workload with the namespace and labels of the options.
     fn includes(&self, options: &Options) -> bool {
         let own = options.namespace.as_deref();
-        let namespace = own.is_none() || self.namespace == own || self.namespace == Some(ROOT_NAMESPACE);
+        let is_own = self.namespace.unwrap_or_default() == own.unwrap_or_default();
+        let namespace = own.is_none() || is_own || self.namespace == Some(ROOT_NAMESPACE);
         let has = |(key, value): (&String, &&str)| {
             options.labels.iter().any(|(name, text)| name == key && text == value)
         };
@@ -103,27 +130,42 @@ fn of_workload<'n>(
     Ok(kept)
 }
 
-/// Without a workload in the options, all must be for the same one: rules for another would allow more.
+/// Without a workload in the options, all must be for the same one: rules for another would allow more. Those without a selector
+/// are for each workload of their namespace, also for the one that others select, and those of the root namespace for each.
 fn same_workload<'v, 'n: 'v>(
     all: impl Iterator<Item = &'v View<'n>>,
     options: &Options,
+    original: &mut Original,
 ) -> Result<(), Problem> {
-    let mut first: Option<Workload<'n>> = None;
+    let (mut namespace, mut targets) = (None, None);
+    let mut selected: Option<(&View<'_>, BTreeMap<String, &str>)> = None;
+    let mut is_for_all = false;
     for resource in all {
-        let mut workload = Workload::of(resource);
+        let other_workload = || {
+            let help = "name one by `--namespace` and `--label`, or give only its files; a policy with `targetRefs` is \
+                        imported with others of the same targets";
+            Problem::error(resource.place(), "this is for other workloads than those before").help(help)
+        };
+        let workload = Workload::of(resource);
+        if *targets.get_or_insert_with(|| workload.targets.clone()) != workload.targets {
+            return Err(other_workload());
+        }
         if options.namespace.is_some() {
-            workload = Workload { namespace: None, labels: BTreeMap::new(), ..workload };
+            continue;
         }
-        match &first {
-            None => first = Some(workload),
-            Some(first) if *first == workload => {}
-            Some(_) => {
-                let help = "name one by `--namespace` and `--label`, or give only its files; a policy with `targetRefs` is \
-                            imported with others of the same targets";
-                let message = "this is for other workloads than those before";
-                return Err(Problem::error(resource.place(), message).help(help));
-            }
+        let is_root = workload.namespace == Some(ROOT_NAMESPACE);
+        if !is_root && *namespace.get_or_insert(workload.namespace) != workload.namespace {
+            return Err(other_workload());
         }
+        if workload.labels.is_empty() {
+            is_for_all = true;
+        } else if selected.get_or_insert_with(|| (resource, workload.labels.clone())).1 != workload.labels {
+            return Err(other_workload());
+        }
+    }
+    if let Some((resource, _)) = selected.filter(|_| is_for_all) {
+        let message = "the policy is for the workloads that this selects: others have other policies";
+        original.notes.push(resource.note(Effect::Same, message));
     }
     Ok(())
 }

@@ -116,10 +116,15 @@ fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
     let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
     let roles = lower::roles(&original, &mut notes)
         .map_err(|expr::TooComplex| vec![Problem::error(start.clone(), "there are too many alternatives")])?;
-    notes.extend(original.sources.notes.borrow().iter().cloned());
-    let (policy, key_sets) = write::policy(&original.sources, &roles);
-    let imported = Imported { policy, key_sets, notes: notes.into_iter().collect() };
-    write::check(&imported, &original.sources).map_err(|problem| {
+    let sources = &original.sources;
+    notes.extend(sources.notes.borrow().iter().cloned());
+    notes.retain(|note| !sources.follows(note));
+    // Causes first.
+    let causes = sources.unaccepted.iter().map(|(_, note)| note.clone());
+    let notes = causes.chain(notes).collect();
+    let (policy, key_sets) = write::policy(sources, &roles);
+    let mut imported = Imported { policy, key_sets, notes };
+    write::accept_warnings(&mut imported, sources).map_err(|problem| {
         vec![Problem::error(start.clone(), format!("the imported policy is not valid: {problem}"))]
     })?;
     Ok(imported)

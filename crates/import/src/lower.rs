@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use policy::Place;
 use policy::pattern::Pattern;
 
-use crate::expr::{Bound, Expr, Resolver, TooComplex};
+use crate::expr::{Bound, Expr, Lost, Resolver, TooComplex};
 use crate::literal::{Caller, Literal};
 use crate::matcher;
 use crate::note::{Effect, Note};
@@ -63,20 +63,7 @@ struct Named {
 /// The roles of the policy.
 pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<Vec<Role>, TooComplex> {
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
-    let mut limits = Vec::new();
-    for alternative in &original.deny {
-        let terms = resolver(notes, Bound::Over, &alternative.origin).terms(&alternative.condition)?;
-        for term in terms {
-            if term.not.is_empty() {
-                rules.push((Rule::of(&term, &alternative.name, true), term.caller));
-                continue;
-            }
-            // To deny where something does not hold is to allow only where it does.
-            let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
-            let condition = Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect());
-            limits.push((alternative, condition));
-        }
-    }
+    let limits = denied(original, &mut rules, notes)?;
     let allowed = allowed(original, &limits, notes)?;
     let mut kept = Vec::new();
     for named in &allowed {
@@ -109,13 +96,53 @@ pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<V
 }
 
 fn resolver<'r>(notes: &'r mut BTreeSet<Note>, bound: Bound, origin: &'r (Place, String)) -> Resolver<'r> {
-    Resolver { notes, bound, origin }
+    Resolver { notes, bound, origin, lost: Vec::new() }
+}
+
+/// Adds the rules of what is denied. Returns the conditions that what is allowed must meet, because to deny where something does not
+/// hold is to allow only where it does.
+fn denied(
+    original: &Original,
+    rules: &mut Vec<(Rule, Caller)>,
+    notes: &mut BTreeSet<Note>,
+) -> Result<Vec<Expr>, TooComplex> {
+    if original.deny.is_empty() {
+        return Ok(Vec::new());
+    }
+    // The notes are those of what is allowed within the limits.
+    let allowed = allowed(original, &[], &mut BTreeSet::new())?;
+    let mut limits = Vec::new();
+    for Alternative { name, origin, condition } in &original.deny {
+        let mut own = BTreeSet::new();
+        let terms = resolver(&mut own, Bound::Over, origin).terms(condition)?;
+        let has_effect = |term: &Term| allowed.iter().any(|allowed| allowed.term.may_overlap(term));
+        if !terms.iter().any(has_effect) {
+            own = own.into_iter().map(Note::without_effect).collect();
+        }
+        notes.extend(own);
+        for term in terms {
+            if term.not.is_empty() {
+                rules.push((Rule::of(&term, name, true), term.caller));
+            } else if has_effect(&term) {
+                let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
+                limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect()));
+            } else {
+                // Whoever allows more later must know of it.
+                let (at, path) = origin.clone();
+                let message = format!(
+                    "nothing that is allowed matches `{name}`, so the policy does not have what it denies"
+                );
+                notes.insert(Note { at, path, message, effect: Effect::Same });
+            }
+        }
+    }
+    Ok(limits)
 }
 
 /// The terms that allow requests.
 fn allowed(
     original: &Original,
-    limits: &[(&Alternative, Expr)],
+    limits: &[Expr],
     notes: &mut BTreeSet<Note>,
 ) -> Result<Vec<Named>, TooComplex> {
     // The condition whose alternatives give rules their names: one that does not always hold, if there is one.
@@ -131,23 +158,34 @@ fn allowed(
         .iter()
         .filter(|all| !std::ptr::eq(*all, first))
         .map(|all| Expr::any(all.iter().map(|one| one.condition.clone()).collect()))
-        .chain(limits.iter().map(|(_, limit)| limit.clone()))
+        .chain(limits.iter().cloned())
         .collect();
-    let mut all = Vec::new();
+    let (mut all, mut lost): (Vec<Named>, Vec<Lost>) = Default::default();
     for alternative in first {
         let condition =
             Expr::All([alternative.condition.clone()].into_iter().chain(more.iter().cloned()).collect());
-        let terms = resolver(notes, Bound::Under, &alternative.origin).terms(&condition)?;
+        let mut resolver = resolver(notes, Bound::Under, &alternative.origin);
+        let terms = resolver.terms(&condition)?;
+        lost.append(&mut resolver.lost);
         for mut term in terms {
             if term.simplify() {
                 all.push(Named { name: alternative.name.clone(), origin: alternative.origin.clone(), term });
             }
         }
     }
-    let redundant = term::redundant(&all.iter().map(|named: &Named| &named.term).collect::<Vec<_>>());
+    notes.extend(lost.into_iter().filter(|lost| !is_allowed(lost, &all)).map(|lost| lost.note));
+    let redundant = term::redundant(&all.iter().map(|named| &named.term).collect::<Vec<_>>());
     let mut redundant = redundant.into_iter();
     all.retain(|_| !redundant.next().unwrap_or_default());
     Ok(all)
+}
+
+/// Whether terms allow all that was left out.
+fn is_allowed(lost: &Lost, all: &[Named]) -> bool {
+    lost.over
+        .iter()
+        .cloned()
+        .any(|mut over| !over.simplify() || all.iter().any(|named| named.term.covers(&over)))
 }
 
 /// Another alternative allows what one excludes.

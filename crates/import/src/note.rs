@@ -28,6 +28,9 @@ pub enum Effect {
     Same,
 }
 
+/// What an approximation of a denial means.
+pub(crate) const MORE_DENIED: &str = "more is denied";
+
 impl Effect {
     /// Its name in messages.
     #[must_use]
@@ -37,6 +40,17 @@ impl Effect {
             Self::Wider => "wider",
             Self::Same => "note",
         }
+    }
+}
+
+impl Note {
+    /// The same, where it does not matter that more is denied.
+    pub(crate) fn without_effect(self) -> Self {
+        if self.effect != Effect::Stricter {
+            return self;
+        }
+        let message = self.message.replace(MORE_DENIED, "nothing that is allowed matches it");
+        Self { message, effect: Effect::Same, ..self }
     }
 }
 

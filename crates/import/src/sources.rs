@@ -68,6 +68,10 @@ pub(crate) struct Sources {
     pub(crate) all: Vec<Source>,
     /// What to know about the claims that are used.
     pub(crate) notes: RefCell<Vec<Note>>,
+    /// Issuers whose tokens are not accepted, each with the note that says why.
+    pub(crate) unaccepted: Vec<(String, Note)>,
+    /// Conditions on callers of these: the notes about them follow from the others.
+    follows: RefCell<Vec<Note>>,
 }
 
 impl Sources {
@@ -77,6 +81,21 @@ impl Sources {
         let verified = RefCell::new(Expr::never());
         self.all.push(Source { name: name.to_owned(), kind, verified, user_claim, group_claim });
         self.all.len() - 1
+    }
+
+    /// A condition on callers of an issuer (`*` for any) that is no source. If its tokens are not accepted, the note about that says
+    /// all.
+    pub(crate) fn without_issuer(&self, view: &View<'_>, issuer: &str, message: &str) -> Expr {
+        if self.unaccepted.iter().any(|(unaccepted, _)| issuer == "*" || unaccepted == issuer) {
+            self.follows.borrow_mut().push(view.note(Effect::Stricter, ""));
+        }
+        view.inexpressible(message)
+    }
+
+    /// Whether a note follows from another one, about an issuer whose tokens are not accepted.
+    pub(crate) fn follows(&self, note: &Note) -> bool {
+        let same = |other: &Note| (&other.at, &other.path) == (&note.at, &note.path);
+        note.effect == Effect::Stricter && self.follows.borrow().iter().any(same)
     }
 
     /// Any caller with valid credentials of this source.

@@ -73,7 +73,8 @@ pub(crate) fn is_key_url(url: &str) -> bool {
 }
 
 /// Notes why tokens of a provider are not accepted.
-pub(crate) fn note_unaccepted((at, message): Unaccepted<'_>, original: &mut Original) {
+pub(crate) fn note_unaccepted(provider: &View<'_>, (at, message): Unaccepted<'_>, original: &mut Original) {
     let message = format!("{message}: nothing is allowed by tokens of this issuer");
-    original.notes.push(at.note(Effect::Stricter, message));
+    let issuer = provider.text_of("issuer").unwrap_or_default().to_owned();
+    original.sources.unaccepted.push((issuer, at.note(Effect::Stricter, message)));
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use policy::pattern::{Pattern, Scope};
-use policy::{MapFiles, Problem, written};
+use policy::{MapFiles, Problem, Warning, written};
 
 use crate::Imported;
 use crate::literal::Caller;
@@ -44,6 +44,11 @@ fn write_basic(text: &mut String, source: &Source, prefix: &str) {
         Kind::Users { users, .. } => {
             text.push_str("    users:\n");
             for (name, hash) in users {
+                // Envoy has no others.
+                if hash.starts_with("{SHA}") {
+                    let (kind, reason) = (Warning::WeakHash, reason(Warning::WeakHash));
+                    let _ = writeln!(text, "      # accept: {kind} because imported: {reason}");
+                }
                 let _ = writeln!(
                     text,
                     "      {}: {{ password: {} }}",
@@ -232,8 +237,42 @@ fn write_one(
     let _ = writeln!(text, "      - {{ methods: [{methods}],{hosts} paths: [{paths}] }}");
 }
 
-/// Loads the policy, so that a mistake of this crate is an error and not a policy with another meaning.
-pub(crate) fn check(imported: &Imported, sources: &Sources) -> Result<(), Problem> {
+/// Adds comments that accept the warnings of `rolegate check`, because what they are about is as in the original. Loads the policy,
+/// so that a mistake of this crate is an error and not a policy with another meaning.
+pub(crate) fn accept_warnings(imported: &mut Imported, sources: &Sources) -> Result<(), Problem> {
+    let warnings = loaded(imported, sources)?;
+    let mut text = String::new();
+    for (number, line) in (1_u32..).zip(imported.policy.lines()) {
+        let indent = line.len() - line.trim_start().len();
+        let of_line: BTreeSet<(u32, Warning)> = warnings
+            .iter()
+            .filter(|warning| warning.at.line == number)
+            .filter_map(|warning| Some((warning.at.column, warning.kind()?)))
+            // Whether a hash is weak is not checked here, so a comment about one seems to accept nothing.
+            .filter(|(_, kind)| *kind != Warning::Acceptance)
+            .collect();
+        for (_, kind) in of_line {
+            let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {}", "", reason(kind));
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    imported.policy = text;
+    loaded(imported, sources).map(drop)
+}
+
+/// Why an imported policy may have what a warning is about.
+fn reason(kind: Warning) -> &'static str {
+    match kind {
+        Warning::UnmatchedDeny => "the original denies it too, and allows it nowhere",
+        Warning::TrailingSlash => "the original has this prefix",
+        Warning::WeakHash => "the original has this hash; hash the password anew",
+        _ => "it is so in the original",
+    }
+}
+
+/// The warnings about the policy that no comment accepts.
+fn loaded(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Problem> {
     let mut files = MapFiles::of("policy.yaml", imported.policy.as_bytes());
     for (name, key_set) in &imported.key_sets {
         files = files.and(name, key_set.as_bytes());
@@ -250,9 +289,14 @@ pub(crate) fn check(imported: &Imported, sources: &Sources) -> Result<(), Proble
             Kind::Users { .. } | Kind::Jwt(_) => {}
         }
     }
-    let problems = match policy::load(&files, Path::new("policy.yaml")) {
-        Ok(_) => return Ok(()),
-        Err(problems) => problems,
-    };
-    problems.into_iter().find(|problem| !problem.is_warning()).map_or(Ok(()), Err)
+    match policy::load(&files, Path::new("policy.yaml")) {
+        Ok(loaded) => {
+            let mut warnings = policy::unaccepted(&loaded.files, loaded.warnings);
+            warnings.retain(|warning| *warning.at.file == *Path::new("policy.yaml"));
+            Ok(warnings)
+        }
+        Err(problems) => {
+            problems.into_iter().find(|problem| !problem.is_warning()).map_or(Ok(Vec::new()), Err)
+        }
+    }
 }

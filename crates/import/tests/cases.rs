@@ -38,7 +38,11 @@ fn imported(name: &str, original: &str) -> Result<Imported, String> {
         audiences: if has("audience") { vec!["api".to_owned()] } else { Vec::new() },
         listener: has("listener").then(|| "public".to_owned()),
         namespace: has("workload").then(|| "shop".to_owned()),
-        labels: vec![("app".to_owned(), "b".to_owned())],
+        labels: if has("workload") || has("label") {
+            vec![("app".to_owned(), "b".to_owned())]
+        } else {
+            Vec::new()
+        },
     };
     let bytes = original.as_bytes();
     let result = if has("istio") {

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use ::admin::AdminAddress;
 use identity::VerificationResult;
-use policy::Problem;
 use runtime::hashing::Hashing;
 use runtime::status::Status;
 use runtime::{ActivePolicy, LoadedPolicy, Runtime, ShadowStats};
@@ -161,15 +160,7 @@ extern "C" fn finish() {
 }
 
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
-    let lines = |problems: Vec<Problem>| {
-        let mut text = "the policy does not compile".to_owned();
-        for problem in problems {
-            text.push('\n');
-            text.push_str(&problem.to_string());
-        }
-        text
-    };
-    LoadedPolicy::load(settings.of_policy()).map_err(lines)
+    LoadedPolicy::load(settings.of_policy()).map_err(|error| error.to_string())
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.

@@ -33,6 +33,11 @@ fn bytes_that_are_not_utf8_are_shown_where_they_are() {
 }
 
 #[test]
+fn a_compressed_file_is_named_as_such() {
+    assert_eq!(first(b"\x1f\x8b\x08\0"), "1:1 the file is compressed (gzip)");
+}
+
+#[test]
 fn a_file_that_is_not_there_is_an_error() {
     let problems = load(&MapFiles::default(), Path::new("policy.yaml")).unwrap_err();
     assert_eq!(problems[0].to_string(), "policy.yaml:1:1: error: cannot read the policy: no such file");

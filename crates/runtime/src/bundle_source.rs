@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use bundle::{Bundle, BundleError, PublicKey};
 use hyper::header::HeaderValue;
-use policy::{KeyUrl, Place, Problem};
+use object_store::ObjectStore;
+use policy::KeyUrl;
 
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
+use crate::load_error::LoadError;
 use crate::settings::BundleSettings;
 use crate::trusted_ca::trusted_ca;
 
 mod cache;
+mod object;
 
 use cache::Cache;
+pub(crate) use object::{BundleObject, Got, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
@@ -29,12 +33,16 @@ pub(crate) struct BundleSource {
     pub(crate) settings: BundleSettings,
     pub(crate) cache: Option<Cache>,
     pub(crate) client: HttpsClient,
+    /// The object, if the URL is that of one in a store.
+    pub(crate) object: Option<BundleObject>,
 }
 
 /// What a request to the server needs.
 pub(crate) struct Access {
     pub(crate) ca: Option<Arc<[u8]>>,
     pub(crate) credentials: Option<HeaderValue>,
+    /// The store of the object, if it is one.
+    pub(crate) store: Option<Arc<dyn ObjectStore>>,
 }
 
 impl BundleSource {
@@ -42,25 +50,27 @@ impl BundleSource {
     ///
     /// # Errors
     /// When the URL may not be fetched, or a file that the settings name cannot be used.
-    pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, Vec<Problem>> {
-        let at = url.to_string();
-        let problem = |error: String| {
-            let place = Place::start_of(Path::new(&at));
-            vec![Problem::error(place, format!("this policy bundle cannot be fetched: {error}"))]
+    pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
+        let wrong =
+            |error: String| LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"));
+        let object = match BundleObject::at(url) {
+            None => url.fault().map_or(Ok(None), Err),
+            Some(object) => object.map(Some),
         };
-        if let Some((fault, help)) = url.fault() {
-            return Err(problem(format!("{fault}: {help}")));
-        }
+        let object = object.map_err(|(fault, help)| wrong(format!("{fault}: {help}")))?;
         if settings.public_keys.is_empty() {
             tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
         }
+        if object.is_some() && settings.credentials.is_some() {
+            tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
+        }
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
         let (url, settings) = (url.clone(), settings.clone());
-        let source = Self { url, settings, cache, client: HttpsClient::default() };
+        let source = Self { url, settings, cache, client: HttpsClient::default(), object };
         let usable = source.public_keys().and_then(|_| source.access());
         match usable {
             Ok(_) => Ok(Arc::new(source)),
-            Err(error) => Err(problem(error)),
+            Err(error) => Err(wrong(error)),
         }
     }
 
@@ -112,7 +122,13 @@ impl BundleSource {
                 empty.or_else(|| value.is_err().then(|| "neither `user:password` nor a token".to_owned()));
             fault.map_or_else(|| Ok(value.ok()), |fault| Err(in_file("bundle-credentials", path, &fault)))
         });
-        Ok(Access { ca: ca.transpose()?, credentials: credentials.transpose()?.flatten() })
+        let ca = ca.transpose()?;
+        let store = self
+            .object
+            .as_ref()
+            .map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
+        let store = store.transpose().map_err(|error| error.to_string())?;
+        Ok(Access { ca, credentials: credentials.transpose()?.flatten(), store })
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::backoff::{jittered, retry};
-use crate::bundle_source::BundleSource;
+use crate::bundle_source::{Access, BundleSource, Got, StoreError};
 use crate::https::{self, HttpsClient, HttpsError};
 use crate::reload::{Event, Fetched, Taken};
 use crate::status::Status;
@@ -46,6 +46,8 @@ pub(crate) struct BundleFetcher {
 enum FetchError {
     #[error(transparent)]
     Http(#[from] HttpsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("status {0}")]
     Status(StatusCode),
     #[error("no complete answer within {0:?}")]
@@ -113,6 +115,23 @@ impl BundleFetcher {
         let access = tokio::task::spawn_blocking(move || source.access()).await;
         let access =
             access.map_err(|error| FetchError::File(error.to_string()))?.map_err(FetchError::File)?;
+        match (&self.source.object, &access.store) {
+            (Some(object), Some(store)) => {
+                let got = object.get(&**store, etag, self.source.max_compressed()).await?;
+                Ok(match got {
+                    Got::Unchanged => (Fetched::Unchanged, None),
+                    Got::Object(bytes, etag) => (Fetched::Bundle(bytes), etag),
+                })
+            }
+            _ => self.get_file(access, etag).await,
+        }
+    }
+
+    async fn get_file(
+        &self,
+        access: Access,
+        etag: Option<&HeaderValue>,
+    ) -> Result<(Fetched, Option<HeaderValue>), FetchError> {
         let client = access.ca.map_or_else(|| self.source.client.clone(), HttpsClient::trusting);
         let url = &self.source.url;
         let answer = client.get(url, |request| {

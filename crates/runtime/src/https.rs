@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Request, Response, Uri};
 use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -21,10 +21,10 @@ use tokio::sync::OnceCell;
 
 use crate::trusted_ca::trusted_ca;
 
-type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The `User-Agent` of all requests.
-pub(crate) const USER_AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
+const AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
 
 /// Sends requests. It trusts the root certificates of the system (or those that `SSL_CERT_FILE` or `SSL_CERT_DIR`
 /// names), which are read on first use. If there are none, as in an image that holds nothing but this program, it
@@ -72,10 +72,22 @@ impl HttpsClient {
         if !is_allowed(&uri) {
             return Err(HttpsError::Address);
         }
-        let request = headers(Request::get(uri).header(hyper::header::USER_AGENT, USER_AGENT));
-        let request = request.body(Empty::new()).map_err(|_| HttpsError::Address)?;
+        let request = headers(Request::get(uri)).body(Full::default()).map_err(|_| HttpsError::Address)?;
+        self.send(request).await.map_err(|error| hide(url, error))
+    }
+
+    /// Sends a request to any address: the caller has checked whether plain `http:` is [allowed](is_allowed). Redirects are
+    /// not followed.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, HttpsError> {
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         let answer = self.https().await?.request(request).await;
-        answer.map_err(|error| hide(url, HttpsError::Unreachable(reason(&error))))
+        answer.map_err(|error| HttpsError::Unreachable(reason(&error)))
     }
 
     /// The client, created on first use. The root certificates of a system are hundreds of files: they are read on a
@@ -99,11 +111,18 @@ pub(crate) async fn body(
     answer: Response<Incoming>,
     max: usize,
 ) -> Result<Arc<[u8]>, HttpsError> {
-    let limited = Limited::new(answer.into_body(), max);
-    match limited.collect().await {
+    match Limited::new(answer.into_body(), max).collect().await {
         Ok(body) => Ok(body.to_bytes().as_ref().into()),
-        Err(error) if error.is::<LengthLimitError>() => Err(HttpsError::TooLarge(max)),
-        Err(error) => Err(hide(url, HttpsError::Unreachable(reason(&*error)))),
+        Err(error) => Err(hide(url, body_error(&*error, max))),
+    }
+}
+
+/// Why a body that is limited to `max` bytes was not received.
+pub(crate) fn body_error(error: &(dyn Error + Send + Sync + 'static), max: usize) -> HttpsError {
+    if error.is::<LengthLimitError>() {
+        HttpsError::TooLarge(max)
+    } else {
+        HttpsError::Unreachable(reason(error))
     }
 }
 
@@ -165,7 +184,7 @@ fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String
 
 /// Plain `http:` is allowed only on this machine, where no one else can intercept it. The policy parser has the same
 /// rule.
-fn is_allowed(uri: &Uri) -> bool {
+pub(crate) fn is_allowed(uri: &Uri) -> bool {
     let loopback = |host: &str| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -208,7 +227,7 @@ fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
     untrusted
         .map(rustls::Error::InvalidCertificate)
         .contains(tls)
-        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file`")
+        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, or in `bundle-ca`")
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
+use crate::load_error::LoadError;
 use crate::memory;
 use crate::priority;
 use crate::settings::{OnStale, PolicySettings, PolicySource};
@@ -123,12 +124,12 @@ impl Reloader {
     /// Loads and activates the policy for the first time.
     ///
     /// # Errors
-    /// Every problem of the policy.
+    /// Every problem of the policy, or what is wrong with a setting.
     pub(crate) fn first(
         settings: &PolicySettings,
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, LoadError> {
         let (file, good, seen, bundle) = match &settings.policy {
             PolicySource::Path(path) => {
                 let file = compiled_policy::policy_file(path);

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use policy::Problem;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
@@ -19,6 +18,7 @@ use crate::compiled_policy::KeyUrls;
 use crate::decisions::Decisions;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
+use crate::load_error::LoadError;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::{PolicySettings, PolicySource};
 use crate::shadow::{Shadow, ShadowStats};
@@ -71,8 +71,8 @@ impl LoadedPolicy {
     /// Loads and compiles the policy, and the shadow policy if there is one.
     ///
     /// # Errors
-    /// Every problem of the policy, or of the shadow policy.
-    pub fn load(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+    /// What is wrong with the policy, the shadow policy or a setting.
+    pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         let sources = || [Some(&settings.policy), settings.shadow.as_ref()].into_iter().flatten();
         let has_bundle = sources().any(|source| matches!(source, PolicySource::Bundle(_)));
         if !has_bundle && !settings.bundle.public_keys.is_empty() {
@@ -93,7 +93,7 @@ impl LoadedPolicy {
         Ok(this)
     }
 
-    fn load_one(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+    fn load_one(settings: PolicySettings) -> Result<Self, LoadError> {
         let status = Arc::new(Status::new(settings.keys_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;

@@ -72,7 +72,7 @@ pub struct BundleSettings {
     pub cache: Option<PathBuf>,
     /// A file with the only certificate authorities that the server is trusted by, in PEM.
     pub ca: Option<PathBuf>,
-    /// A file with `user:password` or a bearer token for the server.
+    /// A file with `user:password` or a bearer token for the server of an `https:` URL.
     pub credentials: Option<PathBuf>,
     /// Maximum size of the files in a bundle, in bytes.
     pub max_size: usize,

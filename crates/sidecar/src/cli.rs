@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use crate::settings::ServeArgs;
 use admin::AdminAddress;
 pub use bundle::{
-    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
 };
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
@@ -88,7 +88,7 @@ pub enum Command {
     /// allows more than these requests: read it before you use it.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system.
+    /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Reports what makes rolegate unsafe or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
@@ -123,39 +123,45 @@ pub struct HealthArgs {
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
     /// the warning shows in brackets.
     #[arg(long)]
     pub strict: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `test`.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// The test cases: a file, or a folder that contains a `cases.yaml`.
+    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`.
     #[arg(value_name = "DIR|FILE")]
     pub cases: PathBuf,
-    /// The policy; by default the `policy.yaml` in the folder of the cases.
+    /// The policy; by default the one beside the cases. A file, a folder or a bundle.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
     /// Print failures only.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
@@ -181,8 +187,11 @@ pub struct ExplainArgs {
     /// The client's address, for role mappings of a search cluster with `hosts`.
     #[arg(long, value_name = "ADDRESS")]
     pub client: Option<std::net::IpAddr>,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -241,7 +250,7 @@ pub struct BodyArgs {
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// The request.
@@ -250,15 +259,18 @@ pub struct WhoCanArgs {
     /// The body.
     #[command(flatten)]
     pub body: BodyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// A role that the caller has: one of the policy, or with the `--host` of a search cluster one of that cluster; repeat the flag for more than one.
@@ -280,20 +292,26 @@ pub struct WhatCanArgs {
     /// are listed.
     #[arg(long, default_value = "localhost")]
     pub host: String,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
 /// The arguments of `diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// The old policy: a file, or a folder that contains a `policy.yaml`.
+    /// The old policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// The new policy: a file, or a folder that contains a `policy.yaml`.
+    /// The new policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: DiffFormat,
@@ -317,9 +335,12 @@ pub struct ReplayArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
@@ -331,9 +352,12 @@ pub struct SuggestArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The present policy, to list its rules that decided no request: a file, or a folder that contains a `policy.yaml`.
+    /// The present policy, to list its rules that decided no request: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
@@ -349,7 +373,7 @@ pub struct HashArgs {
     #[arg(long, value_enum, default_value_t)]
     pub algorithm: Algorithm,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 
@@ -376,9 +400,11 @@ pub struct SchemaArgs {
 /// A kind of files with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
-    /// `policy.yaml`, and the files that it includes.
+    /// `policy.yaml`.
     #[default]
     Policy,
+    /// A file that a policy includes: it needs no `version`.
+    Include,
     /// `cases.yaml`.
     Cases,
     /// The settings file of `serve`.
@@ -451,6 +477,21 @@ mod tests {
     #[test]
     fn is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// One rule: where `--output` chooses a format, `--format` does too.
+    #[test]
+    fn a_format_has_both_names() {
+        fn check(command: &clap::Command) {
+            let formats = command
+                .get_arguments()
+                .filter(|arg| arg.get_long() == Some("output") && !arg.get_possible_values().is_empty());
+            for arg in formats {
+                assert_eq!(arg.get_visible_aliases(), Some(vec!["format"]), "{}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod import;
 mod lint_envoy;
 mod loaded;
 mod logged;
+mod policy_files;
 mod replay;
 mod schema;
 mod serve;

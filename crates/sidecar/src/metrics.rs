@@ -55,7 +55,12 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result
     page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
     let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
     let help = "Connections and requests that are not ext_authz over gRPC";
-    page.counters("rolegate_wrong_protocol", help, "protocol", wrong)
+    page.counters("rolegate_wrong_protocol", help, "protocol", wrong)?;
+    let Some(tls) = &totals.tls else { return Ok(()) };
+    let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
+    page.counters("rolegate_tls_handshakes_failed", "TLS handshakes that failed", "reason", failures)?;
+    let reloads = [("ok", tls.reloads), ("failed", tls.failed_reloads)];
+    page.counters("rolegate_tls_reloads", "Changed TLS files", "result", reloads.into_iter())
 }
 
 #[cfg(test)]
@@ -71,7 +76,7 @@ mod tests {
     use testbed::pages::{names, table};
 
     use super::*;
-    use crate::grpc::WrongProtocol;
+    use crate::grpc::{TlsFailure, TlsTotals, WrongProtocol};
 
     /// A server that has counted something of each kind.
     struct Counted;
@@ -87,7 +92,8 @@ mod tests {
 
         fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
             let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
-            connections(page, &ServerTotals { wrong_protocols, ..ServerTotals::default() })
+            let tls = Some(TlsTotals { failures: vec![(TlsFailure::Other, 1)], ..TlsTotals::default() });
+            connections(page, &ServerTotals { wrong_protocols, tls, ..ServerTotals::default() })
         }
     }
 

@@ -7,16 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
-use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
-use runtime::{LoadedPolicy, Reloads, Runtime};
+use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
-use crate::grpc::{self, Running};
+use crate::grpc::{self, Running, Tls, TlsError};
 use crate::metrics::Served;
-use crate::output::problem_lines;
 use crate::settings::Settings;
 
 mod signals;
@@ -34,6 +32,7 @@ pub struct Server {
     /// Counters of the lines of the log.
     logs: Arc<Counts>,
     policy: LoadedPolicy,
+    tls: Option<Arc<Tls>>,
     listeners: Vec<(Address, Listener)>,
     /// The HTTP listeners, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
@@ -44,9 +43,15 @@ pub struct Server {
 /// Why a server did not start, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The policy does not compile.
-    #[error("the policy does not compile\n{}", problem_lines(.0))]
-    Policy(Vec<Problem>),
+    /// The policy does not compile, or a setting about it is wrong.
+    #[error(transparent)]
+    NotLoaded(#[from] LoadError),
+    /// A setting needs another one.
+    #[error("{0}")]
+    Settings(&'static str),
+    /// The files of TLS cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// Two listeners have the same address.
     #[error("two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each")]
     SameAddress(Address),
@@ -65,12 +70,14 @@ impl Server {
     /// Loads the policy and binds the addresses.
     ///
     /// # Errors
-    /// When the policy does not compile, or an address cannot be bound.
+    /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
-        let policy = LoadedPolicy::load(settings.of_policy()).map_err(ServeError::Policy)?;
+        let policy = LoadedPolicy::load(settings.of_policy())?;
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
         }
+        let tls = settings.tls.files().map_err(ServeError::Settings)?;
+        let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
             let bound = BoundSocket::new(address, settings.socket_mode)?;
@@ -85,7 +92,7 @@ impl Server {
                 pages.push((which, address, listener));
             }
         }
-        Ok(Self { settings, logs, policy, listeners, pages, files })
+        Ok(Self { settings, logs, policy, tls, listeners, pages, files })
     }
 
     /// The addresses where requests are answered, with the actual ports.
@@ -113,13 +120,20 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, logs, policy, listeners, pages, files } = self;
+        let Self { settings, logs, policy, tls, listeners, pages, files } = self;
         let runtime = policy.start()?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
         let metrics = Arc::new(Metrics { status, shadow, decisions, logs: Some(logs), authorization });
-        let backend = Arc::new(AdminBackend { metrics, reloads: runtime.reloads() });
+        let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
+        let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone() });
+        if let Some(tls) = tls.clone() {
+            // As for the files of the policy, 0 relies on requests, and a look once per hour.
+            let interval = settings.poll_interval;
+            let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
+            tokio::spawn(tls.keep_current(interval));
+        }
         for (which, address, listener) in pages {
             tokio::spawn(Admin::new(listener, which, backend.clone())?.run());
             which.log(&address);
@@ -128,7 +142,11 @@ impl Server {
         runtime.first_keys(settings.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
-        let running = grpc::Server::start(listeners, runtime.policy().clone(), options(&settings))?;
+        let running = grpc::Server::start(
+            listeners,
+            runtime.policy().clone(),
+            grpc::Options { tls, ..options(&settings) },
+        )?;
         let _ = served.0.set(running.counters());
         runtime.status().listen();
         for address in addresses {
@@ -139,6 +157,7 @@ impl Server {
             drain_timeout: settings.drain_timeout,
             running,
             runtime,
+            reloads,
             _files: files,
         })
     }
@@ -147,7 +166,23 @@ impl Server {
 /// What the admin listener serves.
 struct AdminBackend {
     metrics: Arc<Metrics>,
-    reloads: Reloads,
+    reloads: AllReloads,
+}
+
+/// What is reloaded on request.
+#[derive(Clone)]
+struct AllReloads {
+    policy: Reloads,
+    tls: Option<Arc<Tls>>,
+}
+
+impl AllReloads {
+    fn request(&self) {
+        self.policy.request();
+        if let Some(tls) = &self.tls {
+            tls.request_reload();
+        }
+    }
 }
 
 impl admin::Backend for AdminBackend {
@@ -166,6 +201,7 @@ struct Serving {
     drain_timeout: Duration,
     running: Running,
     runtime: Runtime,
+    reloads: AllReloads,
     /// Files of Unix sockets, removed when the server has stopped.
     _files: Vec<SocketFile>,
 }
@@ -174,13 +210,13 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            self.runtime.reloads().request();
+            self.reloads.request();
         }
     }
 
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let Self { drain_delay, drain_timeout, running, runtime, _files } = self;
+        let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
         tokio::select! {
             () = drain(runtime.status(), running, drain_delay, drain_timeout) => {}
             () = second_signal(signals) => return Err(ServeError::Interrupted),

@@ -6,6 +6,7 @@
 mod decision_log;
 mod environment;
 mod file;
+mod tls;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use runtime::units;
 pub use decision_log::{DecisionLog, DecisionLogArgs, MaskUsers};
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
+pub(crate) use tls::TlsSettings;
 
 /// The settings of `rolegate serve`.
 ///
@@ -26,13 +28,17 @@ pub use file::SettingsError;
 /// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or the `https:` URL of a bundle (`rolegate bundle --help`).
+    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:` (`http:`
+    /// on a loopback address), or an object in a store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, whose
+    /// credentials are in the environment.
     #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub policy: PolicySource,
 
-    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as many as the
-    /// machine has time for, and never changes an answer. Metrics and log lines say where the two policies differ. If it does not load at the start,
-    /// rolegate does not start; later, its last good version is kept.
+    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
+    /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
+    /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
+    /// does not accept, `not_compared` a request that was denied before its caller was known. Log lines have samples, at most
+    /// five per second of each. If it does not load at the start, rolegate does not start; later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
@@ -53,7 +59,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_CA", value_name = "FILE")]
     pub bundle_ca: Option<PathBuf>,
 
-    /// File with credentials for the server of a bundle: `USER:PASSWORD`, or a bearer token.
+    /// File with credentials for the server of a bundle with an `https:` URL: `USER:PASSWORD`, or a bearer token.
     #[arg(long, env = "ROLEGATE_BUNDLE_CREDENTIALS", value_name = "FILE")]
     pub bundle_credentials: Option<PathBuf>,
 
@@ -77,6 +83,10 @@ pub struct Settings {
         value_delimiter = ','
     )]
     pub listen: Vec<Address>,
+
+    /// TLS of the gRPC listeners.
+    #[command(flatten)]
+    pub tls: TlsSettings,
 
     /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]

@@ -249,7 +249,7 @@ fn the_policy_of_the_base_is_the_example() {
 #[test]
 fn manifests_use_valid_flags() {
     let mut seen = 0;
-    for name in ["overlays/shared", "examples/sidecar"] {
+    for name in ["overlays/shared", "overlays/shared-bundle", "examples/sidecar"] {
         let manifests = kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));
         for pod in manifests.iter().map(|manifest| &manifest["spec"]["template"]["spec"]) {
             for container in
@@ -263,7 +263,7 @@ fn manifests_use_valid_flags() {
             }
         }
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
     let unit = fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
     let start =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
@@ -287,13 +287,14 @@ fn probes(container: &Value) {
     assert!(seen > 0, "no probe by a command");
 }
 
-/// Checks that these arguments are valid: the only error is that their policy does not exist here.
+/// Checks that these arguments are valid: the only error is that their policy, or the key of its bundle, does not exist here.
 fn takes(mut arguments: Vec<String>) {
     let place = arguments.iter_mut().find(|argument| argument.contains("/etc/rolegate")).unwrap();
     *place = place.replace("/etc/rolegate", "/nonexistent/rolegate");
     let done = Command::new(ROLEGATE).args(&arguments).output().unwrap();
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(3), "{arguments:?}: {stderr}");
+    let is_bundle = stderr.contains("cannot start: the bundle");
+    assert_eq!(done.status.code(), Some(if is_bundle { 2 } else { 3 }), "{arguments:?}: {stderr}");
     assert!(stderr.contains("/nonexistent/rolegate"), "{arguments:?}: {stderr}");
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Ori
     for (name, provider) in providers {
         match issuer(&provider, options, original) {
             Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
-            Err(unaccepted) => tokens::note_unaccepted(unaccepted, original),
+            Err(unaccepted) => tokens::note_unaccepted(&provider, unaccepted, original),
         }
     }
 }

@@ -235,7 +235,8 @@ impl Reader<'_> {
             return metadata.inexpressible("a claim is expected here");
         }
         let Some(source) = self.sources.of_payload(payload) else {
-            return metadata.inexpressible("no provider of the filter `jwt_authn` here writes these claims");
+            let message = "no provider of the filter `jwt_authn` here writes these claims";
+            return self.sources.without_issuer(metadata, "*", message);
         };
         self.claim_value(&value, source, claim)
     }

@@ -17,7 +17,7 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
                 let source = original.sources.add(&name, Kind::Jwt(issuer));
                 original.sources.verify(source, Expr::always());
             }
-            Err(unaccepted) => tokens::note_unaccepted(unaccepted, original),
+            Err(unaccepted) => tokens::note_unaccepted(&rule, unaccepted, original),
         }
     }
 }

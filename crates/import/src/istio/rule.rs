@@ -114,7 +114,8 @@ impl Reader<'_> {
             return item.inexpressible("a grant names whole issuers and users");
         }
         if numbers.is_empty() {
-            return item.inexpressible("no `RequestAuthentication` here accepts tokens of this issuer");
+            let message = "no `RequestAuthentication` here accepts tokens of this issuer";
+            return self.sources.without_issuer(item, issuer, message);
         }
         let of = |source: usize| match subject {
             "*" => self.sources.any_of(item, source),
@@ -151,7 +152,7 @@ impl Reader<'_> {
         }
         let sources = self.issuers("*");
         if sources.is_empty() {
-            return item.inexpressible("no `RequestAuthentication` here accepts tokens");
+            return self.sources.without_issuer(item, "*", "no `RequestAuthentication` here accepts tokens");
         }
         let of = |source| match path.as_slice() {
             ["sub"] => self.sources.claim_is(item, source, &path, text),

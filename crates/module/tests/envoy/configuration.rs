@@ -33,6 +33,22 @@ async fn a_wrong_setting_stops_envoy_and_its_log_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_may_not_be_fetched_stops_envoy_and_its_log_says_why() {
+    for (url, setting, problem) in [
+        ("http://files.example/b.tar.gz", &[][..], "`http` is accepted only on a loopback address"),
+        (
+            "https://files.example/b",
+            &["bundle-public-key: /nonexistent"],
+            "`bundle-public-key` /nonexistent: no",
+        ),
+    ] {
+        let said = refused(Path::new(url), setting).await;
+        assert!(said.contains(&format!("rolegate: the bundle `{url}` cannot be fetched: ")), "{said}");
+        assert!(said.contains(problem), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_does_not_compile_stops_envoy_and_its_log_says_where() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");

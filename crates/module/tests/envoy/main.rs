@@ -11,6 +11,10 @@
 #![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
 mod bodies;
+#[expect(dead_code, reason = "these tests need less of it")]
+#[path = "../../../sidecar/tests/rolegate/bundle_server.rs"]
+mod bundle_server;
+mod bundles;
 #[path = "../../../sidecar/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;

@@ -94,14 +94,23 @@ fn write(folder: &Path, version: usize, listener: &Value) {
 }
 
 /// How many requests the admin pages at this socket have seen denied; `None` if nothing listens.
-fn shown(admin: &Path) -> Option<u64> {
+fn shown(admin: &Path) -> Option<f64> {
+    let name = r#"rolegate_checks_total{decision="denied",reason="missing_credentials"}"#;
+    metrics(admin).map(|page| metric(&page, name))
+}
+
+/// The page of metrics at this socket; `None` if nothing listens.
+pub(crate) fn metrics(admin: &Path) -> Option<String> {
     let mut stream = UnixStream::connect(admin).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").ok()?;
     let mut page = String::new();
     stream.read_to_string(&mut page).ok()?;
-    let name = "rolegate_checks_total{decision=\"denied\",reason=\"missing_credentials\"} ";
-    let count = page.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
-    Some(count.unwrap_or_default())
+    Some(page)
+}
+
+/// A number on the page of metrics; 0 if it is not there.
+pub(crate) fn metric(page: &str, name: &str) -> f64 {
+    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,17 +123,17 @@ async fn the_admin_listener_follows_updates_of_a_listener() {
         |policy: &Path, queue: u32| json!({ "policy": policy, "admin": address, "hash-queue": queue });
     let mut watching = Watching::start(&settings(&policy("people"), 256)).await;
     watching.denied().await;
-    assert_eq!(shown(&admin), Some(1));
+    assert_eq!(shown(&admin), Some(1.0));
     // Another setting: the pages are about the new configuration, beside the old one.
     assert!(watching.update(&settings(&policy("people"), 255)).await, "{}", watching.envoy.log());
-    assert_eq!(shown(&admin), Some(0));
+    assert_eq!(shown(&admin), Some(0.0));
     watching.denied().await;
-    assert_eq!(shown(&admin), Some(1));
+    assert_eq!(shown(&admin), Some(1.0));
     // Another policy at the same address: the listener stays as it is.
     assert!(!watching.update(&settings(&policy("owner"), 255)).await);
     assert!(watching.envoy.log().contains("is that of the policy"), "{}", watching.envoy.log());
     watching.denied().await;
-    assert_eq!(shown(&admin), Some(2));
+    assert_eq!(shown(&admin), Some(2.0));
     // None: the old one is drained for a second, and then nothing listens.
     assert!(watching.update(&json!({ "policy": policy("people") })).await);
     for _ in 0..2000 {

@@ -17,6 +17,8 @@ use crate::problem::Problem;
 const MAX_DEPTH: usize = 64;
 /// The maximum number of values.
 const MAX_VALUES: usize = 8_000_000;
+/// The first bytes of what gzip has compressed (RFC 1952, 2.3.1): YAML never begins like this.
+const GZIP: &[u8] = &[0x1F, 0x8B];
 /// The maximum length of a text, in bytes.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 
@@ -45,6 +47,11 @@ impl Reader {
         if bytes.len() > MAX_BYTES {
             let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
             self.error(Mark::START, message);
+            return None;
+        }
+        if bytes.starts_with(GZIP) {
+            let help = "unpack it (`tar xzf FILE`) and name the folder; of a policy bundle, `rolegate bundle inspect` shows what is in it";
+            self.error_help(Mark::START, "the file is compressed (gzip)", help);
             return None;
         }
         let text = match std::str::from_utf8(bytes) {

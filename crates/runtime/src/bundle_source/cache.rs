@@ -47,8 +47,13 @@ impl Cache {
     /// # Errors
     /// When it cannot be written. The file that was there stays.
     pub(crate) fn store(&self, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        let new = self.folder.join(format!(".new-{}", std::process::id()));
+        if !self.folder.exists() {
+            fs::create_dir_all(&self.folder)?;
+            // Where a volume was to be mounted, it is lost with the container.
+            tracing::info!(folder = %self.folder.display(), "the folder of `bundle-cache` did not exist: created");
+        }
+        // The bundles of a policy and of its shadow policy may be stored at the same time.
+        let new = self.file.with_extension(format!("new-{}", std::process::id()));
         let result = write(&new, bytes).and_then(|()| fs::rename(&new, &self.file));
         if result.is_err() {
             // It may not even be there.

@@ -34,6 +34,7 @@ impl Samples {
                     host = text(request.host()),
                     path = text(request.path()),
                     request_id = text(request.id()),
+                    x_request_id = Some(request.x_request_id()).filter(|id| !id.is_empty()).map(text),
                     active_reason = request.decided().reason(),
                     active_rule = request.decided().rule,
                     active_policy = request.revision(),

@@ -14,6 +14,15 @@ pub struct BundleArgs {
     pub command: BundleCommand,
 }
 
+/// The keys for a policy that is a bundle.
+#[derive(Args, Debug)]
+pub struct PublicKeys {
+    /// A public key that must have signed the bundle, if the policy is one, in PEM; repeat the flag for more than one. Without it only the
+    /// hashes of the files are verified.
+    #[arg(long, value_name = "FILE")]
+    pub public_key: Vec<PathBuf>,
+}
+
 /// What to do with a bundle.
 #[derive(Subcommand, Debug)]
 pub enum BundleCommand {
@@ -38,10 +47,13 @@ pub struct BundleBuild {
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub out: PathBuf,
-    /// The revision of the bundle; by default the time in seconds. A rolegate accepts only a higher revision than
+    /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a higher revision than
     /// it has, or the same bundle again.
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
+    /// Replace a file that is no bundle, or a bundle that is newer or has the same revision.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// The arguments of `bundle sign`.
@@ -75,9 +87,9 @@ pub struct BundleInspect {
     /// The bundle.
     #[arg(value_name = "BUNDLE")]
     pub bundle: PathBuf,
-    /// A public key to verify the signature with, in PEM; repeat the flag for more than one.
-    #[arg(long, value_name = "FILE")]
-    pub public_key: Vec<PathBuf>,
+    /// Who may have signed it.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,

@@ -6,6 +6,7 @@ Examples:
   rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
+  rolegate serve --policy s3://policies/team/bundle.tar.gz --bundle-public-key signing.pem.pub
 
 A flag wins over the environment, the environment over the settings file, the file over the default.";
 
@@ -72,6 +73,7 @@ Examples:
   rolegate diff old new                    two files, or two folders with a `policy.yaml` each
   rolegate diff --output markdown old new  for the comment of a pull request
   rolegate diff --output json old new
+  rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
 
 It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
 difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
@@ -85,7 +87,9 @@ Examples:
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut. The exit code is 0 if no answer would change, 1 if one
+whose values were cut; they are named. In JSON, `groups` has the changes, `otherwise` counts the same answers by another rule or
+for another reason, `of_others` the requests of further callers, and `not_evaluated` has the lines that say too little, with the
+reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer would change, 1 if one
 would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
@@ -118,9 +122,10 @@ Examples:
   rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
   rolegate import envoy-rbac --partial envoy.yaml      what cannot be expressed is left out, and named
 
-The policy never allows what the filters deny. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The
-exit code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the
-arguments are wrong, and 3 if the configuration cannot be read.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. One
+exception: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`; without these two it also allows
+other spellings of an allowed path (docs/policy-changes.md). The exit code is 0 if the policy gives the same answers, or with
+`--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -128,9 +133,10 @@ Examples:
   rolegate import istio --namespace shop --label app=reports *.yaml > policy.yaml
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
-The policy never allows what Istio denies. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The exit
-code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are
-wrong, and 3 if the resources cannot be read.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. It
+compares canonical paths, as Istio does with its default `pathNormalization` and more (docs/policy-changes.md). The exit code is 0
+if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3
+if the resources cannot be read, or are for several workloads or none.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:
@@ -140,8 +146,9 @@ Examples:
   rolegate bundle inspect --public-key signing.pem.pub bundle.tar.gz
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
-Keys are those of `openssl genpkey -algorithm ed25519`. The exit code is 0; 1 if no given public key has signed the bundle; 2
-if the arguments are wrong; 3 if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written.";
+Keys are those of `openssl genpkey -algorithm ed25519`. The commands that take a policy also take a bundle. The exit code is 0;
+1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
+if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or is not to be replaced.";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:
@@ -151,7 +158,8 @@ Examples:
 
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Examples:
-  rolegate schema > policy.schema.json           of policy.yaml and the files that it includes
+  rolegate schema > policy.schema.json           of policy.yaml
+  rolegate schema include > include.schema.json  of the files that it includes, which need no `version`
   rolegate schema cases > cases.schema.json
   rolegate schema settings > settings.schema.json
 

@@ -46,11 +46,11 @@ pub struct ImportIstioArgs {
     /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// The namespace of the workload, if the resources are for several. Those in `istio-system` count for each.
+    /// The namespace of the workload, if the resources are in several. Those in `istio-system` count for each.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// A label of the workload; repeat the flag for more than one.
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, requires = "namespace")]
+    /// A label of the workload, if the resources select several; repeat the flag for more than one.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// What every import has.
     #[command(flatten)]

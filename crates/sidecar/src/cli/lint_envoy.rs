@@ -22,7 +22,7 @@ pub struct LintEnvoyArgs {
     #[arg(long)]
     pub strict: bool,
     /// Output format.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
 }
 

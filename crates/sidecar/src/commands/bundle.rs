@@ -14,16 +14,13 @@ use runtime::{clock, files};
 use serde_json::json;
 
 use super::loaded;
+use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles};
 use crate::cli::{
     BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, Format,
+    PublicKeys,
 };
 use crate::exit::Exit;
 use crate::output::Output;
-
-/// Maximum size of a bundle that is read, compressed and unpacked. A server has its own limit.
-const MAX_SIZE: usize = 1 << 30;
-/// Maximum size of a file with a key, in bytes.
-const MAX_KEY: usize = 64 << 10;
 
 /// Why a command fails, and its exit code.
 struct Failed(Exit, String);
@@ -48,7 +45,8 @@ pub(crate) fn bundle(args: &BundleArgs, output: &mut Output<'_>) -> Exit {
 fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     let file = compiled_policy::policy_file(&args.policy);
     let reported = |exit| Failed(exit, String::new());
-    let compiled = loaded::load(&args.policy, Format::Text, output).map_err(reported)?;
+    let on_disk = PolicyFiles::OnDisk(file.clone());
+    let compiled = loaded::compiled(&on_disk, Format::Text, output).map_err(reported)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut packed = BTreeMap::new();
     for read in &compiled.loaded.files {
@@ -58,7 +56,10 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     if cases.exists() {
         packed.insert("cases.yaml".to_owned(), read(&cases, MAX_SIZE)?);
     }
-    let revision = args.revision.unwrap_or_else(|| clock::now().as_secs());
+    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle of the same revision. They
+    // are greater than the seconds of bundles that were built before.
+    let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
+    let revision = args.revision.unwrap_or(now);
     let policy = name(folder, &file)?;
     let bytes = bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
     // A policy may name its files by absolute paths, which are not those in the bundle.
@@ -67,11 +68,36 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
         loaded::report(&problems, Format::Text, output);
         Failed(Exit::Policy, "the policy does not compile with only the files of the bundle".to_owned())
     })?;
+    if !args.force {
+        may_replace(&args.out, &bundle)?;
+    }
     replace(&args.out, &bytes)?;
     let (path, files) = (args.out.display(), loaded::counted(packed.len(), "file"));
     let id = &compiled.authorizer.revision().policy;
     output.line(&format!("{path}: revision {revision}, {files}, policy {id}, not signed"));
     Ok(Exit::Success)
+}
+
+/// A file that is there must be an older bundle, or the same one: a newer one may be what servers have.
+fn may_replace(path: &Path, new: &Bundle) -> Result<(), Failed> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let refused =
+        |what: String| Failed(Exit::Failed, format!("{}: {what}: `--force` replaces it", path.display()));
+    let Ok(old) = Bundle::open(&read(path, MAX_SIZE)?, &[], MAX_SIZE as u64) else {
+        return Err(refused("the file is there, and no bundle".to_owned()));
+    };
+    let revision = old.manifest.revision;
+    if revision > new.manifest.revision {
+        return Err(refused(format!("the bundle there is newer, of revision {revision}")));
+    }
+    if revision == new.manifest.revision && old.digest() != new.digest() {
+        return Err(refused(format!(
+            "another bundle of revision {revision} is there, and servers accept only one"
+        )));
+    }
+    Ok(())
 }
 
 /// The name in the bundle of a file that the policy names.
@@ -93,7 +119,8 @@ fn name(folder: &Path, file: &Path) -> Result<String, Failed> {
 }
 
 fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(|error| failed(&args.key, &error))?;
+    let wrong_key = |error| Failed(Exit::Arguments, format!("{}: {error}", args.key.display()));
+    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(wrong_key)?;
     let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let signed =
@@ -105,7 +132,8 @@ fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
 }
 
 fn verify(args: &BundleVerify, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let bundle = open(&args.bundle, &args.public_key)?;
+    let keys = trusted(&PublicKeys { public_key: args.public_key.clone() })?;
+    let bundle = opened(&args.bundle, &read(&args.bundle, MAX_SIZE)?, &keys)?;
     let revision = bundle.manifest.revision;
     let key = bundle.signed_by.map(|key| format!(", signed by the key {key}")).unwrap_or_default();
     output.line(&format!("{}: revision {revision}{key}", args.bundle.display()));
@@ -113,8 +141,11 @@ fn verify(args: &BundleVerify, output: &mut Output<'_>) -> Result<Exit, Failed> 
 }
 
 fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let bundle = open(&args.bundle, &args.public_key)?;
-    let verified = !args.public_key.is_empty();
+    let (keys, bytes) = (trusted(&args.public_keys)?, read(&args.bundle, MAX_SIZE)?);
+    let bundle = opened(&args.bundle, &bytes, &[])?;
+    // One that is not accepted is shown too: that is what people look for.
+    let refused = opened(&args.bundle, &bytes, &keys).err();
+    let verified = !keys.is_empty() && refused.is_none();
     let compiled = compile(&bundle);
     let id = compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());
     let problems: &[Problem] = match &compiled {
@@ -130,19 +161,17 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
             "policy": id,
             "signed_by": key,
             "verified": verified,
+            "not_accepted": refused.as_ref().map(|Failed(_, error)| error),
             "files": manifest.files,
             "check": loaded::Report::of(problems),
         })),
         Format::Text => {
             output.line(&format!("revision  {}", manifest.revision));
-            output.line(&match (key, verified) {
-                (Some(key), true) => format!("signed    by the key {key}, verified"),
-                (Some(key), false) => {
-                    format!("signed    by the key {key}, not verified: give `--public-key`")
-                }
-                (None, _) => {
-                    "signed    no: a server with `--bundle-public-key` does not accept it".to_owned()
-                }
+            output.line(&match key {
+                Some(key) if verified => format!("signed    by the key {key}, verified"),
+                Some(key) if refused.is_some() => format!("signed    by the key {key}, not accepted"),
+                Some(key) => format!("signed    by the key {key}, not verified: give `--public-key`"),
+                None => "signed    no: a server with `--bundle-public-key` does not accept it".to_owned(),
             });
             let policy =
                 id.as_ref().map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
@@ -153,7 +182,10 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
             problems.iter().for_each(|problem| output.line(&problem.to_string()));
         }
     }
-    Ok(if id.is_some() { Exit::Success } else { Exit::Policy })
+    match refused {
+        Some(refused) => Err(refused),
+        None => Ok(if id.is_some() { Exit::Success } else { Exit::Policy }),
+    }
 }
 
 fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed> {
@@ -162,9 +194,14 @@ fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed>
     let pair = KeyPair::generate().map_err(of_key)?;
     let public = pair.public_key().map_err(of_key)?;
     let private = pair.to_pem().map_err(of_key)?;
-    for (file, pem) in [(&args.file, private), (&public_file, public.to_pem())] {
-        // Never in place of a key that may be in use.
-        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    // Never in place of a key that may be in use.
+    if let Some(file) = [&args.file, &public_file].into_iter().find(|file| file.exists()) {
+        let help = "it exists, and servers may trust its key: name another file, or move it away";
+        return Err(failed(file, &help));
+    }
+    // Servers run as other users, and read the public key.
+    for (file, pem, mode) in [(&args.file, private, 0o600), (&public_file, public.to_pem(), 0o644)] {
+        let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
         let written = new.and_then(|mut file| file.write_all(pem.as_bytes()));
         written.map_err(|error| failed(file, &error))?;
     }
@@ -174,11 +211,12 @@ fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed>
     Ok(Exit::Success)
 }
 
-fn open(path: &Path, public_keys: &[PathBuf]) -> Result<Bundle, Failed> {
-    let key =
-        |file: &PathBuf| PublicKey::from_pem(&read(file, MAX_KEY)?).map_err(|error| failed(file, &error));
-    let keys = public_keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-    Bundle::open(&read(path, MAX_SIZE)?, &keys, MAX_SIZE as u64).map_err(|error| {
+fn trusted(keys: &PublicKeys) -> Result<Vec<PublicKey>, Failed> {
+    keys.read().map_err(|(exit, message)| Failed(exit, message))
+}
+
+fn opened(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, Failed> {
+    Bundle::open(bytes, keys, MAX_SIZE as u64).map_err(|error| {
         let exit = match error {
             BundleError::Unsigned | BundleError::UnknownKey(_) | BundleError::WrongSignature => Exit::Denied,
             BundleError::Malformed(_) | BundleError::TooLarge(_) => Exit::Policy,

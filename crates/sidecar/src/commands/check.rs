@@ -2,20 +2,22 @@
 
 use std::path::Path;
 
-use identity::FetchedKeys;
 use policy::Problem;
 
-use super::loaded::{Report, counted};
+use super::loaded::{self, Report, counted};
 use crate::cli::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::Output;
-use runtime::compiled_policy::{self, CompiledPolicy};
+use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
-    let file = compiled_policy::policy_file(&args.policy);
-    let attempt = compiled_policy::load(&file, &FetchedKeys::new());
-    let (problems, sound) = match &attempt.result {
+    let files = match loaded::open(&args.policy, &args.public_keys, args.output, output) {
+        Ok(files) => files,
+        Err(exit) => return exit,
+    };
+    let result = files.load();
+    let (problems, sound) = match &result {
         Ok(compiled) => (&compiled.warnings, Some(compiled)),
         Err(problems) => (problems, None),
     };
@@ -25,8 +27,11 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
             output.json(&Report::of(problems).with_policy(sound.map(policy_revision)).with_ok(fine))
         }
         Format::Text => {
-            problems.iter().for_each(|problem| output.line(&problem.to_string()));
-            output.line(&summary(&file, problems, sound, fine));
+            // Errors first: they are why it fails.
+            let (warnings, errors): (Vec<_>, Vec<_>) =
+                problems.iter().partition(|problem| problem.is_warning());
+            errors.iter().chain(&warnings).for_each(|problem| output.line(&problem.to_string()));
+            output.line(&summary(files.path(), problems, sound, fine));
         }
     }
     if fine { Exit::Success } else { Exit::Policy }

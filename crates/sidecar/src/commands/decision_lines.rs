@@ -8,8 +8,8 @@ use super::logged::LoggedDecision;
 
 /// Maximum bytes of a line: more than the longest has.
 const LONGEST: u64 = 1 << 20;
-/// The maximum number of lines that are named because they cannot be read.
-const MAX_NAMED: usize = 8;
+/// The maximum number of lines that are named for one reason.
+pub(super) const MAX_NAMED: usize = 8;
 
 /// The lines of a decision log.
 pub(super) struct DecisionLines {

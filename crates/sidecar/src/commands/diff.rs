@@ -11,8 +11,9 @@ pub(crate) fn diff(args: &DiffArgs, output: &mut Output<'_>) -> Exit {
         DiffFormat::Text | DiffFormat::Markdown => Format::Text,
         DiffFormat::Json => Format::Json,
     };
-    let loaded = loaded::load(&args.old, of_problems, output)
-        .and_then(|old| Ok((old, loaded::load(&args.new, of_problems, output)?)));
+    let keys = &args.public_keys;
+    let loaded = loaded::load(&args.old, keys, of_problems, output)
+        .and_then(|old| Ok((old, loaded::load(&args.new, keys, of_problems, output)?)));
     let (old, new) = match loaded {
         Ok(both) => both,
         Err(exit) => return exit,

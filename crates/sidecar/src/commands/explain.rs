@@ -16,7 +16,7 @@ use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, args.output, output) {
+    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

@@ -2,19 +2,51 @@
 
 use std::path::Path;
 
-use identity::FetchedKeys;
 use policy::{Place, Problem, Severity};
 use serde::Serialize;
 
-use crate::cli::Format;
+use super::policy_files::{NotOpened, PolicyFiles};
+use crate::cli::{Format, PublicKeys};
 use crate::exit::Exit;
 use crate::output::Output;
-use runtime::compiled_policy::{self, CompiledPolicy};
+use runtime::compiled_policy::CompiledPolicy;
 
 /// Loads the policy, or reports why it does not compile.
-pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<CompiledPolicy, Exit> {
-    let file = compiled_policy::policy_file(policy);
-    compiled_policy::load(&file, &FetchedKeys::new()).result.map_err(|problems| {
+pub(super) fn load(
+    policy: &Path,
+    keys: &PublicKeys,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Result<CompiledPolicy, Exit> {
+    compiled(&open(policy, keys, format, output)?, format, output)
+}
+
+/// The files of the policy, or reports why there are none.
+pub(super) fn open(
+    policy: &Path,
+    keys: &PublicKeys,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Result<PolicyFiles, Exit> {
+    PolicyFiles::open(policy, keys, output).map_err(|not_opened| match not_opened {
+        NotOpened::Bundle(problems) => {
+            report(&problems, format, output);
+            Exit::Policy
+        }
+        NotOpened::Other(exit, message) => {
+            output.error(&message);
+            exit
+        }
+    })
+}
+
+/// Loads the policy in these files, or reports why it does not compile.
+pub(super) fn compiled(
+    files: &PolicyFiles,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Result<CompiledPolicy, Exit> {
+    files.load().map_err(|problems| {
         report(&problems, format, output);
         Exit::Policy
     })
@@ -24,7 +56,12 @@ pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Re
 pub(super) fn report(problems: &[Problem], format: Format, output: &mut Output<'_>) {
     match format {
         Format::Json => output.json(&Report::of(problems)),
-        Format::Text => problems.iter().for_each(|problem| output.error(&problem.to_string())),
+        Format::Text => {
+            // Errors first: they are why the command stops.
+            let (warnings, errors): (Vec<_>, Vec<_>) =
+                problems.iter().partition(|problem| problem.is_warning());
+            errors.iter().chain(&warnings).for_each(|problem| output.error(&problem.to_string()));
+        }
     }
 }
 

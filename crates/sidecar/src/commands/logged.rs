@@ -179,38 +179,19 @@ pub(super) enum Answer<'a> {
     Verdict(Verdict<'a>),
     /// The caller that the line names cannot authenticate under this policy: the name of the reason.
     InvalidCredentials(&'static str),
-    /// The line does not say enough: the answer depended on credentials, headers or the load.
-    NotRepeatable,
+    /// The line does not say enough, for this reason: the answer depended on credentials, headers, a body or the load.
+    NotRepeatable(&'static str),
 }
+
+/// Why the answer of a search cluster is not repeated.
+const CLUSTER: &str = "a search cluster's files decide by the body, which the line does not have";
 
 impl LoggedDecision {
     /// Evaluates the request again, for the caller that the line names. A user of Basic has the groups that this policy
     /// gives it; a token has the roles and groups of the line, where this policy takes them from its issuer's tokens.
     pub(super) fn answer<'a>(&'a self, authorizer: &'a Authorizer, scratch: &'a mut Scratch) -> Answer<'a> {
-        let reason = self.outcome.reason.as_deref().map(named);
-        match reason {
-            Some(
-                Ok(
-                    Reason::ControlBytes
-                    | Reason::DuplicateAuthorization
-                    | Reason::Limit(_)
-                    | Reason::InvalidCredentials(_)
-                    | Reason::Cluster(_)
-                    | Reason::NotPermitted
-                    | Reason::PartlyPermitted
-                    | Reason::DocumentSecurityTooLong,
-                )
-                | Err(_),
-            ) => return Answer::NotRepeatable,
-            Some(Ok(
-                Reason::InvalidMethod
-                | Reason::InvalidPath(_)
-                | Reason::InvalidHost(_)
-                | Reason::MissingCredentials
-                | Reason::NotAllowed
-                | Reason::Denied,
-            ))
-            | None => {}
+        if let Some(why) = self.not_repeatable() {
+            return Answer::NotRepeatable(why);
         }
         let subject = match self.user.as_deref().map(|user| self.subject(user, authorizer)).transpose() {
             Ok(subject) => subject,
@@ -234,9 +215,37 @@ impl LoggedDecision {
                         | Reason::DocumentSecurityTooLong
                 ) =>
             {
-                Answer::NotRepeatable
+                Answer::NotRepeatable(CLUSTER)
             }
             Verdict::Denied(_) | Verdict::Allowed(_) => Answer::Verdict(verdict),
+        }
+    }
+
+    /// Why the line does not say enough to decide its request again.
+    fn not_repeatable(&self) -> Option<&'static str> {
+        match self.outcome.reason.as_deref().map(named)? {
+            Ok(Reason::InvalidCredentials(_)) => {
+                Some("the credentials were invalid, and the line does not have them")
+            }
+            Ok(Reason::ControlBytes | Reason::DuplicateAuthorization) => {
+                Some("a header was invalid, and the line does not have it")
+            }
+            Ok(Reason::Limit(_)) => Some("a limit was exceeded"),
+            Ok(
+                Reason::Cluster(_)
+                | Reason::NotPermitted
+                | Reason::PartlyPermitted
+                | Reason::DocumentSecurityTooLong,
+            ) => Some(CLUSTER),
+            Ok(
+                Reason::InvalidMethod
+                | Reason::InvalidPath(_)
+                | Reason::InvalidHost(_)
+                | Reason::MissingCredentials
+                | Reason::NotAllowed
+                | Reason::Denied,
+            ) => None,
+            Err(_) => Some("this version of rolegate does not know the reason of the denial"),
         }
     }
 

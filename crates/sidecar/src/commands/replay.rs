@@ -8,7 +8,7 @@ use std::fmt;
 use authorizer::{Authorizer, Scratch, Verdict};
 use serde::Serialize;
 
-use super::decision_lines::DecisionLines;
+use super::decision_lines::{DecisionLines, MAX_NAMED};
 use super::loaded;
 use super::logged::{Answer, LoggedDecision, denial};
 use crate::cli::{Format, ReplayArgs};
@@ -24,7 +24,7 @@ const MAX_SHOWN: usize = 8;
 
 /// Evaluates each line of the log, and prints what changes.
 pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, args.output, output) {
+    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
@@ -45,8 +45,7 @@ pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
             }
         }
     }
-    replay.unreadable = lines.unreadable();
-    replay.first_unreadable = lines.first_unreadable().to_vec();
+    replay.unreadable = Lines { count: lines.unreadable(), first_lines: lines.first_unreadable().to_vec() };
     if replay.lines == 0 {
         output.error(&format!("`{}` has no line of a decision log", args.log.display()));
         return Exit::Arguments;
@@ -73,13 +72,20 @@ struct Replay {
     allowed: u64,
     inexact: u64,
     without_caller: u64,
+    not_evaluated: BTreeMap<&'static str, Lines>,
     /// Allowed or denied as before, but by another rule or for another reason.
     otherwise: u64,
-    unreadable: u64,
-    first_unreadable: Vec<u64>,
+    unreadable: Lines,
     groups: BTreeMap<Change, Group>,
     /// Changes that are in no group, because there are too many.
     not_grouped: u64,
+}
+
+/// How many lines, and the numbers of the first of them.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Lines {
+    count: u64,
+    first_lines: Vec<u64>,
 }
 
 /// A change of the answer: allowed by which rule or denied for which reason before, and by this policy.
@@ -120,12 +126,14 @@ impl Replay {
         self.allowed += u64::from(decision.is_allowed());
         if decision.is_inexact() {
             self.inexact += 1;
+            self.not_evaluated.entry("values were cut or replaced").or_default().add(number);
             return;
         }
         let mut scratch = Scratch::default();
         let (now_allowed, is) = match decision.answer(authorizer, &mut scratch) {
-            Answer::NotRepeatable => {
+            Answer::NotRepeatable(why) => {
                 self.without_caller += 1;
+                self.not_evaluated.entry(why).or_default().add(number);
                 return;
             }
             Answer::InvalidCredentials(reason) => (false, reason.to_owned()),
@@ -143,6 +151,23 @@ impl Replay {
             return;
         }
         self.groups.entry(change).or_default().add(number, decision);
+    }
+}
+
+impl Lines {
+    fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.first_lines.len() < MAX_NAMED {
+            self.first_lines.push(line);
+        }
+    }
+}
+
+impl fmt::Display for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first: Vec<String> = self.first_lines.iter().map(ToString::to_string).collect();
+        let more = if self.count > first.len() as u64 { ", …" } else { "" };
+        write!(f, "line {}{more}", first.join(", "))
     }
 }
 
@@ -173,10 +198,18 @@ struct Report<'a> {
     otherwise: u64,
     inexact: u64,
     without_caller: u64,
+    not_evaluated: Vec<NotEvaluated<'a>>,
     unreadable: u64,
     first_unreadable: &'a [u64],
     not_grouped: u64,
     groups: Vec<ReportedGroup<'a>>,
+}
+
+#[derive(Serialize)]
+struct NotEvaluated<'a> {
+    why: &'static str,
+    #[serde(flatten)]
+    lines: &'a Lines,
 }
 
 #[derive(Serialize)]
@@ -196,8 +229,13 @@ impl<'a> Report<'a> {
             otherwise: replay.otherwise,
             inexact: replay.inexact,
             without_caller: replay.without_caller,
-            unreadable: replay.unreadable,
-            first_unreadable: &replay.first_unreadable,
+            not_evaluated: replay
+                .not_evaluated
+                .iter()
+                .map(|(why, lines)| NotEvaluated { why, lines })
+                .collect(),
+            unreadable: replay.unreadable.count,
+            first_unreadable: &replay.unreadable.first_lines,
             not_grouped: replay.not_grouped,
             groups: replay.groups.iter().map(|(change, group)| ReportedGroup { change, group }).collect(),
         }
@@ -227,17 +265,16 @@ impl fmt::Display for Replay {
         for (count, what) in [
             (self.not_grouped, "further changes in no group"),
             (self.otherwise, "with the same answer by another rule or for another reason"),
-            (self.inexact, "not evaluated: values were cut or replaced"),
-            (self.without_caller, "not evaluated: the answer depended on more than the line has"),
         ] {
             if count > 0 {
                 writeln!(f, "{count} {what}")?;
             }
         }
-        if self.unreadable > 0 {
-            let first: Vec<String> = self.first_unreadable.iter().map(ToString::to_string).collect();
-            let more = if self.unreadable > self.first_unreadable.len() as u64 { ", …" } else { "" };
-            writeln!(f, "{} not readable: line {}{more}", self.unreadable, first.join(", "))?;
+        for (why, lines) in &self.not_evaluated {
+            writeln!(f, "{} not evaluated, because {why}: {lines}", lines.count)?;
+        }
+        if self.unreadable.count > 0 {
+            writeln!(f, "{} not readable: {}", self.unreadable.count, self.unreadable)?;
         }
         write!(f, "{} of {} decisions would change", self.changes(), self.lines)
     }

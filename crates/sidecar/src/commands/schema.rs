@@ -16,11 +16,22 @@ const DECISION: &str = include_str!("../../schema/decision.json");
 pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
     match args.of {
         SchemaOf::Policy => output.text(POLICY),
+        SchemaOf::Include => output.json(&included()),
         SchemaOf::Cases => output.text(CASES),
         SchemaOf::Decision => output.text(DECISION),
         SchemaOf::Settings => output.json(&settings()),
     }
     Exit::Success
+}
+
+/// The schema of a file that a policy includes: that of a policy, which must have a version.
+fn included() -> Value {
+    let mut schema: Value = serde_json::from_str(POLICY).unwrap_or_default();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("required");
+        schema.insert("title".to_owned(), "a file that a policy of rolegate includes".into());
+    }
+    schema
 }
 
 /// The schema of the settings file, from the flags of `serve`.
@@ -54,7 +65,9 @@ fn setting(arg: &Arg) -> Value {
     let default =
         arg.get_default_values().iter().filter_map(|value| value.to_str()).collect::<Vec<_>>().join(",");
     if let Some(setting) = setting.as_object_mut() {
-        setting.insert("description".to_owned(), described.unwrap_or_default().into());
+        let form =
+            form(unit).map(|form| format!("{} {form}", described.as_deref().unwrap_or_default().trim_end()));
+        setting.insert("description".to_owned(), form.or(described).unwrap_or_default().into());
         if !default.is_empty() {
             setting.insert("default".to_owned(), default.into());
         }
@@ -62,11 +75,27 @@ fn setting(arg: &Arg) -> Value {
     setting
 }
 
+/// How a value with this name in the help is written, if people may not guess that.
+fn form(name: &str) -> Option<&'static str> {
+    match name {
+        "TIME" => Some("A time is a whole number with a unit, such as `60s`: `ms`, `s`, `m`, `h` or `d`."),
+        "SIZE" => Some("A size is a whole number, alone or with a unit: `B`, `KiB` or `MiB`."),
+        _ => None,
+    }
+}
+
 /// The schema of a value with this name in the help.
 fn of_unit(name: &str) -> Value {
     match name {
+        // A number would be valid only if it is 0.
         "TIME" => {
-            json!({ "type": ["string", "integer"], "pattern": "^(0|[0-9]+(ms|s|m|h|d))$", "maximum": 0, "minimum": 0 })
+            let text = json!({
+                "type": "string",
+                "pattern": "^(0|[0-9]+(ms|s|m|h|d))$",
+                "patternErrorMessage": form(name),
+                "description": form(name),
+            });
+            json!({ "if": { "const": 0 }, "then": true, "else": text })
         }
         "SIZE" => json!({ "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB)?$", "minimum": 1 }),
         "N" => {

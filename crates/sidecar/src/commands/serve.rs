@@ -7,6 +7,7 @@ use crate::logs;
 use crate::output::Output;
 use crate::serve::{ServeError, Server, signals};
 use crate::settings::Settings;
+use runtime::LoadError;
 use runtime::lines::Counts;
 
 /// Has this process use pages of usual size only.
@@ -47,9 +48,14 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
                 output.error(&error.to_string());
             }
             match error {
-                ServeError::Policy(_) => Exit::Policy,
-                ServeError::SameAddress(_) => Exit::Arguments,
-                ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => Exit::Failed,
+                ServeError::NotLoaded(LoadError::Policy(_)) => Exit::Policy,
+                ServeError::NotLoaded(LoadError::Setting(_))
+                | ServeError::SameAddress(_)
+                | ServeError::Settings(_) => Exit::Arguments,
+                ServeError::Bind(_)
+                | ServeError::Tls(_)
+                | ServeError::System(_)
+                | ServeError::Interrupted => Exit::Failed,
             }
         }
     }
@@ -58,11 +64,14 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
 /// Logs why the server ends, so that whoever reads JSON lines gets no other ones.
 fn log(error: &ServeError) {
     match error {
-        ServeError::Policy(problems) => {
+        ServeError::NotLoaded(LoadError::Policy(problems)) => {
             runtime::log_problems(problems);
             tracing::error!("cannot start: the policy does not compile");
         }
+        ServeError::NotLoaded(LoadError::Setting(error)) => tracing::error!("cannot start: {error}"),
         ServeError::SameAddress(_)
+        | ServeError::Settings(_)
+        | ServeError::Tls(_)
         | ServeError::Bind(_)
         | ServeError::System(_)
         | ServeError::Interrupted => tracing::error!("{error}"),

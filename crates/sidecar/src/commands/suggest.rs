@@ -16,8 +16,8 @@ const MAX_REQUESTS: usize = 1_000_000;
 
 /// Prints the policy, then the rules of the present one that decided no request.
 pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
-    let present = args.policy.as_ref().map(|policy| loaded::load(policy, args.output, output)).transpose();
-    let present = match present {
+    let load = |policy| loaded::load(policy, &args.public_keys, args.output, output);
+    let present = match args.policy.as_deref().map(load).transpose() {
         Ok(present) => present,
         Err(exit) => return exit,
     };

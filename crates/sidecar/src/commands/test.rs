@@ -9,33 +9,19 @@ use policy::{Place, Policy, Problem};
 use serde::Serialize;
 
 use super::loaded::{self, ReportedPlace, counted};
+use super::policy_files::is_bundle;
 use super::{caller, fetched};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
+use runtime::compiled_policy::CompiledPolicy;
 use runtime::{clock, files};
 
 /// Runs every case and prints its result.
 pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
-    let file = if args.cases.is_dir() { args.cases.join("cases.yaml") } else { args.cases.clone() };
-    // A folder that does not exist is the mistake, and not the policy that would be in it.
-    if !args.cases.exists()
-        && let Err(problems) = read(&args.cases)
-    {
-        loaded::report(&problems, args.output, output);
-        return Exit::Policy;
-    }
-    let policy = args.policy.clone().unwrap_or_else(|| beside(&file));
-    let compiled = match loaded::load(&policy, args.output, output) {
-        Ok(compiled) => compiled,
+    let (compiled, file, cases) = match load(args, output) {
+        Ok(loaded) => loaded,
         Err(exit) => return exit,
-    };
-    let cases = match read(&file) {
-        Ok(cases) => cases,
-        Err(problems) => {
-            loaded::report(&problems, args.output, output);
-            return Exit::Policy;
-        }
     };
     let needs_keys = cases.iter().any(may_have_a_token);
     let compiled = match fetched::with_keys(compiled, needs_keys, args.output, output) {
@@ -64,6 +50,37 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     if failed == 0 { Exit::Success } else { Exit::Case }
 }
 
+/// The policy, and the cases with their place.
+fn load(
+    args: &TestArgs,
+    output: &mut Output<'_>,
+) -> std::result::Result<(CompiledPolicy, PathBuf, Arc<[Case]>), Exit> {
+    let open =
+        |path: &Path, output: &mut Output<'_>| loaded::open(path, &args.public_keys, args.output, output);
+    let reported = |problems: Vec<Problem>, output: &mut Output<'_>| {
+        loaded::report(&problems, args.output, output);
+        Exit::Policy
+    };
+    // A folder that does not exist is the mistake, and not the policy that would be in it.
+    if !args.cases.exists() {
+        read(&args.cases, files::text(&args.cases)).map_err(|problems| reported(problems, output))?;
+    }
+    let has_both = args.cases.is_dir() || is_bundle(&args.cases);
+    let both = has_both.then(|| open(&args.cases, output)).transpose()?;
+    let (file, text) = match &both {
+        Some(both) => both.cases(),
+        None => (args.cases.clone(), files::text(&args.cases)),
+    };
+    let policy = match (&args.policy, both) {
+        (Some(policy), _) => open(policy, output)?,
+        (None, Some(both)) => both,
+        (None, None) => open(&args.cases.with_file_name("policy.yaml"), output)?,
+    };
+    let compiled = loaded::compiled(&policy, args.output, output)?;
+    let cases = read(&file, text).map_err(|problems| reported(problems, output))?;
+    Ok((compiled, file, cases))
+}
+
 fn may_have_a_token(case: &Case) -> bool {
     matches!(case.request.credentials, Credentials::Bearer(_))
         || fetched::has_authorization(&case.request.headers)
@@ -77,14 +94,13 @@ fn impossible_user(case: &Case, policy: &Policy) -> Option<String> {
     }
 }
 
-fn beside(cases: &Path) -> PathBuf {
-    cases.with_file_name("policy.yaml")
-}
-
 /// Reads the cases. A file without any is an error: it would pass without testing anything.
-fn read(file: &Path) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
+fn read(
+    file: &Path,
+    text: std::result::Result<String, String>,
+) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
     let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
-    let text = files::text(file).map_err(|reason| problem(format!("cannot read the cases: {reason}")))?;
+    let text = text.map_err(|reason| problem(format!("cannot read the cases: {reason}")))?;
     let cases = cases::parse(file, text.as_bytes())?;
     if cases.is_empty() { Err(problem("there is no case in it".to_owned())) } else { Ok(cases) }
 }

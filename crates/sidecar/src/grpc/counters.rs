@@ -3,6 +3,7 @@
 use runtime::counters::{Counter, Totals};
 use runtime::hashing::HashingTotals;
 
+use super::tls::TlsTotals;
 use super::wrong_protocol::WrongProtocol;
 
 /// The counters of one worker's connections. Only its thread writes them. Aligned, so that two workers never share a
@@ -36,6 +37,8 @@ pub struct ServerTotals {
     pub accept_errors: u64,
     /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each is listed.
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
+    /// Counters of TLS, if it is on.
+    pub tls: Option<TlsTotals>,
     /// Counters of password hashing.
     pub hashing: HashingTotals,
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::tls::Tls;
+
 /// Sizes and limits of the server. The defaults suit production.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -28,6 +30,8 @@ pub struct Options {
     pub hash_threads: usize,
     /// Maximum number of passwords that wait to be hashed.
     pub hash_queue: usize,
+    /// The TLS of connections over TCP; `None` for connections without it.
+    pub tls: Option<Arc<Tls>>,
     /// The name of a response header in which a denial says why.
     pub explain_header: Option<Arc<str>>,
 }
@@ -43,6 +47,7 @@ impl Default for Options {
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,
             hash_queue: 256,
+            tls: None,
             explain_header: None,
         }
     }

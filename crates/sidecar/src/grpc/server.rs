@@ -21,6 +21,7 @@ use super::message::{Budget, Limits};
 use super::options::Options;
 use super::other_services::OtherServices;
 use super::phase::Phase;
+use super::tls::Tls;
 use super::worker::{self, Parts, WorkerHandle};
 use super::wrong_protocol::WrongProtocols;
 
@@ -50,6 +51,7 @@ pub struct Counters {
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
     wrong_protocols: Arc<WrongProtocols>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
@@ -65,6 +67,7 @@ impl Server {
         let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
         let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_result)?);
         let wrong_protocols = Arc::new(WrongProtocols::new());
+        let tls = options.tls.clone();
         let parts = Parts {
             wrong_protocols: Arc::clone(&wrong_protocols),
             other_services: OtherServices::new(policy.clone(), phases.clone(), options.request_timeout)
@@ -82,7 +85,7 @@ impl Server {
         let counters_of =
             |worker: &WorkerHandle| (Arc::clone(&worker.checks), Arc::clone(&worker.connections));
         let worker_counters = workers.iter().map(counters_of).collect();
-        let counters = Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols };
+        let counters = Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols, tls };
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
@@ -146,6 +149,7 @@ impl Counters {
             accept_errors: self.accept_errors.load(Relaxed),
             hashing: self.hashing.totals(),
             wrong_protocols: self.wrong_protocols.counts(),
+            tls: self.tls.as_ref().map(|tls| tls.totals()),
             ..ServerTotals::default()
         };
         self.workers.iter().for_each(|(_, connections)| totals.add(connections));
@@ -189,6 +193,7 @@ mod tests {
                 accept_errors: Arc::default(),
                 hashing: Arc::new(hashing),
                 wrong_protocols: Arc::new(WrongProtocols::new()),
+                tls: None,
             },
         };
         let start = Instant::now();

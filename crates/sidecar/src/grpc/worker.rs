@@ -23,7 +23,8 @@ use super::counters::ConnectionCounters;
 use super::message::Limits;
 use super::options::Options;
 use super::other_services::OtherServices;
-use super::registry::Registry;
+use super::registry::{RegisteredConnection, Registry};
+use super::tls::Tls;
 use super::unix_socket::UnixSocket;
 use super::wrong_protocol::{Peer, WrongProtocols};
 
@@ -140,6 +141,23 @@ async fn serve_until_stopped(commands: &mut UnboundedReceiver<Command>, worker: 
     }
 }
 
+/// Serves a connection after its TLS handshake. It counts among the open ones from the start, so that handshakes are bounded.
+async fn serve_with_tls(
+    tls: Arc<Tls>,
+    context: Rc<ExchangeContext>,
+    registered: RegisteredConnection,
+    stream: TcpStream,
+    peer: Peer,
+) {
+    let stream = tokio::select! {
+        stream = tls.accept(stream, context.options.request_timeout, peer) => stream,
+        () = registered.closed() => return,
+    };
+    if let Ok(stream) = stream {
+        connection::serve(context, registered, stream, peer).await;
+    }
+}
+
 impl Worker {
     fn serve(&self, accepted: Accepted) {
         // If the registry has no room, dropping `accepted` closes the connection.
@@ -147,9 +165,12 @@ impl Worker {
         let context = Rc::clone(&self.context);
         match accepted {
             Accepted::Tcp(stream, address) => {
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    spawn_local(connection::serve(context, registered, stream, Peer::Tcp(address)));
-                }
+                let Ok(stream) = TcpStream::from_std(stream) else { return };
+                let peer = Peer::Tcp(address);
+                match context.options.tls.clone() {
+                    None => spawn_local(connection::serve(context, registered, stream, peer)),
+                    Some(tls) => spawn_local(serve_with_tls(tls, context, registered, stream, peer)),
+                };
             }
             Accepted::Unix(stream) => {
                 if let Ok(stream) = UnixSocket::new(stream) {

@@ -6,6 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
 use testbed::client::{Connection, Version};
 use testbed::envoy::Target;
 use testbed::manifests::deploy;
@@ -22,16 +24,25 @@ pub(super) struct Running {
     pub(super) app: App,
     /// The configuration.
     pub(super) text: String,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
 }
 
 /// Starts all with the shipped configuration, in which these texts are replaced by others.
 pub(super) async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
-    let folder = tempfile::tempdir().unwrap();
+    start_with(tempfile::tempdir().unwrap(), listen, &[], replaced).await
+}
+
+/// As [`start`], with files in this folder, and with more arguments of rolegate.
+async fn start_with(
+    folder: TempDir,
+    listen: impl Fn(&Path) -> Target,
+    more: &[&str],
+    replaced: &[(&str, &str)],
+) -> Running {
     let app = App::start().await.unwrap();
     let policy = Example::named("people").unwrap().file;
     let (program, listen) = (Path::new(env!("CARGO_BIN_EXE_rolegate")), listen(folder.path()));
-    let rolegate = Rolegate::start(program, &policy, listen, folder.path(), &[]).await.unwrap();
+    let rolegate = Rolegate::start(program, &policy, listen, folder.path(), more).await.unwrap();
     let address = match &rolegate.listen {
         Target::Unix(path) => format!("pipe: {{ path: {} }}", path.display()),
         Target::Tcp(at) => format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port()),
@@ -126,4 +137,39 @@ async fn a_filter_that_asks_over_plain_http_is_told_so() {
                         envoy_grpc: { cluster_name: rolegate }";
     let http = "http_service: { server_uri: { uri: rolegate, cluster: rolegate, timeout: 2s } }";
     start(tcp, &[(grpc, http)]).await.refuses(405, "not_grpc", "grpc_service").await;
+}
+
+/// What `docs/operations.md` says to add to the cluster.
+fn transport_socket() -> &'static str {
+    let page = include_str!("../../../../docs/operations.md");
+    page.split_once("add to the cluster `rolegate`:\n\n```yaml\n").unwrap().1.split_once("```").unwrap().0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy_and_rolegate_prove_who_they_are() {
+    for (client, status) in [("envoy.example.com", 200), ("other.example.com", 503)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the tests' authority");
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("ca.pem"), authority.pem()).unwrap();
+        for (file, name) in [("server", "rolegate.example.com"), ("envoy", client)] {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new([name.to_owned()]).unwrap();
+            let certificate = params.signed_by(&key, &authority).unwrap();
+            std::fs::write(path(&format!("{file}.pem")), certificate.pem()).unwrap();
+            std::fs::write(path(&format!("{file}.key")), key.serialize_pem()).unwrap();
+        }
+        let socket = transport_socket().replace("/etc/envoy/", &path(""));
+        let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server.key"));
+        let more = ["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-ca", &ca];
+        let more = [&more[..], &["--tls-client-names", "envoy.example.com"]].concat();
+        let cluster = format!("{HTTP2}\n{socket}");
+        let running = start_with(folder, tcp, &more, &[(HTTP2, &cluster)]).await;
+        assert_eq!(running.get("/people").await, status, "{}", running.rolegate.log());
+        let failure = running.rolegate.log().contains("\"failure\":\"client_name\"");
+        assert_eq!(failure, status == 503, "{}", running.rolegate.log());
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) struct Request {
 
 /// The server. It stops answering when the test ends.
 pub(crate) struct BundleServer {
+    scheme: &'static str,
     at: SocketAddr,
     answer: Arc<Mutex<Answer>>,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -39,6 +40,15 @@ pub(crate) struct BundleServer {
 
 impl BundleServer {
     pub(crate) fn start(answer: Answer) -> Self {
+        Self::start_over("http", answer, |stream| stream)
+    }
+
+    /// Starts one whose connections are those that `wrap` makes of TCP connections.
+    pub(crate) fn start_over<S: Read + Write>(
+        scheme: &'static str,
+        answer: Answer,
+        wrap: impl Fn(TcpStream) -> S + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let (answer, requests) = (Arc::new(Mutex::new(answer)), Arc::<Mutex<Vec<Request>>>::default());
@@ -47,14 +57,15 @@ impl BundleServer {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { continue };
                 let (answer, seen) = (answers.lock().unwrap().clone(), seen.clone());
-                std::thread::spawn(move || serve(stream, &answer, &seen));
+                let wrap = wrap.clone();
+                std::thread::spawn(move || serve(wrap(stream), &answer, &seen));
             }
         });
-        Self { at, answer, requests }
+        Self { scheme, at, answer, requests }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/bundle.tar.gz", self.at)
+        format!("{}://{}/bundle.tar.gz", self.scheme, self.at)
     }
 
     pub(crate) fn answer(&self, answer: Answer) {
@@ -80,7 +91,7 @@ fn tag(file: &[u8]) -> String {
     format!("\"{sum:x}\"")
 }
 
-fn serve(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<Request>>) {
+fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Request>>) {
     let mut head = Vec::new();
     let mut part = [0; 4096];
     while !head.ends_with(b"\r\n\r\n") {
@@ -94,7 +105,11 @@ fn serve(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<Request>>)
         Answer::File(file) if head.contains(&format!("if-none-match: {}", tag(file))) => {
             (304, format!("etag: {}\r\n", tag(file)), b"")
         }
-        Answer::File(file) => (200, format!("etag: {}\r\n", tag(file)), file),
+        // Object stores send both.
+        Answer::File(file) => {
+            let modified = "last-modified: Thu, 01 Jan 2026 00:00:00 GMT";
+            (200, format!("etag: {}\r\n{modified}\r\n", tag(file)), file)
+        }
         Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => (200, String::new(), file),
         Answer::Status(status) => (*status, String::new(), b""),
         Answer::Away => (0, String::new(), b""),
@@ -119,4 +134,5 @@ fn serve(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<Request>>)
             let _ = stream.write_all(body);
         }
     }
+    let _ = stream.flush();
 }

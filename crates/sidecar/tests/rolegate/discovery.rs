@@ -16,22 +16,22 @@ use crate::keys::{check, key_set, ok};
 use crate::process::{PolicyFolder, Server, rolegate, run};
 
 /// A private certificate authority.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// The TLS settings of a server on the loopback address, with a certificate of this authority.
-    fn server(&self) -> ServerConfig {
+    pub(crate) fn server(&self) -> ServerConfig {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
@@ -164,7 +164,7 @@ async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     for wrong in [other, namesake] {
         let (server, folder) = start(DISCOVERY, &wrong.pem());
         server.wait_for_log(
-            "its certificate was not issued by a trusted authority: name a private one in `ca_file`",
+            "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer",
         );
         let mut envoy = Envoy::connect(server.address()).await;
         assert_eq!(check(&mut envoy, &token).await, Answer::Http(401));

@@ -10,7 +10,11 @@
 )]
 
 mod admin;
+mod bundle_cli;
+mod bundle_files;
+mod bundle_https;
 mod bundle_server;
+mod bundle_shadow;
 mod bundles;
 mod cli;
 mod client;
@@ -20,15 +24,19 @@ mod decisions;
 mod diff;
 mod discovery;
 mod documented;
+mod import;
 mod keys;
 mod process;
 mod reloading;
 mod replay;
+mod s3_server;
 mod schema;
 mod search_cluster;
 mod secrets;
 mod serving;
 mod settings;
 mod shadow;
+mod stores;
+mod tls;
 mod what_can;
 mod wrong_protocol;

@@ -33,7 +33,7 @@ pub(crate) fn run_with(args: &[&str], input: &str) -> (i32, String, String) {
     ended(&child.wait_with_output().unwrap())
 }
 
-fn ended(output: &Output) -> (i32, String, String) {
+pub(crate) fn ended(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }

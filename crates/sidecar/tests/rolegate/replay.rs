@@ -55,9 +55,12 @@ fn replay(policy: &str, log: &str, more: &[&str]) -> (i32, String, String) {
 #[test]
 fn the_policy_that_decided_changes_nothing() {
     let (code, out, err) = replay(POLICY, &log(), &[]);
-    let expected =
-        "1 not evaluated: the answer depended on more than the line has\n0 of 7 decisions would change\n";
-    assert_eq!((code, out.as_str()), (0, expected), "{err}");
+    let why = "the credentials were invalid, and the line does not have them";
+    let expected = format!("1 not evaluated, because {why}: line 6\n0 of 7 decisions would change\n");
+    assert_eq!((code, out), (0, expected), "{err}");
+    let (_, out, _) = replay(POLICY, &log(), &["--output", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["not_evaluated"], json!([{ "why": why, "count": 1, "first_lines": [6] }]));
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
     let (code, out, _) = replay(POLICY, &lines, &[]);
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("22 not readable: line 1, 2, 3, 4, 5, 6, 7, 8, …\n"), "{out}");
-    assert!(out.contains("1 not evaluated: values were cut or replaced\n"), "{out}");
+    assert!(out.contains("1 not evaluated, because values were cut or replaced: line 31\n"), "{out}");
     let (code, out, err) = replay(POLICY, "nothing\n", &[]);
     assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
 }

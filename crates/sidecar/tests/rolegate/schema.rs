@@ -117,7 +117,7 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
 
 #[test]
 fn the_policies_and_cases_of_the_examples_are_valid() {
-    let (policies, of_cases) = (validator("policy"), validator("cases"));
+    let (policies, included, of_cases) = (validator("policy"), validator("include"), validator("cases"));
     let mut seen = 0;
     for name in ["people", "jwt", "owner", "api"] {
         let folder = PathBuf::from(example(name));
@@ -129,7 +129,11 @@ fn the_policies_and_cases_of_the_examples_are_valid() {
                 continue;
             }
             let text = std::fs::File::open(&path).and_then(std::io::read_to_string).unwrap();
-            let validator = if path.ends_with("cases.yaml") { &of_cases } else { &policies };
+            let validator = match path.file_name().unwrap().to_str().unwrap() {
+                "cases.yaml" => &of_cases,
+                "policy.yaml" => &policies,
+                _ => &included,
+            };
             let errors: Vec<String> =
                 validator.iter_errors(&json(&text).unwrap()).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{}: {errors:?}", path.display());
@@ -142,7 +146,7 @@ fn the_policies_and_cases_of_the_examples_are_valid() {
 /// What the parser accepts is valid, and a mapping with an unknown key is not.
 #[test]
 fn a_schema_agrees_with_the_parser_on_each_example() {
-    let validators = [validator("policy"), validator("cases")];
+    let (of_policies, of_cases) = (validator("include"), validator("cases"));
     let fixtures =
         FIXTURES.iter().flat_map(|fixtures| fixtures.split("=== ").skip(1)).filter_map(|fixture| {
             let (_, text) = fixture.split_once('\n')?;
@@ -153,7 +157,8 @@ fn a_schema_agrees_with_the_parser_on_each_example() {
     for text in fixtures.chain(page) {
         let Some(json) = json(text).filter(|json| !json.is_null()) else { continue };
         let problems = problems(text);
-        let validator = &validators[usize::from(of(text) == "cases")];
+        // Some examples are parts of a policy, without a version.
+        let validator = if of(text) == "cases" { &of_cases } else { &of_policies };
         let messages: Vec<&str> = problems.iter().map(|problem| &*problem.message).collect();
         if problems.iter().all(Problem::is_warning) {
             let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
@@ -201,5 +206,40 @@ fn the_schema_of_settings_has_all_of_them() {
         ["decision-log: some\n", "hash-queue: 70000\n", "threads: true\n"].iter().chain(&without_unit)
     {
         assert!(!validator.is_valid(&json(invalid).unwrap()), "{invalid}");
+    }
+}
+
+/// What is said about each mistake, for people who see only the message.
+#[test]
+fn a_schema_says_what_is_wrong() {
+    let messages = |of: &str, text: &str| {
+        let errors: Vec<String> =
+            validator(of).iter_errors(&json(text).unwrap()).map(|error| error.to_string()).collect();
+        errors.join("\n")
+    };
+    for (of, text, said) in [
+        ("policy", "roles: {}\n", "\"version\" is a required property"),
+        ("include", "roles: {}\n", ""),
+        ("policy", "version: 1\nroles: { a: { extend: [b] } }\n", "('extend' was unexpected)"),
+        (
+            "policy",
+            "version: 1\nroles: { a: { allow: [{ method: [GET], paths: [/a] }] } }\n",
+            "('method' was unexpected)",
+        ),
+        ("policy", "version: 1\nroles: { a: { allow: [/x] } }\n", "\"/x\" does not match"),
+        ("policy", "version: 1\nroles: { a: { allow: [GET x] } }\n", "\"GET x\" does not match"),
+        ("policy", "version: 1\nroles: { a: { deny: [GET /x, OPTIONS *, 'GET|POST a.example/**'] } }\n", ""),
+        ("policy", "version: 1\nroles: { a: null }\nsearch: null\n", ""),
+        ("settings", "bundle-interval: 60\n", "60 is not of type \"string\""),
+        ("settings", "bundle-interval: 60s\n", ""),
+    ] {
+        let found = messages(of, text);
+        assert!(found.contains(said) && found.is_empty() == said.is_empty(), "{text}: {found}");
+    }
+    // Editors show the description of what is wrong.
+    let settings = schema("settings");
+    let interval = &settings["properties"]["bundle-interval"];
+    for described in [&interval["description"], &interval["else"]["description"]] {
+        assert!(described.as_str().unwrap().contains("with a unit, such as `60s`"), "{described}");
     }
 }

@@ -60,7 +60,9 @@ async fn each_kind_of_difference_is_counted_and_logged() {
         ("/a%2F", Some(&ann), 400, "not_compared"),
     ] {
         let before = server.metric(&result(difference)).unwrap();
-        let headers: Vec<_> = authorization.iter().map(|value| ("authorization", value.as_str())).collect();
+        let mut headers: Vec<_> =
+            authorization.iter().map(|value| ("authorization", value.as_str())).collect();
+        headers.push(("x-request-id", "1f2c83c5"));
         assert_eq!(envoy.check("GET", path, &headers).await, Answer::Http(status), "{path}");
         server.wait_for_metric(&result(difference), before + 1.0);
     }
@@ -70,6 +72,7 @@ async fn each_kind_of_difference_is_counted_and_logged() {
         ("user", "ann"),
         ("method", "GET"),
         ("path", "/new"),
+        ("x_request_id", "1f2c83c5"),
         ("active_reason", "not_allowed"),
         ("shadow_rule", "staff: GET /new"),
     ] {

@@ -50,8 +50,19 @@ const RELEASES: &[(&str, &[&str])] = &[
             "users.existingSecret=mine",
         ],
     ),
+    ("bundle", BUNDLE),
     ("sidecar", &["mode=sidecar"]),
     ("module", &["mode=module"]),
+];
+
+/// A policy by its URL.
+const BUNDLE: &[&str] = &[
+    "bundle.url=https://files.example.com/bundle.tar.gz",
+    "bundle.publicKeys.existingConfigMap=mine",
+    "bundle.publicKeys.names={signing.pem.pub,next.pem.pub}",
+    "bundle.credentials.existingSecret=mine",
+    "bundle.ca.existingConfigMap=mine",
+    "settings.bundle-interval=30s",
 ];
 
 /// All of them, built once.
@@ -80,6 +91,7 @@ pub(crate) fn one(name: &str) -> &'static Variant {
 fn kustomizations() -> Vec<String> {
     let folders = [
         "overlays/shared",
+        "overlays/shared-bundle",
         "overlays/shared-monitored",
         "examples/sidecar",
         "examples/shared",
@@ -194,6 +206,10 @@ fn the_chart_refuses_values_that_mean_nothing() {
         "podDisruptionBudget.maxUnavailable=100%",
         "resources.limit.cpu=1",
         "moduleImage.tag=latest",
+        // Whoever can write to the server would decide who may do what.
+        "bundle.url=https://files.example.com/bundle.tar.gz",
+        "bundle.url=bundle.tar.gz",
+        "bundle.publicKey=x",
     ];
     for value in refused {
         let done = helm(&deploy("helm/rolegate"), "edge", &[value]);
@@ -203,6 +219,44 @@ fn the_chart_refuses_values_that_mean_nothing() {
     // With the library, the settings are in Envoy's configuration.
     assert!(helm(&deploy("helm/rolegate"), "edge", &["mode=module", "settings.threads=1"]).is_err());
     run_helm(&["lint", "rolegate", "--strict"], &deploy("helm")).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A policy by its URL: the flags name what is mounted, and nothing else has the policy.
+#[test]
+fn a_bundle_takes_the_place_of_the_policy() {
+    for name in ["helm bundle", "overlays/shared-bundle"] {
+        let manifests = &one(name).manifests;
+        let deployment = of_kind(manifests, "Deployment");
+        let pod = &deployment.first().unwrap()["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let list = |key: &str, of: &str| -> Vec<String> {
+            let items = container[key].as_array().unwrap().iter();
+            items
+                .filter_map(|item| if of.is_empty() { item.as_str() } else { item[of].as_str() })
+                .map(str::to_owned)
+                .collect()
+        };
+        let (args, mounts) = (list("args", ""), list("volumeMounts", "mountPath"));
+        let value = |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+        assert_eq!(value("--policy"), Some("https://files.example.com/bundle.tar.gz"), "{name}");
+        let is_mounted = |flag: &str| {
+            let file = value(flag).unwrap_or_else(|| panic!("{name}: no {flag}"));
+            assert!(mounts.iter().any(|mount| file.starts_with(mount)), "{name}: {file} is not mounted");
+        };
+        is_mounted("--bundle-public-key");
+        is_mounted("--bundle-cache");
+        if name.starts_with("helm") {
+            is_mounted("--bundle-credentials");
+            is_mounted("--bundle-ca");
+            assert_eq!(args.iter().filter(|arg| arg.starts_with("--bundle-public-key=")).count(), 2);
+            assert!(of_kind(manifests, "ConfigMap").is_empty(), "{name}");
+        }
+        assert!(!mounts.contains(&"/etc/rolegate/policy".to_owned()), "{name}");
+        let writable =
+            container["volumeMounts"].as_array().unwrap().iter().filter(|mount| mount["readOnly"] != true);
+        let writable: Vec<&Value> = writable.map(|mount| &mount["mountPath"]).collect();
+        assert_eq!(writable, ["/var/lib/rolegate"], "{name}");
+    }
 }
 
 /// A chart that nobody has configured allows nobody anything.

@@ -13,7 +13,25 @@ restartPolicy: Always
 {{- end }}
 args:
   - serve
+  {{- with $root.Values.bundle }}
+  {{- if .url }}
+  - {{ printf "--policy=%s" .url | quote }}
+  {{- range .publicKeys.names }}
+  - --bundle-public-key=/etc/rolegate/bundle-keys/{{ . }}
+  {{- end }}
+  {{- if .credentials.existingSecret }}
+  - --bundle-credentials=/etc/rolegate/bundle-credentials/{{ .credentials.name }}
+  {{- end }}
+  {{- if .ca.existingConfigMap }}
+  - --bundle-ca=/etc/rolegate/bundle-ca/{{ .ca.name }}
+  {{- end }}
+  {{- if .cache.enabled }}
+  - --bundle-cache=/var/lib/rolegate
+  {{- end }}
+  {{- else }}
   - --policy=/etc/rolegate/policy
+  {{- end }}
+  {{- end }}
   - --listen={{ .listen }}
   # Only on loopback, so that no other pod can delay the liveness probe.
   - --admin=127.0.0.1:9192
@@ -81,7 +99,22 @@ volumeMounts:
 {{/* Where a container has policy and users. Takes `root` and `prefix`. */}}
 {{- define "rolegate.mounts" -}}
 # Whole folders, because single files (`subPath`) are not updated after a change.
-- { name: {{ .prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
+{{- with .root.Values.bundle }}
+{{- if .url }}
+- { name: {{ $.prefix }}bundle-keys, mountPath: /etc/rolegate/bundle-keys, readOnly: true }
+{{- if .credentials.existingSecret }}
+- { name: {{ $.prefix }}bundle-credentials, mountPath: /etc/rolegate/bundle-credentials, readOnly: true }
+{{- end }}
+{{- if .ca.existingConfigMap }}
+- { name: {{ $.prefix }}bundle-ca, mountPath: /etc/rolegate/bundle-ca, readOnly: true }
+{{- end }}
+{{- if .cache.enabled }}
+- { name: {{ $.prefix }}bundle-cache, mountPath: /var/lib/rolegate }
+{{- end }}
+{{- else }}
+- { name: {{ $.prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
+{{- end }}
+{{- end }}
 {{- if include "rolegate.usersName" .root }}
 - { name: {{ .prefix }}users, mountPath: /etc/rolegate/users, readOnly: true }
 {{- end }}
@@ -89,8 +122,31 @@ volumeMounts:
 
 {{/* The volumes of policy and users. Takes `root` and `prefix`. */}}
 {{- define "rolegate.volumes" -}}
-- name: {{ .prefix }}policy
-  configMap: { name: {{ include "rolegate.policyName" .root }} }
+{{- with .root.Values.bundle }}
+{{- if .url -}}
+- name: {{ $.prefix }}bundle-keys
+  {{- if .publicKeys.existingSecret }}
+  secret: { secretName: {{ .publicKeys.existingSecret }}, defaultMode: 0440 }
+  {{- else }}
+  configMap: { name: {{ .publicKeys.existingConfigMap }} }
+  {{- end }}
+{{- with .credentials.existingSecret }}
+- name: {{ $.prefix }}bundle-credentials
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
+{{- end }}
+{{- with .ca.existingConfigMap }}
+- name: {{ $.prefix }}bundle-ca
+  configMap: { name: {{ . }} }
+{{- end }}
+{{- if .cache.enabled }}
+- name: {{ $.prefix }}bundle-cache
+  emptyDir: { sizeLimit: {{ .cache.sizeLimit }} }
+{{- end }}
+{{- else -}}
+- name: {{ $.prefix }}policy
+  configMap: { name: {{ include "rolegate.policyName" $.root }} }
+{{- end }}
+{{- end }}
 {{- with include "rolegate.usersName" .root }}
 - name: {{ $.prefix }}users
   secret: { secretName: {{ . }}, defaultMode: 0440 }

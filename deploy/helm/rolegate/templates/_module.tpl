@@ -12,7 +12,7 @@ rolegate inside the Envoy of your own pods, as a library. With this chart as a d
     {{- include "rolegate.module.volumes" .Subcharts.rolegate | nindent 4 }}
 
 The pod's `securityContext` needs `fsGroup: 65532`: this group may read the hashes. Envoy's configuration has the filter,
-with its settings and the policy `/etc/rolegate/policy`.
+with its settings and the policy `/etc/rolegate/policy`, or the URL of a bundle and the files of `bundle` in the values.
 */}}
 {{- define "rolegate.module.container" -}}
 - name: rolegate-module

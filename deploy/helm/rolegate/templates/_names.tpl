@@ -11,6 +11,15 @@
 {{- .Values.policy.existingConfigMap | default (printf "%s-policy" (include "rolegate.name" .)) -}}
 {{- end -}}
 
+{{/* Where the policy is, as a sentence without its end. */}}
+{{- define "rolegate.policyPlace" -}}
+{{- if .Values.bundle.url -}}
+The policy is the bundle at `bundle.url`
+{{- else -}}
+The policy is in the ConfigMap {{ include "rolegate.policyName" . }}
+{{- end -}}
+{{- end -}}
+
 {{/* Empty where there are no users and no keys. */}}
 {{- define "rolegate.usersName" -}}
 {{- if .Values.users.existingSecret -}}

@@ -1,0 +1,160 @@
+//! Sends the requests of `object_store` with the HTTP client of this crate: over `https:`, or `http:` on a loopback address
+//! and to the metadata services of clouds.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode, Uri};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
+};
+use tokio::time::timeout;
+
+use super::{Cloud, StoreError};
+use crate::https::{HttpsClient, HttpsError, body_error, is_allowed};
+
+/// Maximum time until a metadata service answers. Outside of a cloud nothing has its address, and packets to it may get lost.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum size of the body of an error, in bytes.
+const MAX_ERROR: usize = 64 << 10;
+/// The variable by which the SDKs of Amazon do not ask [`MACHINE`].
+const METADATA_DISABLED: &str = "AWS_EC2_METADATA_DISABLED";
+/// The metadata service of a machine of Amazon.
+const MACHINE: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
+/// The metadata service of Google in networks without IPv4.
+const GOOGLE_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254);
+
+/// Sends requests.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    pub(super) https: HttpsClient,
+    /// Maximum size of an answer, in bytes.
+    pub(super) max: usize,
+    pub(super) cloud: Cloud,
+}
+
+impl HttpConnector for Connector {
+    /// The options are not those of a user: the client has its own.
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (host, answer) = self.send(request).await.map_err(failed)?;
+        let max = self.max;
+        let body_failed = move |error: Box<dyn Error + Send + Sync>| {
+            let error = body_error(&*error, max);
+            let is_too_large = error == HttpsError::TooLarge(max);
+            failed(if is_too_large {
+                StoreError::TooLarge(max)
+            } else {
+                StoreError::Http { host: host.clone(), error }
+            })
+        };
+        Ok(answer.map(|body| HttpResponseBody::new(Limited::new(body, max).map_err(body_failed))))
+    }
+}
+
+impl Connector {
+    /// Sends a request. Only an answer that `object_store` uses is passed on. All others are errors here, so that their texts
+    /// are ours.
+    async fn send(&self, request: HttpRequest) -> Result<(String, Response<Incoming>), StoreError> {
+        let (head, body) = request.into_parts();
+        let uri = &head.uri;
+        let host = uri.host().unwrap_or_default();
+        let host = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let is_metadata = is_metadata(uri);
+        if !is_metadata && !is_allowed(uri) {
+            return Err(StoreError::Http { host, error: HttpsError::Address });
+        }
+        let body =
+            body.collect().await.map_err(|_| StoreError::Other("the request has no body".to_owned()))?;
+        let request = Request::from_parts(head, Full::new(body.to_bytes()));
+        if is_metadata {
+            return match self.ask_metadata(&host, request).await {
+                Ok(answer) => Ok((host, answer)),
+                Err(reason) => Err(StoreError::Metadata { host, help: self.cloud.credentials(), reason }),
+            };
+        }
+        let answer = match self.https.send(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(StoreError::Http { host, error }),
+        };
+        if answer.status().is_success() || answer.status() == StatusCode::NOT_MODIFIED {
+            return Ok((host, answer));
+        }
+        let (head, body) = answer.into_parts();
+        let region = head.headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+        let body = Limited::new(body, MAX_ERROR).collect().await.map(Collected::to_bytes).unwrap_or_default();
+        Err(StoreError::of_status(self.cloud, host, head.status, &body, region))
+    }
+
+    async fn ask_metadata(
+        &self,
+        host: &str,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, String> {
+        let is_disabled =
+            std::env::var_os(METADATA_DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        if is_disabled && MACHINE.contains(&host) {
+            return Err(format!("not asked, because of `{METADATA_DISABLED}`"));
+        }
+        match timeout(METADATA_TIMEOUT, self.https.send(request)).await {
+            Ok(Ok(answer)) if answer.status().is_success() => Ok(answer),
+            Ok(Ok(answer)) => Err(format!("status {}", answer.status().as_u16())),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {METADATA_TIMEOUT:?}")),
+        }
+    }
+}
+
+/// Whether it is the address of a service that gives credentials to what runs on a machine or in a pod. These speak plain
+/// `http:`, on link-local addresses that no router forwards.
+fn is_metadata(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse();
+    let is_known = match ip {
+        Ok(IpAddr::V4(ip)) => ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip == GOOGLE_IPV6 || matches!(ip.segments(), [0xfd00, 0x0ec2, ..]),
+        Err(_) => host == "metadata.google.internal",
+    };
+    uri.scheme_str() == Some("http") && is_known
+}
+
+fn failed(error: StoreError) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_metadata;
+
+    #[test]
+    fn only_metadata_services_are_asked_without_tls() {
+        for uri in [
+            "http://169.254.169.254/latest/api/token",
+            "http://169.254.170.2/v2/credentials",
+            "http://[fd00:ec2::23]/v1/credentials",
+            "http://metadata.google.internal/computeMetadata/v1",
+        ] {
+            assert!(is_metadata(&uri.parse().unwrap()), "{uri}");
+        }
+        for uri in [
+            "http://10.0.0.1/",
+            "http://[fd00::1]/",
+            "http://169.254.169.254.example/",
+            "https://169.254.169.254/",
+        ] {
+            assert!(!is_metadata(&uri.parse().unwrap()), "{uri}");
+        }
+    }
+}

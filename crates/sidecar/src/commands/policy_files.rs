@@ -1,0 +1,136 @@
+//! The files of the policy that a command uses: on disk, or in a bundle on disk.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use bundle::{Bundle, PublicKey};
+use identity::FetchedKeys;
+use policy::{Files, MapFiles, Place, Problem};
+use runtime::compiled_policy::{self, CompiledPolicy};
+use runtime::files;
+use runtime::settings::PolicySource;
+
+use crate::cli::PublicKeys;
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Maximum size of a bundle that is read, compressed and unpacked. A server has its own limit.
+pub(super) const MAX_SIZE: usize = 1 << 30;
+/// Maximum size of a file with a key, in bytes.
+pub(super) const MAX_KEY: usize = 64 << 10;
+/// The first bytes of what gzip has compressed (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1F, 0x8B];
+
+/// The files of a policy.
+pub(super) enum PolicyFiles {
+    /// On disk; the path of the policy.
+    OnDisk(PathBuf),
+    /// In a bundle. The name of each begins with the path of the bundle, so that a message says where it is.
+    InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
+}
+
+/// Why there are no files.
+pub(super) enum NotOpened {
+    /// The bundle is not valid.
+    Bundle(Vec<Problem>),
+    /// Another reason: a message for people.
+    Other(Exit, String),
+}
+
+impl PolicyFiles {
+    /// The files of the policy at this path: a file, a folder or a bundle. If there are `keys`, one of them must have signed the
+    /// bundle; otherwise a note says that nothing was verified but its hashes.
+    ///
+    /// # Errors
+    /// When it is a URL, a key cannot be used, or the bundle is not accepted.
+    pub(super) fn open(path: &Path, keys: &PublicKeys, output: &mut Output<'_>) -> Result<Self, NotOpened> {
+        let wrong = |message: String| Err(NotOpened::Other(Exit::Arguments, message));
+        if let Some(PolicySource::Bundle(url)) = path.to_str().and_then(|text| text.parse().ok())
+            && !path.exists()
+        {
+            return wrong(format!("`{url}`: only `serve` fetches a bundle: download it, and name the file"));
+        }
+        if !is_bundle(path) {
+            if !keys.public_key.is_empty() && path.is_file() {
+                let path = path.display();
+                return wrong(format!("`{path}` is no bundle, and nothing else is signed: `--public-key`"));
+            }
+            return Ok(Self::OnDisk(compiled_policy::policy_file(path)));
+        }
+        let trusted = keys.read().map_err(|(exit, message)| NotOpened::Other(exit, message))?;
+        let opened = files::bytes(path, MAX_SIZE).and_then(|bytes| {
+            Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| error.to_string())
+        });
+        let bundle =
+            opened.map_err(|error| NotOpened::Bundle(vec![Problem::error(Place::start_of(path), error)]))?;
+        if trusted.is_empty() {
+            let (path, revision) = (path.display(), bundle.manifest.revision);
+            output.error(&format!(
+                "{path}: revision {revision}, only its hashes are verified: `--public-key` verifies who has signed it"
+            ));
+        }
+        let policy = path.join(&bundle.manifest.policy);
+        let files = bundle.files.0.into_iter().map(|(name, bytes)| (path.join(name), bytes)).collect();
+        Ok(Self::InBundle { bundle: path.to_owned(), policy, files: MapFiles(files) })
+    }
+
+    /// Loads and compiles the policy.
+    ///
+    /// # Errors
+    /// Every problem.
+    pub(super) fn load(&self) -> Result<CompiledPolicy, Vec<Problem>> {
+        match self {
+            Self::OnDisk(file) => compiled_policy::load(file, &FetchedKeys::new()).result,
+            Self::InBundle { policy, files, .. } => {
+                compiled_policy::load_from(files, policy, &FetchedKeys::new())
+            }
+        }
+    }
+
+    /// The file of the policy, or the bundle.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::OnDisk(file) => file,
+            Self::InBundle { bundle, .. } => bundle,
+        }
+    }
+
+    /// The test cases beside the policy: where they are, and their text.
+    pub(super) fn cases(&self) -> (PathBuf, Result<String, String>) {
+        let file = match self {
+            Self::OnDisk(policy) | Self::InBundle { policy, .. } => policy.with_file_name("cases.yaml"),
+        };
+        let text = match self {
+            Self::OnDisk(_) => files::text(&file),
+            Self::InBundle { files, .. } => {
+                let read = files.read(&file).map_err(|error| error.to_string());
+                read.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
+            }
+        };
+        (file, text)
+    }
+}
+
+impl PublicKeys {
+    /// The keys in these files.
+    ///
+    /// # Errors
+    /// Which file cannot be read, or has no public key.
+    pub(super) fn read(&self) -> Result<Vec<PublicKey>, (Exit, String)> {
+        let key = |path: &PathBuf| {
+            let failed = |exit, error: String| (exit, format!("{}: {error}", path.display()));
+            let pem = files::bytes(path, MAX_KEY).map_err(|error| failed(Exit::Failed, error))?;
+            PublicKey::from_pem(&pem).map_err(|error| failed(Exit::Arguments, error.to_string()))
+        };
+        self.public_key.iter().map(key).collect()
+    }
+}
+
+/// Whether this is a bundle, by its first bytes. Only a regular file is read: what a pipe has can be read once.
+pub(super) fn is_bundle(path: &Path) -> bool {
+    let mut first = [0; GZIP.len()];
+    path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == GZIP
+}

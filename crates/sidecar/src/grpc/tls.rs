@@ -1,0 +1,242 @@
+//! TLS of the gRPC listeners on TCP: the certificate of the server, and which clients may connect.
+//!
+//! The files are read again while the server runs. If they do not load, the last good ones stay in use. Connections that
+//! are open keep the certificate with which they began; `max-connection-age` limits for how long.
+
+mod client_names;
+mod failure;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use self::client_names::AllowedNames;
+use self::failure::Failures;
+pub use self::failure::TlsFailure;
+use super::wrong_protocol::Peer;
+
+/// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default, is served, too.
+const ALPN: &[u8] = b"h2";
+
+/// The files of a server's TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate chain, in PEM, the server's own first.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+    /// The certificate authorities of clients, in PEM. If there are any, each client needs a certificate of one of them.
+    pub client_ca: Option<PathBuf>,
+    /// The DNS names or URIs (such as a SPIFFE id) of the clients that may connect, as in the subject alternative names of
+    /// their certificates; empty for all with a certificate.
+    pub client_names: Vec<String>,
+}
+
+/// The TLS of a server.
+pub struct Tls {
+    files: TlsFiles,
+    active: ArcSwap<ServerConfig>,
+    /// The content of the files that were read last, whether they could be used or not.
+    seen: Mutex<Content>,
+    failures: Failures,
+    reloads: AtomicU64,
+    failed_reloads: AtomicU64,
+    reload: Notify,
+}
+
+/// Why the files cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use `{}`: {why}", file.display())]
+pub struct TlsError {
+    file: PathBuf,
+    why: String,
+}
+
+/// The counters of a server's TLS.
+#[derive(Clone, Debug, Default)]
+pub struct TlsTotals {
+    /// Handshakes that failed, by why. Each is listed.
+    pub failures: Vec<(TlsFailure, u64)>,
+    /// How often changed files came into use.
+    pub reloads: u64,
+    /// How often changed files could not be used.
+    pub failed_reloads: u64,
+}
+
+/// The bytes of the files.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Content {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Loads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`] if a file cannot be read or used.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let content = Content::read(&files)?;
+        let active = ArcSwap::from_pointee(content.config(&files)?);
+        Ok(Self {
+            files,
+            active,
+            seen: Mutex::new(content),
+            failures: Failures::default(),
+            reloads: AtomicU64::new(0),
+            failed_reloads: AtomicU64::new(0),
+            reload: Notify::new(),
+        })
+    }
+
+    /// Has the files read again soon.
+    pub(crate) fn request_reload(&self) {
+        self.reload.notify_one();
+    }
+
+    /// Reads the files again at this interval, and when it is requested. Never ends.
+    pub(crate) async fn keep_current(self: Arc<Self>, interval: Duration) {
+        loop {
+            let _ = timeout(interval, self.reload.notified()).await;
+            let this = Arc::clone(&self);
+            // Reading files can block, and this runtime answers health checks.
+            let _ = tokio::task::spawn_blocking(move || this.reload()).await;
+        }
+    }
+
+    fn reload(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = match Content::read(&self.files) {
+            Ok(content) if content == *seen => return,
+            Ok(content) => {
+                let config = content.config(&self.files);
+                *seen = content;
+                config
+            }
+            Err(error) => {
+                // So that the same files are used again when they are back.
+                if *seen == Content::default() {
+                    return;
+                }
+                *seen = Content::default();
+                Err(error)
+            }
+        };
+        match loaded {
+            Ok(config) => {
+                self.active.store(Arc::new(config));
+                self.reloads.fetch_add(1, Relaxed);
+                tracing::info!("the TLS certificate and its settings were loaded again");
+            }
+            Err(error) => {
+                self.failed_reloads.fetch_add(1, Relaxed);
+                tracing::error!(%error, "the changed TLS files are not used: the last good ones stay in use");
+            }
+        }
+    }
+
+    /// Begins TLS on a connection.
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+        limit: Duration,
+        peer: Peer,
+    ) -> Result<TlsStream<TcpStream>, TlsFailure> {
+        let acceptor = TlsAcceptor::from(self.active.load_full());
+        let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => (TlsFailure::of(&error), error.to_string()),
+            Err(_elapsed) => (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned()),
+        };
+        self.failures.notice(failure, peer, &why);
+        Err(failure)
+    }
+
+    pub(super) fn totals(&self) -> TlsTotals {
+        TlsTotals {
+            failures: self.failures.counts(),
+            reloads: self.reloads.load(Relaxed),
+            failed_reloads: self.failed_reloads.load(Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl TlsError {
+    fn new(file: &Path, why: impl fmt::Display) -> Self {
+        Self { file: file.to_owned(), why: why.to_string() }
+    }
+}
+
+impl Content {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the files are read at the start and off the threads that serve"
+    )]
+    fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|error| TlsError::new(path, error));
+        Ok(Self {
+            certificate: read(&files.certificate)?,
+            key: read(&files.key)?,
+            client_ca: files.client_ca.as_ref().map(read).transpose()?,
+        })
+    }
+
+    fn config(&self, files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+        let chain = certificates(&files.certificate, &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .map_err(|error| TlsError::new(&files.key, format!("no private key in PEM: {error}")))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::new(&files.certificate, error))?;
+        let builder = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
+            None => builder.with_no_client_auth(),
+            Some((file, pem)) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(file, pem)? {
+                    roots.add(certificate).map_err(|error| TlsError::new(file, error))?;
+                }
+                let verifier: Arc<dyn ClientCertVerifier> =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .build()
+                        .map_err(|error| TlsError::new(file, error))?;
+                builder.with_client_cert_verifier(match &*files.client_names {
+                    [] => verifier,
+                    names => Arc::new(AllowedNames::new(verifier, names.to_vec())),
+                })
+            }
+        };
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| TlsError::new(&files.certificate, format!("{error} (with this key)")))?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+}
+
+fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| TlsError::new(file, error))?;
+    if all.is_empty() { Err(TlsError::new(file, "no certificate in PEM")) } else { Ok(all) }
+}

@@ -1,0 +1,123 @@
+//! The commands that build, sign and show bundles.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::bundles::Publisher;
+use crate::process::{PolicyFolder, open_to_all, run};
+
+/// The revision and the files of a bundle.
+fn inspected(bundle: &str) -> Value {
+    let (code, out, errors) = run(&["bundle", "inspect", "--output", "json", bundle]);
+    assert_eq!(code, 0, "{out}{errors}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn two_bundles_of_one_second_have_other_revisions() {
+    let (publisher, policy) = (Publisher::new(), PolicyFolder::new(&open_to_all("/a")));
+    let bundles = ["one", "two", "three"].map(|name| publisher.arg(name));
+    let mut revisions = Vec::new();
+    for (number, bundle) in bundles.iter().enumerate() {
+        policy.write("policy.yaml", &open_to_all(&format!("/{number}")));
+        let (code, _, errors) = run(&["bundle", "build", &policy.arg(), "-o", bundle]);
+        assert_eq!(code, 0, "{errors}");
+        revisions.push(inspected(bundle)["revision"].as_u64().unwrap());
+    }
+    assert!(revisions.is_sorted_by(|one, next| one < next), "{revisions:?}");
+    // Greater than the seconds that bundles had before.
+    assert!(revisions[0] > 1_000_000_000_000, "{revisions:?}");
+}
+
+#[test]
+fn a_newer_bundle_is_not_replaced_without_force() {
+    let (publisher, policy) = (Publisher::new(), PolicyFolder::new(&open_to_all("/a")));
+    let (bundle, folder) = (publisher.arg("bundle.tar.gz"), policy.arg());
+    let build = |revision: &str, more: &[&str]| {
+        run(&[&["bundle", "build", &folder, "-o", &bundle, "--revision", revision], more].concat())
+    };
+    assert_eq!(build("11", &[]).0, 0);
+    let (code, _, errors) = run(&["bundle", "sign", "--key", &publisher.arg("key"), &bundle]);
+    assert_eq!(code, 0, "{errors}");
+    let (code, _, errors) = build("3", &[]);
+    assert_eq!(code, 5, "{errors}");
+    assert!(errors.contains("the bundle there is newer, of revision 11: `--force` replaces it"), "{errors}");
+    assert!(!inspected(&bundle)["signed_by"].is_null());
+    // The same again, and then another one of the same revision.
+    assert_eq!(build("11", &[]).0, 0);
+    policy.write("policy.yaml", &open_to_all("/b"));
+    let (code, _, errors) = build("11", &[]);
+    assert_eq!(code, 5, "{errors}");
+    assert!(errors.contains("another bundle of revision 11 is there"), "{errors}");
+    assert_eq!(build("12", &[]).0, 0);
+    assert_eq!(build("3", &["--force"]).0, 0);
+    assert_eq!(inspected(&bundle)["revision"], 3);
+    // Not even by mistake in place of the policy.
+    let file = format!("{folder}/policy.yaml");
+    let (code, _, errors) = run(&["bundle", "build", &folder, "-o", &file]);
+    assert_eq!(code, 5, "{errors}");
+    assert!(errors.contains("the file is there, and no bundle"), "{errors}");
+}
+
+#[test]
+fn a_key_of_the_other_kind_is_a_wrong_argument() {
+    let publisher = Publisher::new();
+    publisher.signed("/a", 1);
+    let (bundle, key, public) =
+        (publisher.arg("bundle.tar.gz"), publisher.arg("key"), publisher.arg("key.pub"));
+    for (args, code, error) in [
+        (["bundle", "sign", "--key", &public, &bundle], 2, "not an Ed25519 private key"),
+        (["bundle", "verify", "--public-key", &key, &bundle], 2, "not an Ed25519 public key"),
+        (["bundle", "inspect", "--public-key", &key, &bundle], 2, "not an Ed25519 public key"),
+        (["bundle", "sign", "--key", "/nonexistent", &bundle], 5, "no such file"),
+        (["bundle", "verify", "--public-key", "/nonexistent", &bundle], 5, "no such file"),
+    ] {
+        let (got, _, errors) = run(&args);
+        assert_eq!(got, code, "{args:?}: {errors}");
+        assert!(errors.contains(error), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn everybody_may_read_a_public_key_and_no_key_is_replaced() {
+    let publisher = Publisher::new();
+    let mode = |name: &str| publisher.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("key"), 0o600);
+    assert_eq!(mode("key.pub") & 0o700, 0o600);
+    std::fs::write(publisher.path("probe"), "").unwrap();
+    assert_eq!(mode("key.pub") & 0o044, mode("probe") & 0o044);
+    for exists in ["key", "key.pub"] {
+        let taken = publisher.arg("next");
+        std::fs::write(format!("{taken}{}", exists.strip_prefix("key").unwrap()), "in use").unwrap();
+        let (code, _, errors) = run(&["bundle", "new-key", &taken]);
+        assert_eq!(code, 5, "{errors}");
+        assert!(errors.contains("it exists, and servers may trust its key: name another file"), "{errors}");
+        // Neither file was made.
+        let names = ["next", "next.pub"].map(|name| publisher.path(name));
+        assert_eq!(names.iter().filter(|name| name.exists()).count(), 1);
+        names.iter().for_each(|name| drop(std::fs::remove_file(name)));
+    }
+}
+
+/// People inspect a bundle because a server does not accept it.
+#[test]
+fn a_bundle_that_is_not_accepted_is_shown_all_the_same() {
+    let publisher = Publisher::new();
+    publisher.new_key("other");
+    publisher.signed("/a", 7);
+    let (bundle, other) = (publisher.arg("bundle.tar.gz"), publisher.arg("other.pub"));
+    let (code, out, errors) = run(&["bundle", "inspect", "--public-key", &other, &bundle]);
+    assert_eq!(code, 1, "{out}{errors}");
+    for shown in ["revision  7", ", not accepted\n", "policy.yaml"] {
+        assert!(out.contains(shown), "{shown}: {out}");
+    }
+    assert!(errors.contains("which is not trusted"), "{errors}");
+    let args = ["bundle", "inspect", "--output", "json", "--public-key", &other, &bundle];
+    let (code, out, _) = run(&args);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &shown["revision"], &shown["verified"]), (1, &7.into(), &false.into()));
+    assert!(shown["not_accepted"].as_str().unwrap().contains("which is not trusted"), "{shown}");
+    let (code, out, _) = run(&["bundle", "inspect", "--public-key", &publisher.arg("key.pub"), &bundle]);
+    assert!(code == 0 && out.contains(", verified\n"), "{out}");
+}

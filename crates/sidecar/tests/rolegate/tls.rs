@@ -1,0 +1,225 @@
+//! TLS and mutual TLS on the gRPC listener.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+use rustix::process::Signal;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::client::{Answer, Envoy, basic};
+use crate::process::{Server, example, run, wait_until};
+
+const SPIFFE: &str = "spiffe://example.com/ns/web/sa/envoy";
+
+/// A folder with a certificate authority and the certificates that it has signed, in PEM.
+struct Certificates {
+    folder: TempDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the tests' authority");
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let this = Self { folder: tempfile::tempdir().unwrap(), authority };
+        fs::write(this.path("ca.pem"), this.authority.pem()).unwrap();
+        this
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes `NAME.pem` and `NAME.key`.
+    fn issue(&self, name: &str, names: &[SanType]) {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names.to_vec();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
+    }
+
+    /// Starts a server with its certificate for `localhost`, and these settings.
+    fn serve(&self, more: &[&str]) -> Server {
+        self.issue("server", &[dns("localhost")]);
+        let (certificate, key) = (self.text("server.pem"), self.text("server.key"));
+        let tls = ["--tls-certificate", &certificate, "--tls-key", &key];
+        Server::start(&example("people"), &[&tls, more].concat())
+    }
+
+    /// Connects to the server, as a client with this certificate.
+    async fn connect(
+        &self,
+        address: SocketAddr,
+        client: Option<&str>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match client {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let chain = vec![CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap()];
+                let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let stream = TcpStream::connect(address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    /// Whether a client with this certificate gets an answer, which must be the right one.
+    async fn answers(&self, address: SocketAddr, client: Option<&str>) -> bool {
+        // With TLS 1.3 a client learns only by its first read that it is not accepted.
+        let Ok(stream) = self.connect(address, client).await else { return false };
+        let Ok(mut envoy) = tokio::spawn(Envoy::over(stream)).await else { return false };
+        let answer = tokio::spawn(async move {
+            envoy.check("GET", "/people", &[("authorization", &basic("alice:wonderland"))]).await
+        });
+        answer.await.is_ok_and(|answer| {
+            assert_eq!(answer, Answer::Http(200));
+            true
+        })
+    }
+}
+
+fn dns(name: &str) -> SanType {
+    SanType::DnsName(name.try_into().unwrap())
+}
+
+fn failures(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!("rolegate_tls_handshakes_failed_total{{reason=\"{reason}\"}}")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_are_answered_over_tls_alone() {
+    let certificates = Certificates::new();
+    let server = certificates.serve(&[]);
+    assert!(certificates.answers(server.address(), None).await);
+    // HTTP/2 without TLS.
+    let plain = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    let _plain = tokio::spawn(Envoy::over(plain)).await;
+    wait_until(|| failures(&server, "not_tls") == 1.0, || server.log());
+    server.wait_for_log("give the cluster a `transport_socket`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_clients_that_are_listed_may_connect() {
+    let certificates = Certificates::new();
+    certificates.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
+    certificates.issue("named", &[dns("Envoy.example.com")]);
+    certificates.issue("other", &[dns("other.example.com")]);
+    let stranger = Certificates::new();
+    stranger.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
+    for name in ["stranger.pem", "stranger.key"] {
+        fs::copy(stranger.path(&name.replace("stranger", "envoy")), certificates.path(name)).unwrap();
+    }
+    let names = format!("{SPIFFE},envoy.example.com");
+    let ca = certificates.text("ca.pem");
+    let server = certificates.serve(&["--tls-client-ca", &ca, "--tls-client-names", &names]);
+    assert!(certificates.answers(server.address(), Some("envoy")).await, "{}", server.log());
+    assert!(certificates.answers(server.address(), Some("named")).await, "{}", server.log());
+    assert!(!certificates.answers(server.address(), None).await);
+    wait_until(|| failures(&server, "client_certificate") == 1.0, || server.log());
+    assert!(!certificates.answers(server.address(), Some("stranger")).await);
+    wait_until(|| failures(&server, "client_certificate") == 2.0, || server.log());
+    assert!(!certificates.answers(server.address(), Some("other")).await);
+    wait_until(|| failures(&server, "client_name") == 1.0, || server.log());
+    server.wait_for_log("no name in the client's certificate is listed");
+    assert_eq!(server.metric("rolegate_checks_total{decision=\"allowed\",reason=\"\"}"), Some(2.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
+    let certificates = Certificates::new();
+    let server = certificates.serve(&["--poll-interval", "100ms"]);
+    let presented = async || {
+        let stream = certificates.connect(server.address(), None).await.unwrap();
+        stream.get_ref().1.peer_certificates().unwrap().first().unwrap().to_vec()
+    };
+    let first = presented().await;
+    let mut before = Envoy::over(certificates.connect(server.address(), None).await.unwrap()).await;
+
+    certificates.issue("server", &[dns("localhost")]);
+    server.wait_for_metric("rolegate_tls_reloads_total{result=\"ok\"}", 1.0);
+    let second = presented().await;
+    assert!(first != second);
+    // Open connections are not disturbed.
+    let alice = basic("alice:wonderland");
+    assert_eq!(before.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+
+    fs::write(certificates.path("server.pem"), "no certificate").unwrap();
+    server.wait_for_log("the last good ones stay in use");
+    server.signal(Signal::HUP);
+    assert_eq!(presented().await, second);
+    assert!(certificates.answers(server.address(), None).await);
+    assert!(server.metric("rolegate_tls_reloads_total{result=\"failed\"}").unwrap() >= 1.0);
+
+    certificates.issue("server", &[dns("localhost")]);
+    wait_until(|| server.log().matches("loaded again").count() == 2, || server.log());
+    assert!(presented().await != second);
+}
+
+#[test]
+fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
+    let certificates = Certificates::new();
+    certificates.issue("server", &[dns("localhost")]);
+    certificates.issue("other", &[dns("localhost")]);
+    let (certificate, key) = (certificates.text("server.pem"), certificates.text("server.key"));
+    let (missing, ca, other) =
+        (certificates.text("no.pem"), certificates.text("ca.pem"), certificates.text("other.key"));
+    let empty = Path::new(&ca).with_file_name("empty.pem");
+    fs::write(&empty, "").unwrap();
+    let empty = empty.display().to_string();
+    for (code, more, says) in [
+        (2, vec!["--tls-certificate", &certificate], "`tls-certificate` needs `tls-key`"),
+        (2, vec!["--tls-key", &key], "`tls-key` needs `tls-certificate`"),
+        (2, vec!["--tls-client-ca", &ca], "`tls-client-ca` needs `tls-certificate`"),
+        (
+            2,
+            vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-names", "a"],
+            "`tls-client-names` needs `tls-client-ca`",
+        ),
+        (5, vec!["--tls-certificate", &missing, "--tls-key", &key], "no.pem`: No such file"),
+        (5, vec!["--tls-certificate", &empty, "--tls-key", &key], "empty.pem`: no certificate in PEM"),
+        (
+            5,
+            vec!["--tls-certificate", &certificate, "--tls-key", &certificate],
+            "server.pem`: no private key in PEM",
+        ),
+        (5, vec!["--tls-certificate", &certificate, "--tls-key", &other], "(with this key)"),
+        (
+            5,
+            vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-ca", &key],
+            "server.key`: no certificate in PEM",
+        ),
+    ] {
+        let policy = example("people");
+        let serve = ["serve", "--policy", &policy, "--listen", "127.0.0.1:0", "--admin", "off"];
+        let (ended, _, err) = run(&[&serve, &more[..]].concat());
+        assert_eq!(ended, code, "{more:?}: {err}");
+        assert!(err.contains(says), "{more:?}: {err}");
+        assert!(!err.contains("PRIVATE KEY"), "{err}");
+    }
+}
