@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::authorizer::Authorizer;
-use crate::manager::Manager;
+use crate::connection_manager::Manager;
 use crate::{Findings, authorizer, cluster, routes};
 
 /// The parts of one document.

@@ -2,7 +2,7 @@
 //! rolegate's own library.
 //!
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
-//! `EnvoyFilter` of Istio, or a `ConfigMap` that holds one of these. `configuration` finds the parts in it; `manager`,
+//! `EnvoyFilter` of Istio, or a `ConfigMap` that holds one of these. `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each and report [`Finding`]s, whose kinds `finding` lists.
 //!
 //! The crate does no I/O.
@@ -11,8 +11,9 @@ mod authorizer;
 mod cluster;
 mod config_map;
 mod configuration;
+mod connection_manager;
 mod finding;
-mod manager;
+
 mod routes;
 
 use std::collections::BTreeSet;

@@ -18,7 +18,8 @@ use mask::{Masked, Masks};
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
-pub(crate) mod mask;
+mod mask;
+pub(crate) mod path_mask;
 pub(crate) mod settings;
 
 /// The version of the lines' format. A field that is new does not change it; one that is renamed, or means something else, does.

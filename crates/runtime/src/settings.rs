@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use policy::KeyUrl;
 
-pub use crate::decisions::mask::PathMask;
+pub use crate::decisions::path_mask::PathMask;
 pub use crate::decisions::settings::{DecisionLog, DecisionLogSettings, MaskUsers, Sample};
 
 /// How a policy is loaded, reloaded and logged.

@@ -118,6 +118,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the file is what is tested")]
 mod tests {
     use super::super::settings::DecisionLog;
     use super::*;

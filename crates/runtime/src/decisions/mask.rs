@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::str::FromStr;
 
 use aws_lc_rs::{hmac, rand};
 
+use super::path_mask::PathMask;
 use super::settings::{DecisionLogSettings, MaskUsers};
 use crate::record::DecisionRecord;
 
@@ -15,56 +15,6 @@ use crate::record::DecisionRecord;
 const HIDDEN: &str = "*";
 /// The least bytes of a key: as many as the part of the hash that is logged.
 const SHORTEST_KEY: usize = 16;
-
-/// Paths of which some segments are hidden, such as `/people/{id}`: in each path that begins like this, the segments in
-/// braces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathMask(Vec<Segment>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
-    Exactly(String),
-    Any,
-    Hidden,
-}
-
-/// Why a text is no [`PathMask`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a path with a segment to mask: write one such as `/people/{{id}}/letters/{{id}}`, and `*` for any segment"
-)]
-pub struct PathMaskError;
-
-impl FromStr for PathMask {
-    type Err = PathMaskError;
-
-    fn from_str(text: &str) -> Result<Self, PathMaskError> {
-        let segments = text.strip_prefix('/').ok_or(PathMaskError)?.split('/');
-        let segments: Vec<Segment> = segments
-            .map(|segment| match segment {
-                "*" => Ok(Segment::Any),
-                _ if segment.starts_with('{') && segment.ends_with('}') => Ok(Segment::Hidden),
-                _ if segment.is_empty() || segment.contains(['*', '{', '}']) => Err(PathMaskError),
-                _ => Ok(Segment::Exactly(segment.to_owned())),
-            })
-            .collect::<Result<_, _>>()?;
-        if segments.contains(&Segment::Hidden) { Ok(Self(segments)) } else { Err(PathMaskError) }
-    }
-}
-
-impl PathMask {
-    /// The numbers of the hidden segments of this path; none if it does not begin like this.
-    fn hidden(&self, path: &[&str]) -> impl Iterator<Item = usize> {
-        let fits = self.0.len() <= path.len()
-            && self.0.iter().zip(path).all(|(segment, text)| match segment {
-                // Parameters (`;`) do not make another segment of it.
-                Segment::Exactly(exactly) => text.split(';').next() == Some(exactly),
-                Segment::Any | Segment::Hidden => true,
-            });
-        let segments = self.0.iter().enumerate().filter(move |_| fits);
-        segments.filter(|(_, segment)| **segment == Segment::Hidden).map(|(number, _)| number)
-    }
-}
 
 /// Masks records.
 pub(super) struct Masks {

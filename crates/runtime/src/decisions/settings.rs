@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use authorizer::Reason;
 
-use super::mask::PathMask;
+use super::path_mask::PathMask;
 
 /// The settings of the decision log.
 #[derive(Clone, Debug, PartialEq, Eq)]

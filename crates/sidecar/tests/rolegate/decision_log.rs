@@ -66,6 +66,7 @@ async fn each_line_is_as_the_schema_says() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the file is what is tested")]
 async fn a_file_is_renamed_at_its_size_and_opened_again_if_another_renames_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("decisions.log");
