@@ -13,6 +13,8 @@ KUSTOMIZE_VERSION := 5.8.1
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
+# Two for each core: tests wait for processes most of the time.
+TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 ZIG_VERSION := 0.17.1
 ZIGBUILD_VERSION := 0.24.0
 # The oldest C library that the module works with: that of Debian 11 and Ubuntu 20.04.
@@ -53,7 +55,7 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
 test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
-	cargo test --workspace --locked
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
 	@$(MAKE) --no-print-directory test-image
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.

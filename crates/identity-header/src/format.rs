@@ -1,4 +1,4 @@
-//! The binary form of an identity, before its message authentication code (MAC) and base64url. Numbers are big-endian.
+//! The binary form of an identity header, before base64url. Numbers are big-endian.
 //!
 //! | bytes | what |
 //! |---|---|

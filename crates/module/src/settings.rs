@@ -22,7 +22,7 @@ pub(crate) struct FilterSettings {
     /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle.
     #[serde(deserialize_with = "source")]
     pub(crate) policy: PolicySource,
-    /// A shadow policy: a candidate that decides each request as well, without effect on the answer.
+    /// A shadow policy: a candidate that decides requests as well, as many as the machine has time for, without effect on the answer.
     #[serde(default, deserialize_with = "optional_source")]
     shadow: Option<PolicySource>,
     /// Address of the admin listener, or `off`.
@@ -31,16 +31,16 @@ pub(crate) struct FilterSettings {
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     poll_interval: Duration,
-    /// How long the last good policy may be used while its files do not load; 0 means no limit.
+    /// Age at which the last good policy counts as stale, while newer files cannot be loaded; 0 means never.
     #[serde(default, deserialize_with = "duration")]
     max_policy_age: Duration,
-    /// How long fetched keys may be used while they cannot be fetched again; 0 means no limit.
+    /// Age at which fetched keys count as stale, while they cannot be fetched again; 0 means never.
     #[serde(default, deserialize_with = "duration")]
     max_keys_age: Duration,
-    /// What happens when one of them is too old.
+    /// What happens with a policy or keys that are stale.
     #[serde(default)]
     on_stale: Stale,
-    /// Maximum time that Envoy's main thread waits for the first attempt to fetch keys, before the configuration is used.
+    /// Maximum time that Envoy's main thread waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster, before the configuration is used.
     #[serde(default = "three_seconds", deserialize_with = "duration")]
     pub(crate) keys_wait: Duration,
     /// Number of threads that hash passwords; 0 means half the cores.

@@ -1,4 +1,4 @@
-//! The shadow policy: a candidate that decides each request as well, after it was answered, so that it can be compared with the
+//! The shadow policy: a candidate that decides requests as well, after they were answered, so that it can be compared with the
 //! active one before it replaces it.
 //!
 //! A worker thread copies what a decision depends on into a bounded queue; a thread of the lowest priority compares. So a

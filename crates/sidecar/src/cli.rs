@@ -57,7 +57,8 @@ Exit codes:
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and fetches all keys.
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the files of TLS,
+    /// and fetches keys and bundles.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.
@@ -88,7 +89,8 @@ pub enum Command {
     /// allows more than these requests: read it before you use it.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system, or a stricter one with a note.
+    /// Prints a policy with the same answers as the configuration of another system, where it can
+    /// be expressed; `--partial` also prints a stricter one.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Reports what makes rolegate unsafe or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.

@@ -120,12 +120,12 @@ pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
 Examples:
   rolegate import envoy-rbac envoy.yaml > policy.yaml
   rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
-  rolegate import envoy-rbac --partial envoy.yaml      what cannot be expressed is left out, and named
+  rolegate import envoy-rbac --partial envoy.yaml      allows less where something cannot be expressed, and names it
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. One
 exception: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`; without these two it also allows
-other spellings of an allowed path (docs/policy-changes.md). The exit code is 0 if the policy gives the same answers, or with
-`--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
+other spellings of an allowed path (docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
+cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -135,7 +135,7 @@ Examples:
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. It
 compares canonical paths, as Istio does with its default `pathNormalization` and more (docs/policy-changes.md). The exit code is 0
-if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are wrong, and 3
+if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3
 if the resources cannot be read, or are for several workloads or none.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
@@ -146,7 +146,8 @@ Examples:
   rolegate bundle inspect --public-key signing.pem.pub bundle.tar.gz
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
-Keys are those of `openssl genpkey -algorithm ed25519`. The commands that take a policy also take a bundle. The exit code is 0;
+Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`, `what-can`, `diff`, `replay` and
+`suggest` also take the file of a bundle, `serve` takes its URL. The exit code is 0;
 1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
 if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or is not to be replaced.";
 

@@ -1,4 +1,4 @@
-//! `rolegate suggest`: the least policy that allows what a decision log shows was used.
+//! `rolegate suggest`: a small policy that allows what a decision log shows was used.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         Ok(present) => present,
         Err(exit) => return exit,
     };
-    let (usage, rules, unreadable) = match read(args) {
+    let Log { usage, rules, unreadable, inexact } = match read(args) {
         Ok(read) => read,
         Err(error) => {
             output.error(&error);
@@ -29,10 +29,12 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     if usage.nothing_allowed() {
-        output.error(&format!(
-            "`{}` has no allowed request: write the log with `--decision-log all`",
-            args.log.display()
-        ));
+        let log = args.log.display();
+        let help = match inexact {
+            0 => "write the log with `--decision-log all`".to_owned(),
+            _ => format!("{inexact} of its lines are cut or masked: write the log without masks"),
+        };
+        output.error(&format!("`{log}` has no allowed request that can be used: {help}"));
         return Exit::Arguments;
     }
     let policy = present.iter().flat_map(|present| present.loaded.policy.rules());
@@ -44,6 +46,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         policy: usage.policy(),
         unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
         unreadable,
+        inexact,
     };
     match args.output {
         Format::Text => output.text(&suggested.text()),
@@ -52,14 +55,28 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
     Exit::Success
 }
 
-/// The requests of the log, the rules that decided, and the number of lines that are no decisions.
-fn read(args: &SuggestArgs) -> Result<(Usage, BTreeSet<String>, u64), String> {
+/// What a log shows.
+struct Log {
+    usage: Usage,
+    /// The rules that decided.
+    rules: BTreeSet<String>,
+    /// Number of lines that are no decisions.
+    unreadable: u64,
+    /// Number of decisions that are cut or masked: what they say is not what was requested.
+    inexact: u64,
+}
+
+fn read(args: &SuggestArgs) -> Result<Log, String> {
     let mut lines = DecisionLines::open(&args.log)?;
-    let (mut usage, mut rules) = (Usage::default(), BTreeSet::new());
+    let (mut usage, mut rules, mut inexact) = (Usage::default(), BTreeSet::new(), 0);
     while let Some(line) = lines.next_decision() {
         let (_, decision) = line?;
         rules.extend(decision.rule().map(str::to_owned));
-        if decision.is_inexact() || !decision.is_by_rules() {
+        if !decision.is_by_rules() {
+            continue;
+        }
+        if decision.is_inexact() {
+            inexact += 1;
             continue;
         }
         let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
@@ -70,7 +87,7 @@ fn read(args: &SuggestArgs) -> Result<(Usage, BTreeSet<String>, u64), String> {
             ));
         }
     }
-    Ok((usage, rules, lines.unreadable()))
+    Ok(Log { usage, rules, unreadable: lines.unreadable(), inexact })
 }
 
 #[derive(Serialize)]
@@ -78,6 +95,7 @@ struct Suggested {
     policy: String,
     unused: Vec<Unused>,
     unreadable: u64,
+    inexact: u64,
 }
 
 /// A rule that decided no request.
@@ -94,6 +112,9 @@ impl Suggested {
         let mut text = format!("{head}{}", self.policy);
         for Unused { rule, at } in &self.unused {
             text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
+        }
+        if self.inexact > 0 {
+            text += &format!("# left out, as they are cut or masked: {} of the lines\n", self.inexact);
         }
         if self.unreadable > 0 {
             text += &format!("# not decisions: {} of the lines\n", self.unreadable);

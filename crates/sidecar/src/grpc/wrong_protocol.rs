@@ -77,8 +77,8 @@ impl WrongProtocol {
     const fn advice(self) -> &'static str {
         match self {
             Self::Tls => {
-                "the peer speaks TLS, and this port does not: in Envoy, remove `transport_socket` from the cluster; \
-                 in a mesh, exclude this port from mutual TLS"
+                "the peer speaks TLS, and this port does not: start with `--tls-certificate` and `--tls-key`; on loopback, \
+                 remove `transport_socket` from the cluster in Envoy; in a mesh, exclude this port from mutual TLS"
             }
             Self::Http1 => {
                 "the peer speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster `http2_protocol_options`, \

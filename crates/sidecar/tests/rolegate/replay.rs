@@ -129,6 +129,24 @@ fn a_log_without_allowed_requests_is_warned_of() {
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["allowed"], 0, "{out}");
 }
 
+/// Otherwise nobody would know that the policy lacks what these lines were about.
+#[test]
+fn masked_lines_are_left_out_of_a_suggestion_and_counted() {
+    let line = |path: &str, more: &str| {
+        format!("{{\"decision\":\"allowed\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"{path}\"{more}}}\n")
+    };
+    let masked = line("/people", ",\"user\":\"hmac:x\",\"masked\":true,\"inexact\":true");
+    let (code, out, err) = run_with(&["suggest", "-"], &(masked.clone() + &line("/open", "")));
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("/open") && out.contains("# left out, as they are cut or masked: 1 of the lines"),
+        "{out}"
+    );
+    let (code, _, err) = run_with(&["suggest", "-"], &masked);
+    assert_eq!(code, 2);
+    assert!(err.contains("1 of its lines are cut or masked"), "{err}");
+}
+
 #[test]
 fn a_suggested_policy_passes_the_check_and_changes_nothing() {
     let more: String = (1..9)
