@@ -10,22 +10,8 @@ use crate::settings::Settings;
 use runtime::LoadError;
 use runtime::lines::Counts;
 
-/// Has this process use pages of usual size only.
-///
-/// mimalloc asks for transparent huge pages. A server with a small policy touches a few KiB in each of many 2 MiB pages, and
-/// 17 MiB were resident in place of 2.5 MiB. Requests took as long as before (November 2026, x86-64, `policies/people`).
-/// Where the system refuses, only more memory is used.
-#[cfg(target_os = "linux")]
-fn use_small_pages() {
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn use_small_pages() {}
-
 /// Serves until a signal stops it.
 pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
-    use_small_pages();
     let logs = match logs::start(settings.log_format, settings.log_level) {
         Ok(logs) => logs,
         Err(error) => {
