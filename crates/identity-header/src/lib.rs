@@ -21,8 +21,7 @@ pub use crate::format::{Claims, Identity, KeyId, Pairs, Strings, TooLarge};
 pub use crate::key::{Key, ShortKey};
 pub use crate::verifier::{Invalid, Verifier};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 
 /// Maximum length of a header's value, in bytes: [`format::MAX_LEN`] in base64.
 pub const MAX_HEADER_LEN: usize = (format::MAX_LEN * 8).div_ceil(6);
@@ -41,6 +40,7 @@ pub fn encode(
     format::write(claims, key.id(), buffer)?;
     let mac = key.mac(buffer);
     buffer.extend_from_slice(&mac);
-    URL_SAFE_NO_PAD.encode_string(buffer, header);
+    // Of the crate `base64` this would take a fifth of the whole time.
+    URL_SAFE_NO_PAD.encode_append(buffer, header);
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Verifies an identity header.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 
 use crate::format::{self, Identity, MAC_LEN};
 use crate::key::Key;
@@ -65,7 +64,7 @@ impl Verifier {
             return Err(Invalid::TooLong);
         }
         buffer.clear();
-        URL_SAFE_NO_PAD.decode_vec(header, buffer).map_err(|_| Invalid::Encoding)?;
+        URL_SAFE_NO_PAD.decode_append(header, buffer).map_err(|_| Invalid::Encoding)?;
         let (message, mac) = buffer
             .len()
             .checked_sub(MAC_LEN)
