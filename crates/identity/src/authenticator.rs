@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
 use crate::basic::{Credentials, PasswordMatch, PasswordResult};
-use crate::cache::{Cache, Lookup, Window};
+use crate::cache::{Cache, CacheSize, Lookup, Window};
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer, PendingToken, TokenResult};
 use crate::keyed_hasher::KeyedHasher;
@@ -126,11 +126,12 @@ impl<T: HeapSize> Authenticator<T> {
     /// and requests would wait for it.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
-        if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic)
-            && basic.verify
-            && before.verify
-        {
-            basic.carried = before.carry(&basic.accounts, self.limits);
+        self.tokens.continue_count(&previous.tokens);
+        if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic) {
+            basic.continue_count(before);
+            if basic.verify && before.verify {
+                basic.carried = before.carry(&basic.accounts, self.limits);
+            }
         }
     }
 
@@ -162,7 +163,7 @@ impl<T: HeapSize> Authenticator<T> {
         }
         // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
         // too, but then each hit would first parse the value and decode its base64.
-        cache.get_or_look_up(self.id, self.hasher.hash(value), now, look_up).map(Some)
+        cache.get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up).map(Some)
     }
 
     /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread. Hashing a password
@@ -228,6 +229,12 @@ impl<T: HeapSize> Authenticator<T> {
     #[must_use]
     pub fn basic_user(&self, user: &str) -> Option<&Subject> {
         self.basic.as_ref()?.accounts.with_prefix(user)
+    }
+
+    /// The sizes of the caches of all threads: of Basic credentials, and of tokens.
+    #[must_use]
+    pub fn cache_sizes(&self) -> [CacheSize; 2] {
+        [self.basic.as_ref().map(Basic::cache_size).unwrap_or_default(), self.tokens.size()]
     }
 
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.

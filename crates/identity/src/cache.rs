@@ -76,6 +76,19 @@ struct Entry<V> {
 struct Queue {
     keys: VecDeque<u128>,
     weight: usize,
+    /// The number of entries that were evicted.
+    evicted: u64,
+}
+
+/// What a cache of verified credentials holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheSize {
+    /// The number of entries.
+    pub entries: usize,
+    /// The memory that they take.
+    pub bytes: usize,
+    /// The number of entries that were evicted to make room since the start, also under previous policies.
+    pub evicted: u64,
 }
 
 impl<V> Cache<V> {
@@ -154,6 +167,18 @@ impl<V> Cache<V> {
         }
     }
 
+    /// What it holds. Insertions wait meanwhile, look-ups do not.
+    pub(crate) fn size(&self) -> CacheSize {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        CacheSize { entries: queue.keys.len(), bytes: queue.weight, evicted: queue.evicted }
+    }
+
+    /// Counts evictions from the number of `previous` on, so that a reload does not begin anew.
+    pub(crate) fn continue_count(&self, previous: &Self) {
+        let evicted = previous.size().evicted;
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).evicted = evicted;
+    }
+
     fn evict(&self, queue: &mut Queue) {
         for chance in 0..=SECOND_CHANCES {
             let Some(key) = queue.keys.pop_front() else { return };
@@ -164,6 +189,7 @@ impl<V> Cache<V> {
             }
             let weight = self.entries.remove(&key).map_or(0, |(_, entry)| entry.weight);
             queue.weight = queue.weight.saturating_sub(weight);
+            queue.evicted += 1;
             return;
         }
     }
@@ -176,6 +202,14 @@ impl<V> Cache<V> {
     #[cfg(test)]
     fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+impl std::ops::AddAssign for CacheSize {
+    fn add_assign(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.evicted += other.evicted;
     }
 }
 

@@ -37,11 +37,12 @@ use policy::KeyUrl;
 use policy::model::SourceId;
 
 pub use authenticator::{Attempted, Authenticator, signed_part};
+pub use cache::CacheSize;
 pub use credentials_error::CredentialsError;
 pub use excerpt::{excerpt, excerpts};
 pub use jwt::named_roles;
 pub use limits::Limits;
-pub use local_cache::LocalCache;
+pub use local_cache::{CacheLookups, LocalCache};
 pub use memory::{HeapSize, allocated};
 pub use password::{HashAlgorithm, HashPasswordError, hash_password};
 pub use unknown_kids::UnknownKids;

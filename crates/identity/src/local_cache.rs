@@ -38,6 +38,19 @@ pub struct LocalCache<T> {
     /// The last subject that was returned without an entry, because it is too large or was passed to
     /// [`LocalCache::hold`]. Kept so that a reference to it can be returned.
     last: Option<Arc<CachedSubject<T>>>,
+    lookups: CacheLookups,
+}
+
+/// Where the caches had the credentials of requests. Counted when a caller is known, or was not the one it claims to be: not
+/// while a verification is due, and not for credentials that are invalid without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheLookups {
+    /// In the cache of the thread.
+    pub local: u64,
+    /// In the cache of all threads, or carried over from the previous policy.
+    pub shared: u64,
+    /// In none: they were verified for this request.
+    pub missed: u64,
 }
 
 struct Entry<T> {
@@ -59,7 +72,8 @@ pub(crate) struct Found<T> {
 
 impl<T> LocalCache<T> {
     /// The cached subject with this key, if this authenticator has verified its credentials; otherwise the one that
-    /// `look_up` returns, which is then cached for at most a second.
+    /// `look_up` returns, which is then cached for at most a second. `verified` is whether that one comes from a verification for
+    /// this request.
     ///
     /// # Errors
     /// That of `look_up`.
@@ -68,14 +82,15 @@ impl<T> LocalCache<T> {
         authenticator: u64,
         key: u128,
         now: UnixTime,
+        verified: bool,
         look_up: impl FnOnce() -> Result<Found<T>, E>,
     ) -> Result<&CachedSubject<T>, E> {
         if self.authenticator != authenticator {
             let mut sets = Vec::new();
             sets.resize_with(SETS, Default::default);
-            *self = Self { authenticator, sets, last: None };
+            *self = Self { authenticator, sets, last: None, lookups: self.lookups };
         }
-        let Self { sets, last, .. } = self;
+        let Self { sets, last, lookups, .. } = self;
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
             // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty cache, 0.
             return Ok(last.insert(look_up()?.cached));
@@ -88,9 +103,14 @@ impl<T> LocalCache<T> {
         // A found entry is taken out and put back below: the borrow checker rejects an early return of a reference to
         // it in a function that may also replace it.
         let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
-            Some(entry) => entry,
+            Some(entry) => {
+                lookups.local += 1;
+                entry
+            }
             None => {
+                lookups.missed += u64::from(verified);
                 let Found { cached, window, bytes, max_local_age } = look_up()?;
+                lookups.shared += u64::from(!verified);
                 if bytes > MAX_BYTES {
                     return Ok(last.insert(cached));
                 }
@@ -101,6 +121,11 @@ impl<T> LocalCache<T> {
             }
         };
         Ok(&slot.insert(entry).cached)
+    }
+
+    /// What was looked up since the last call.
+    pub fn take_lookups(&mut self) -> CacheLookups {
+        std::mem::take(&mut self.lookups)
     }
 
     /// Holds a subject until the next call, without caching it.
@@ -117,7 +142,7 @@ fn set_of(key: u128) -> usize {
 
 impl<T> Default for LocalCache<T> {
     fn default() -> Self {
-        Self { authenticator: 0, sets: Vec::new(), last: None }
+        Self { authenticator: 0, sets: Vec::new(), last: None, lookups: CacheLookups::default() }
     }
 }
 
@@ -128,92 +153,4 @@ impl<T> fmt::Debug for LocalCache<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Subject;
-
-    const ALWAYS: Window = Window { from: UnixTime::ZERO, until: UnixTime::MAX };
-
-    fn subject(name: &str) -> Arc<CachedSubject<()>> {
-        let user = name.into();
-        let subject = Subject {
-            user,
-            issuer: None,
-            source: None,
-            groups: Vec::new(),
-            roles: Vec::new(),
-            claims: serde_json::Value::Null,
-        };
-        Arc::new(CachedSubject { subject, attached: () })
-    }
-
-    fn found(name: &str, window: Window) -> Found<()> {
-        Found { cached: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
-    }
-
-    fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Found<()>) {
-        assert!(cache.get_or_look_up(authenticator, key, now, || Ok::<_, ()>(found)).is_ok());
-    }
-
-    fn at(milliseconds: u64) -> UnixTime {
-        Duration::from_millis(milliseconds)
-    }
-
-    /// The user of the entry, if the cache has one.
-    fn user(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime) -> Option<&str> {
-        cache.get_or_look_up(authenticator, key, now, || Err(())).ok().map(|cached| &*cached.subject.user)
-    }
-
-    #[test]
-    fn an_entry_is_used_for_one_second() {
-        let mut cache = LocalCache::default();
-        insert(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
-        for (now, expected) in [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)]
-        {
-            assert_eq!(user(&mut cache, 1, 7, at(now)), expected, "{now}");
-        }
-    }
-
-    #[test]
-    fn an_entry_is_used_no_longer_than_its_window_and_max_local_age() {
-        let mut cache = LocalCache::default();
-        insert(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
-        assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
-        assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
-        insert(&mut cache, 1, 7, at(6_000), Found { max_local_age: at(10), ..found("alice", ALWAYS) });
-        assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
-        assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
-    }
-
-    #[test]
-    fn an_entry_is_not_used_by_another_authenticator() {
-        let mut cache = LocalCache::default();
-        insert(&mut cache, 1, 7, at(0), found("alice", ALWAYS));
-        assert_eq!(user(&mut cache, 2, 7, at(0)), None);
-        insert(&mut cache, 2, 8, at(0), found("bob", ALWAYS));
-        assert_eq!(user(&mut cache, 1, 7, at(0)), None, "not even the one that verified it");
-    }
-
-    #[test]
-    fn two_keys_of_one_set_are_both_cached() {
-        let mut cache = LocalCache::default();
-        let [alice, bob, carol] = [1, 2, 3].map(|key: u128| key << 100);
-        insert(&mut cache, 1, alice, at(0), found("alice", ALWAYS));
-        insert(&mut cache, 1, bob, at(0), found("bob", ALWAYS));
-        assert_eq!(user(&mut cache, 1, alice, at(500)), Some("alice"));
-        assert_eq!(user(&mut cache, 1, bob, at(500)), Some("bob"));
-        insert(&mut cache, 1, carol, at(500), found("carol", ALWAYS));
-        assert_eq!(user(&mut cache, 1, alice, at(600)), Some("alice"));
-        assert_eq!(user(&mut cache, 1, bob, at(600)), None);
-        assert_eq!(user(&mut cache, 1, carol, at(600)), Some("carol"));
-        insert(&mut cache, 1, carol, at(2_000), found("carol again", ALWAYS));
-        assert_eq!(user(&mut cache, 1, carol, at(2_000)), Some("carol again"), "one entry per key");
-    }
-
-    #[test]
-    fn a_large_subject_is_returned_but_not_cached() {
-        let mut cache = LocalCache::default();
-        insert(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
-        assert_eq!(user(&mut cache, 1, 7, at(0)), None);
-    }
-}
+mod tests;

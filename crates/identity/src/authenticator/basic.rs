@@ -9,7 +9,7 @@ use policy::problem::Problem;
 use super::cached_subject::cached_subject;
 use super::carried::Carried;
 use crate::basic::{Account, Accounts};
-use crate::cache::{Cache, Lookup, Window};
+use crate::cache::{Cache, CacheSize, Lookup, Window};
 use crate::limits::Limits;
 use crate::local_cache::Found;
 use crate::memory::Names;
@@ -55,6 +55,16 @@ impl<T: HeapSize> Basic<T> {
         });
         carried.limit(limits.basic_credentials.min(limits.basic_bytes / Carried::ENTRY_BYTES));
         carried
+    }
+
+    /// The number and the memory of the cached credentials.
+    pub(super) fn cache_size(&self) -> CacheSize {
+        self.credentials.size()
+    }
+
+    /// Counts evictions from the number of `previous` on.
+    pub(super) fn continue_count(&self, previous: &Self) {
+        self.credentials.continue_count(&previous.credentials);
     }
 
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<Found<T>> {

@@ -144,3 +144,18 @@ fn the_number_of_entries_is_bounded_even_if_all_are_used() {
     }
     assert_eq!(cache.len(), 64);
 }
+
+#[test]
+fn its_size_is_known_and_evictions_are_counted_on() {
+    let cache = Cache::new(2, HUNDRED);
+    assert_eq!(cache.size(), CacheSize::default());
+    for key in 0..5 {
+        cache.insert(key, 1, ALWAYS, 10);
+    }
+    cache.insert(4, 2, ALWAYS, 20);
+    let entry = Cache::<u32>::ENTRY_BYTES;
+    assert_eq!(cache.size(), CacheSize { entries: 2, bytes: 2 * entry + 30, evicted: 3 });
+    let next = Cache::<u32>::new(2, HUNDRED);
+    next.continue_count(&cache);
+    assert_eq!(next.size(), CacheSize { entries: 0, bytes: 0, evicted: 3 });
+}

@@ -110,16 +110,35 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
     let model::Claims { user, groups, .. } = &issuer.claims;
-    if let Some(Value::String(name)) = super::claims::at(claims, user)
-        && !is_name(name)
-    {
-        let fault = if name.is_empty() { "is empty" } else { "has a control character" };
-        return format!("`{}` {fault}", user.0.join("/"));
+    match super::claims::at(claims, user) {
+        None => return format!("no {}", shown(user)),
+        Some(Value::String(name)) if name.is_empty() => return format!("{} is empty", shown(user)),
+        Some(Value::String(name)) if !is_name(name) => {
+            return format!("{} has a control character", shown(user));
+        }
+        Some(Value::String(_)) => {}
+        Some(_) => return format!("{} is not a text", shown(user)),
     }
-    let paths = [Some(user), groups.as_ref(), issuer.role_claim()];
-    let names: Vec<String> =
-        paths.into_iter().flatten().map(|path| format!("`{}`", path.0.join("/"))).collect();
-    format!("one of these has the wrong type or is missing: {}", names.join(", "))
+    let is_text = |value: &Value| value.as_str().is_some_and(is_name);
+    let is_wrong = |path: &&model::ClaimPath| match super::claims::at(claims, path) {
+        None | Some(Value::String(_)) => false,
+        Some(Value::Array(list)) => !list.iter().all(is_text),
+        Some(_) => true,
+    };
+    match [groups.as_ref(), issuer.role_claim()].into_iter().flatten().find(is_wrong) {
+        Some(path) => {
+            format!("{} is neither a text nor a list of texts without control characters", shown(path))
+        }
+        None => "a name of a group or a role has a control character".to_owned(),
+    }
+}
+
+/// A claim as a policy names it: a pointer (RFC 6901) if it is inside another one.
+fn shown(path: &model::ClaimPath) -> String {
+    match &*path.0 {
+        [name] => format!("`{name}`"),
+        names => format!("`/{}`", names.join("/")),
+    }
 }
 
 fn skew(issuer: &Issuer) -> String {

@@ -77,10 +77,17 @@ fn each_says_what_was_expected() {
         (with_claim("exp", Some(json!("soon"))), "`exp` is not a number"),
         (with_claim("sub", Some(json!(""))), "`sub` is empty"),
         (with_claim("sub", Some(json!("a\n"))), "`sub` has a control character"),
+        (with_claim("sub", Some(json!(7))), "`sub` is not a text"),
+        (with_claim("sub", None), "no `sub`"),
         (
-            with_claim("sub", Some(json!(7))),
-            "one of these has the wrong type or is missing: `sub`, `groups`, `realm_access/roles`",
+            with_claim("groups", Some(json!(["a", 1]))),
+            "`groups` is neither a text nor a list of texts without control characters",
         ),
+        (
+            with_claim("realm_access", Some(json!({ "roles": {} }))),
+            "`/realm_access/roles` is neither a text nor a list of texts without control characters",
+        ),
+        (with_claim("groups", Some(json!("a \u{1}"))), "a name of a group or a role has a control character"),
     ] {
         assert_eq!(said, expected);
     }
