@@ -117,7 +117,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     if !chain.manager.is_true("normalize_path") || !chain.manager.is_true("merge_slashes") {
         let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they are written; \
                        rolegate compares their canonical form, so other spellings of an allowed path are allowed";
-        original.notes.push(chain.manager.note(Effect::Same, message));
+        original.notes.push(chain.manager.note(Effect::Unexpected, message));
     }
 }
 

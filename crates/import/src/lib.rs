@@ -1,7 +1,8 @@
 //! A policy with the same answers as the configuration of another system: Envoy's RBAC filter, or Istio.
 //!
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
-//! approximated so that the imported policy never allows more (unless `--allow-wider` accepts it): from below where it allows, from above where it denies.
+//! approximated from below where it allows, and from above where it denies, so that the imported policy never allows more, except
+//! where a note says so or `--allow-wider` accepts it.
 //! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
 //! the policy. `envoy` and `istio` read the originals, `view` makes notes about their values; `matcher` and
 //! `paths` turn Envoy's conditions on texts into patterns, and `sources` keeps who authenticates callers.

@@ -24,6 +24,10 @@ pub enum Effect {
     Stricter,
     /// The imported policy allows requests that the original denies; only where that was accepted.
     Wider,
+    /// The imported policy allows more if requests are as the original does not expect them: other spellings of paths, where
+    /// nothing normalizes them, and tokens whose claim of groups is a text. Almost every original has one of these, so that
+    /// they need not be accepted: who always accepts them, accepts what is really wider as well.
+    Unexpected,
     /// The answers are the same.
     Same,
 }
@@ -38,7 +42,7 @@ impl Effect {
         match self {
             Self::Stricter => "stricter",
             Self::Wider => "wider",
-            Self::Same => "note",
+            Self::Unexpected | Self::Same => "note",
         }
     }
 }

@@ -161,7 +161,7 @@ impl Sources {
         );
         let mut notes = self.notes.borrow_mut();
         if notes.iter().all(|note| note.message != message) {
-            notes.push(view.note(Effect::Same, message));
+            notes.push(view.note(Effect::Unexpected, message));
         }
     }
 

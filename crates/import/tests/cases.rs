@@ -64,3 +64,33 @@ fn shown(imported: &Result<Imported, String>) -> String {
         }
     }
 }
+
+/// Envoy reads `yes` as `true`. Read as `false`, an inverted condition would allow what it is to deny.
+#[test]
+fn booleans_are_read_as_envoy_reads_them() {
+    let with = |value: &str| {
+        let original = format!(
+            "http_filters:
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules:
+        policies:
+          one:
+            permissions:
+              - and_rules:
+                  rules:
+                    - url_path: {{ path: {{ exact: /a }} }}
+                    - header: {{ name: ':method', string_match: {{ exact: GET }}, invert_match: {value} }}
+            principals: [{{ any: true }}]
+"
+        );
+        imported("", &original).map(|imported| imported.policy)
+    };
+    let inverted = with("true");
+    for value in ["yes", "on", "Y", "True"] {
+        assert_eq!(with(value), inverted, "{value}");
+    }
+    assert!(with("false").unwrap().contains("GET /a"));
+    assert_ne!(with("no"), inverted);
+}

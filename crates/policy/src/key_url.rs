@@ -9,8 +9,8 @@ use crate::secret::Secret;
 /// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set, of a discovery document that names it, or of the inventory of a search cluster; and the
-/// certificate authorities that its server is trusted by. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
+/// The URL of a key set, of a discovery document that names it, of the inventory of a search cluster, or of a bundle; and the
+/// certificate authorities of one of which its server needs a certificate. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
 /// without user, password and fragment. All output, logs and metric labels use these.
 ///
 /// Two of these that differ only in what is hidden look the same, but are not equal.
@@ -96,7 +96,7 @@ impl KeyUrl {
         self.discovery_of.as_deref()
     }
 
-    /// The only certificate authorities that its server is trusted by, in PEM; `None` for those of the system.
+    /// Certificate authorities in PEM: its server needs a certificate of one of these; `None` for those of the system.
     #[must_use]
     pub fn trusted_ca(&self) -> Option<&Arc<[u8]>> {
         self.trusted_ca.as_ref()

@@ -397,6 +397,9 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
         | "illegal placement of ':' indicator" => {
             return Some("close every quote, `[` and `{`, perhaps one on a line above");
         }
+        _ if info.contains("unknown escape character") => {
+            return Some("in double quotes `\\` has a meaning of its own: use single quotes");
+        }
         _ => {}
     }
     if here == Some('*') || line.trim_start().starts_with("- *") {

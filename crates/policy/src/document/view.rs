@@ -101,10 +101,22 @@ impl<'n> View<'n> {
         }
     }
 
-    /// Whether the value under a key is `true`.
+    /// Whether the value under a key is true, as Envoy reads it: see [`View::boolean`].
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
-        self.text_of(key) == Some("true")
+        self.get(key).and_then(|value| value.boolean()) == Some(true)
+    }
+
+    /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and protocol buffers take a text such as
+    /// `"t"` or `"1"` for one, too. `None` for other values, with which Envoy does not start. (Policies know `true` and
+    /// `false` only.)
+    #[must_use]
+    pub fn boolean(&self) -> Option<bool> {
+        match &*self.text()?.to_ascii_lowercase() {
+            "true" | "yes" | "on" | "y" | "t" | "1" => Some(true),
+            "false" | "no" | "off" | "n" | "f" | "0" => Some(false),
+            _ => None,
+        }
     }
 
     /// Its place.

@@ -123,7 +123,7 @@ impl Known {
         }
         warnings.push(match self.near(&named.name) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None => problem.help("`basic.users` names users and their groups"),
+            None => problem.help("`basic.users` names users and their groups, `users_file` more users"),
         });
     }
 
