@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use policy::document::View;
 
+use crate::boolean::unless_off;
 use crate::{Findings, Kind};
 
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
@@ -41,8 +42,7 @@ impl<'n> Authorizer<'n> {
     /// If this filter, or configuration of one, authorizes requests.
     pub(crate) fn of(filter: &View<'n>) -> Option<Self> {
         let config = filter.get("typed_config").unwrap_or_else(|| filter.clone());
-        let has_matcher = type_of(&config) == Some(MATCHER);
-        let config = if has_matcher { config.at(&["extension_config", "typed_config"])? } else { config };
+        let (config, has_matcher) = configured(&config)?;
         let kind = type_of(&config)?;
         // A `TypedStruct` has the fields under `value`.
         let inner = config.get("type_url").and_then(|_| config.get("value"));
@@ -70,7 +70,16 @@ impl<'n> Authorizer<'n> {
     }
 }
 
-fn type_of<'n>(config: &View<'n>) -> Option<&'n str> {
+/// The configuration of a filter, and whether it is inside of a matcher.
+pub(crate) fn configured<'n>(config: &View<'n>) -> Option<(View<'n>, bool)> {
+    if type_of(config) == Some(MATCHER) {
+        return Some((config.at(&["extension_config", "typed_config"])?, true));
+    }
+    Some((config.clone(), false))
+}
+
+/// The type of a configuration.
+pub(crate) fn type_of<'n>(config: &View<'n>) -> Option<&'n str> {
     let url = config.text_of("type_url").or_else(|| config.text_of("@type"))?;
     url.rsplit('/').next()
 }
@@ -86,11 +95,7 @@ pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     match &authorizer.by {
         By::Module(config) => lint_module(config, findings),
         By::HttpService(config) => {
-            let at = config.get("http_service").unwrap_or_else(|| config.clone());
-            let message =
-                "checks are sent without gRPC, and rolegate answers each with 405: every request is denied";
-            let fix = "grpc_service: { timeout: 2s, envoy_grpc: { cluster_name: rolegate } }";
-            findings.add(&at, Kind::HttpService, message, fix);
+            lint_http_service(&config.get("http_service").unwrap_or_else(|| config.clone()), findings);
             lint_ext_authz(config, findings);
         }
         By::ExtAuthz(config) => {
@@ -103,15 +108,52 @@ pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     }
 }
 
+fn lint_http_service(service: &View<'_>, findings: &mut Findings) {
+    let message = "checks are sent without gRPC, and rolegate answers each with 405, or 415 for a `POST`: every request is denied";
+    let fix = "grpc_service: { timeout: 2s, envoy_grpc: { cluster_name: rolegate } }";
+    findings.add(service, Kind::HttpService, message, fix);
+}
+
+/// Reports what is wrong with the `check_settings` of a route, whose filter sends checks to one of these services.
+pub(crate) fn lint_route(settings: &View<'_>, services: &[View<'_>], findings: &mut Findings) {
+    if let Some(service) = settings.get("http_service") {
+        lint_http_service(&service, findings);
+    }
+    lint_timeout(settings, findings);
+    lint_retries(settings, findings);
+    if let Some(service) = settings.get("grpc_service") {
+        lint_service(&service, services, findings);
+    }
+}
+
+/// Reports checks that go elsewhere than to each of these services.
+pub(crate) fn lint_service(service: &View<'_>, services: &[View<'_>], findings: &mut Findings) {
+    let Some(target) = target(service) else { return };
+    if services.iter().filter_map(self::target).all(|other| other.text() != target.text()) {
+        let name = target.text().unwrap_or_default();
+        let message = format!(
+            "the checks of these requests go to `{name}`, and those of others do not: rolegate does not decide about all"
+        );
+        let fix = "leave this out; accept it if this is a rolegate, too";
+        findings.add(&target, Kind::OtherService, message, fix);
+    }
+}
+
+/// Where a `GrpcService` is.
+fn target<'n>(service: &View<'n>) -> Option<View<'n>> {
+    let paths = [["envoy_grpc", "cluster_name"], ["google_grpc", "target_uri"]];
+    paths.iter().find_map(|path| service.at(path))
+}
+
 /// Whether the filter runs for each request.
 fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     let filter = &authorizer.filter;
-    if let Some(disabled) = filter.get("disabled").filter(|_| filter.is_true("disabled")) {
+    if let Some(disabled) = unless_off(filter, "disabled") {
         let message =
             "the filter is off, except on routes that enable it: other requests pass without authorization";
         findings.add(&disabled, Kind::DisabledFilter, message, "disabled: false");
     }
-    if let Some(optional) = filter.get("is_optional").filter(|_| filter.is_true("is_optional")) {
+    if let Some(optional) = unless_off(filter, "is_optional") {
         let message = "an Envoy that does not have this filter leaves it out without an error: requests pass without \
                        authorization";
         findings.add(&optional, Kind::OptionalFilter, message, "is_optional: false");
@@ -123,12 +165,21 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
         findings.add(filter, Kind::ConditionalFilter, message, fix);
     }
     let Some(config) = authorizer.ext_authz() else { return };
+    if denies_others(config) {
+        return;
+    }
     let conditions = ["filter_enabled", "filter_enabled_metadata"].map(|key| config.get(key));
     let [enabled, by_metadata] = conditions;
     for condition in enabled.filter(|enabled| !is_always(enabled)).into_iter().chain(by_metadata) {
         let message = "only some requests are authorized: the others pass";
         findings.add(&condition, Kind::ConditionalFilter, message, "leave this out");
     }
+}
+
+/// Whether requests for which the filter is off are denied, and no runtime key changes it.
+fn denies_others(config: &View<'_>) -> bool {
+    let deny = config.get("deny_at_disable");
+    deny.is_some_and(|deny| deny.is_true("default_value") && deny.get("runtime_key").is_none())
 }
 
 /// Whether a `RuntimeFractionalPercent` is 100 % by default, and no runtime key changes it.
@@ -159,10 +210,24 @@ fn lint_module(config: &View<'_>, findings: &mut Findings) {
 
 /// What checks over gRPC and over HTTP have in common.
 fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
-    if let Some(open) = config.get("failure_mode_allow").filter(|_| config.is_true("failure_mode_allow")) {
+    if let Some(open) = unless_off(config, "failure_mode_allow") {
         let message =
             "a request passes whenever Envoy gets no decision: while rolegate restarts, or after a timeout";
         findings.add(&open, Kind::FailsOpen, message, "failure_mode_allow: false");
+    }
+    if let Some(shadow) = unless_off(config, "shadow_mode") {
+        let message = "Envoy asks rolegate and ignores its decisions: every request passes";
+        let fix = "leave this out; to try a policy, give it to rolegate by `--shadow`";
+        findings.add(&shadow, Kind::ShadowMode, message, fix);
+    }
+    if let Some(rules) = config.get("decoder_header_mutation_rules") {
+        lint_mutation_rules(&rules, findings);
+    }
+    if let Some(limit) =
+        config.get("max_denied_response_body_bytes").filter(|limit| limit.text() != Some("0"))
+    {
+        let message = "the body of a denial that is longer is cut off";
+        findings.add(&limit, Kind::TruncatedDenials, message, "leave this out");
     }
     let fix = "status_on_error: { code: ServiceUnavailable }";
     match config.get("status_on_error") {
@@ -180,6 +245,24 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     if !config.is_true("validate_mutations") {
         let message = "Envoy does not check the headers of a response of rolegate";
         findings.add(config, Kind::UnvalidatedMutations, message, "validate_mutations: true");
+    }
+}
+
+/// What `HeaderMutationRules` keep rolegate from changing: identity headers, and the `:path` of a search request that is
+/// reduced to the permitted indices. What they allow by default is all that a policy without warnings changes.
+fn lint_mutation_rules(rules: &View<'_>, findings: &mut Findings) {
+    let limits = ["disallow_all", "disallow_system", "disallow_expression"];
+    let limits = limits.iter().filter_map(|key| unless_off(rules, key));
+    for limit in limits {
+        let (kind, message) = if rules.is_true("disallow_is_error") {
+            let message = "a request gets 500 if rolegate sets or removes a header that this disallows";
+            (Kind::RejectedMutations, message)
+        } else {
+            let message = "Envoy ignores that rolegate sets or removes these headers: the application gets identity headers \
+                           that a client has forged";
+            (Kind::IgnoredMutations, message)
+        };
+        findings.add(&limit, kind, message, "leave this out");
     }
 }
 
@@ -239,9 +322,7 @@ fn is_about_authorization(pattern: &View<'_>) -> bool {
 
 fn lint_bodies(config: &View<'_>, findings: &mut Findings) {
     let Some(bodies) = config.get("with_request_body") else { return };
-    if let Some(partial) =
-        bodies.get("allow_partial_message").filter(|_| bodies.is_true("allow_partial_message"))
-    {
+    if let Some(partial) = unless_off(&bodies, "allow_partial_message") {
         let message =
             "a body over `max_request_bytes` is sent in part: a request whose body counts is then denied";
         findings.add(&partial, Kind::PartialBodies, message, "allow_partial_message: false");

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use policy::document::View;
 
-use crate::authorizer::Authorizer;
+use crate::boolean::unless_off;
 use crate::{Findings, Kind};
 
 /// What Envoy allows by default: requests in flight, and retries.
@@ -17,14 +17,19 @@ pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
     view.get("name").is_some() && (typed || key == "clusters" || view.get("load_assignment").is_some())
 }
 
-/// Reports what is wrong with the clusters that these filters send checks to.
-pub(crate) fn lint<'a, 'n: 'a>(
-    authorizers: impl Iterator<Item = &'a Authorizer<'n>>,
-    clusters: &[View<'_>],
-    findings: &mut Findings,
-) {
-    for service in authorizers.filter_map(Authorizer::grpc_service) {
-        lint_google(&service, findings);
+/// Whether a client can name the address: in the authority, the server name of TLS, or a header.
+pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
+    let kind = cluster.at(&["cluster_type", "typed_config", "@type"]);
+    kind.is_some_and(|kind| kind.text().is_some_and(|kind| kind.contains(".dynamic_forward_proxy.")))
+        || cluster
+            .get("original_dst_lb_config")
+            .is_some_and(|config| unless_off(&config, "use_http_header").is_some())
+}
+
+/// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`.
+pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], findings: &mut Findings) {
+    for service in services {
+        lint_google(service, findings);
         let Some(name) = service.at(&["envoy_grpc", "cluster_name"]) else { continue };
         let cluster = clusters.iter().find(|cluster| cluster.text_of("name") == name.text());
         let Some(cluster) = cluster else {
@@ -112,7 +117,7 @@ fn lint_endpoints(cluster: &View<'_>, findings: &mut Findings) {
         if !is_loopback {
             let message =
                 "checks have passwords and tokens in them, and are sent over a network without encryption";
-            let fix = "use a Unix socket or loopback, or encrypt with a mesh or the network plugin";
+            let fix = "use a Unix socket or loopback, `transport_socket` and rolegate's `--tls-certificate`, or a mesh or network plugin that encrypts";
             findings.add(&address, Kind::Plaintext, message, fix);
         }
     }

@@ -1,13 +1,16 @@
-//! Configurations of Envoy in a Kubernetes `ConfigMap`: a block of text under `data`.
+//! Configurations of Envoy in a Kubernetes `ConfigMap`: blocks of text under `data`.
 
 use policy::document::View;
+
+/// One of these is in each file for Envoy that has something to lint. Other files of a `ConfigMap` may be no YAML.
+const ENVOY: [&str; 4] = ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment"];
 
 /// Each configuration in this document, as a text in which every line is where it is in the file.
 pub(crate) fn configurations(view: &View<'_>, text: &str) -> Vec<String> {
     if view.text_of("kind") == Some("ConfigMap") {
         let data = view.get("data").map(|data| data.named_entries()).unwrap_or_default();
-        let blocks =
-            data.iter().filter(|(_, value)| value.text().is_some_and(|text| text.contains("http_filters")));
+        let is_envoy = |text: &str| ENVOY.iter().any(|part| text.contains(part));
+        let blocks = data.iter().filter(|(_, value)| value.text().is_some_and(is_envoy));
         return blocks.filter_map(|(_, value)| block(value, text)).collect();
     }
     // A `List` of Kubernetes.

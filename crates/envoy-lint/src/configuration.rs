@@ -1,8 +1,9 @@
-//! Finds the parts of a configuration: connection managers, filters outside of one, clusters.
+//! Finds the parts of a configuration: connection managers, other network filters, filters outside of one, clusters.
 
 use policy::document::View;
 
 use crate::authorizer::Authorizer;
+use crate::bypass::Protected;
 use crate::connection_manager::Manager;
 use crate::{Findings, authorizer, cluster, routes};
 
@@ -13,6 +14,10 @@ pub(crate) struct Configuration<'n> {
     /// Filters that authorize, outside of a connection manager, such as the value of an `EnvoyFilter`'s patch.
     filters: Vec<Authorizer<'n>>,
     clusters: Vec<View<'n>>,
+    /// Network filters that are no connection managers, such as `tcp_proxy`.
+    proxies: Vec<View<'n>>,
+    /// Listeners that let requests or connections pass without authorization.
+    open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
     route_tables: Vec<View<'n>>,
 }
@@ -50,6 +55,23 @@ impl<'n> Configuration<'n> {
             self.clusters.push(view.clone());
             return;
         }
+        if is_proxy(view) {
+            self.proxies.push(view.clone());
+            return;
+        }
+        if view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some() {
+            let before = self.managers.len();
+            self.search_below(view, key);
+            let own = self.managers.get(before..).unwrap_or_default();
+            if own.is_empty() || own.iter().any(|manager| manager.authorizer().is_none()) {
+                self.open_listeners.push(view.clone());
+            }
+            return;
+        }
+        self.search_below(view, key);
+    }
+
+    fn search_below(&mut self, view: &View<'n>, key: &str) {
         for (key, value) in view.entries() {
             // The items of a list are found under its key.
             self.search(&value, &key);
@@ -59,9 +81,11 @@ impl<'n> Configuration<'n> {
         }
     }
 
-    pub(crate) fn lint(&self, findings: &mut Findings) {
+    /// Lints this document. What it names may be in one of `all` documents, such as routes and clusters in files of their own.
+    pub(crate) fn lint(&self, all: &[Self], findings: &mut Findings) {
+        let all_tables: Vec<&View<'_>> = all.iter().flat_map(|one| &one.route_tables).collect();
         for manager in &self.managers {
-            manager.lint(!self.route_tables.is_empty(), findings);
+            manager.lint(&all_tables, findings);
         }
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);
@@ -69,35 +93,58 @@ impl<'n> Configuration<'n> {
         for manager in self.managers.iter().filter(|manager| manager.authorizer().is_some()) {
             manager.lint_bodies(findings);
         }
-        let names: Vec<&str> =
-            self.authorizers().filter_map(|filter| filter.filter.text_of("name")).collect();
+        let names: Vec<&str> = all
+            .iter()
+            .flat_map(Self::authorizers)
+            .filter_map(|filter| filter.filter.text_of("name"))
+            .collect();
         let tables = self.managers.iter().map(|manager| &manager.view).chain(&self.route_tables);
+        let of_filters: Vec<View<'_>> =
+            all.iter().flat_map(Self::authorizers).filter_map(Authorizer::grpc_service).collect();
+        let mut services: Vec<View<'_>> = self.authorizers().filter_map(Authorizer::grpc_service).collect();
         for table in tables {
             routes::lint_disabled(table, &names, findings);
-        }
-        self.lint_listeners_without(findings);
-        cluster::lint(self.authorizers(), &self.clusters, findings);
-    }
-
-    /// Listeners without authorization, whose routes lead to clusters that other listeners protect.
-    fn lint_listeners_without(&self, findings: &mut Findings) {
-        let (with, without): (Vec<&Manager<'_>>, Vec<&Manager<'_>>) =
-            self.managers.iter().partition(|manager| manager.authorizer().is_some());
-        let protected: Vec<&str> = with
-            .iter()
-            .flat_map(|manager| routes::clusters(&manager.view))
-            .filter_map(|cluster| cluster.text())
-            .collect();
-        for manager in without {
-            let at = manager.view.get("http_filters").unwrap_or_else(|| manager.view.clone());
-            for cluster in routes::clusters(&manager.view) {
-                let Some(name) = cluster.text().filter(|name| protected.contains(name)) else { continue };
-                let message = format!(
-                    "this listener routes to `{name}` without authorization, which another listener reaches only through it"
-                );
-                let fix = "add the filter here, or route to another cluster";
-                findings.add(&at, crate::Kind::BypassListener, message, fix);
+            for settings in routes::check_settings(table, &names) {
+                authorizer::lint_route(&settings, &of_filters, findings);
+                services.extend(settings.get("grpc_service"));
             }
         }
+        let with = self.managers.iter().filter(|manager| manager.authorizer().is_some());
+        for manager in with.clone() {
+            routes::lint_unseen(&manager.view, &all_tables, findings);
+        }
+        for table in with.map(|manager| &manager.view).chain(&self.route_tables) {
+            routes::lint_client_routing(table, findings);
+        }
+        self.lint_listeners_without(all, findings);
+        // The document's own first: another may be about another Envoy, whose cluster has the same name.
+        let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
+        cluster::lint(&services, &clusters.collect::<Vec<_>>(), findings);
     }
+
+    /// Listeners without authorization that reach what others protect, in one of `all` documents.
+    fn lint_listeners_without(&self, all: &[Self], findings: &mut Findings) {
+        let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
+        let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
+        let clusters = all.iter().flat_map(|one| &one.clusters).collect();
+        let tables = all.iter().flat_map(|one| &one.route_tables).collect();
+        let Some(protected) = Protected::by(&with, clusters, tables) else { return };
+        for manager in self.managers.iter().filter(|manager| !is_with(manager)) {
+            protected.lint_manager(manager, findings);
+        }
+        for listener in &self.open_listeners {
+            protected.lint_hop(listener, findings);
+        }
+        for proxy in &self.proxies {
+            protected.lint_proxy(proxy, findings);
+        }
+    }
+}
+
+/// Whether this is a network filter, or one of UDP, and no connection manager.
+fn is_proxy(view: &View<'_>) -> bool {
+    let Some(config) = view.get("typed_config") else { return false };
+    let kind = config.text_of("type_url").or_else(|| config.text_of("@type")).unwrap_or_default();
+    [".filters.network.", ".filters.udp."].iter().any(|part| kind.contains(part))
+        && !kind.contains(".http_connection_manager.")
 }

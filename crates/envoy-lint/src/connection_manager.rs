@@ -3,16 +3,17 @@
 use policy::document::View;
 
 use crate::authorizer::{Authorizer, By};
-use crate::{Findings, Kind, routes};
+use crate::{Findings, Kind, authorizer, routes};
 
 /// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
-const MAY_BE_FIRST: [&str; 12] = [
+const MAY_BE_FIRST: [&str; 13] = [
     "admission_control",
     "bandwidth_limit",
     "cors",
     "csrf",
     "fault",
     "grpc_stats",
+    "istio",
     "local_ratelimit",
     "oauth2",
     "on_demand",
@@ -25,15 +26,22 @@ const MAY_BE_FIRST: [&str; 12] = [
 #[derive(Debug)]
 pub(crate) struct Manager<'n> {
     pub(crate) view: View<'n>,
-    filters: Vec<View<'n>>,
-    /// The filters that authorize, each with its position.
+    filters: Filters<'n>,
+    /// Lists of filters of their own, for requests that upgrade to another protocol; none without authorization here.
+    upgrades: Vec<(View<'n>, Filters<'n>)>,
+}
+
+/// A list of filters that a request passes.
+#[derive(Debug)]
+struct Filters<'n> {
+    all: Vec<View<'n>>,
+    /// Those that authorize, each with its position.
     authorizers: Vec<(usize, Authorizer<'n>)>,
 }
 
-impl<'n> Manager<'n> {
-    pub(crate) fn of(view: &View<'n>) -> Self {
-        let filters = view.list("http_filters");
-        let found = filters.iter().enumerate();
+impl<'n> Filters<'n> {
+    fn of(all: Vec<View<'n>>) -> Self {
+        let found = all.iter().enumerate();
         let mut authorizers: Vec<(usize, Authorizer<'n>)> =
             found.filter_map(|(at, filter)| Some((at, Authorizer::of(filter)?))).collect();
         // Beside a filter that speaks gRPC, one that speaks plain HTTP is another authorization service.
@@ -41,35 +49,79 @@ impl<'n> Manager<'n> {
         if !authorizers.iter().all(is_http) {
             authorizers.retain(|filter| !is_http(filter));
         }
-        Self { view: view.clone(), filters, authorizers }
+        Self { all, authorizers }
     }
 
-    pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
+    fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
         self.authorizers.iter().map(|(_, filter)| filter)
+    }
+
+    /// Reports filters before the first that authorizes, unless they are off in all of these `routes`.
+    fn lint_early(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let Some((position, authorizer)) = self.authorizers.first() else { return };
+        let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
+        for filter in self.all.iter().take(*position) {
+            let (name, kind) = (filter.text_of("name").unwrap_or_default(), kind_of(filter));
+            if MAY_BE_FIRST.contains(&kind) {
+                continue;
+            }
+            let is_off = filter.is_true("disabled");
+            if is_off && !routes.iter().any(|routes| routes::enable(routes, name)) {
+                continue;
+            }
+            if kind == "jwt_authn" && forwards_tokens(filter) {
+                continue;
+            }
+            let effect = match kind {
+                "jwt_authn" => {
+                    "it removes the token that rolegate needs, unless each of its providers has `forward: true`"
+                }
+                "health_check" => "it answers requests itself",
+                _ => "it acts on requests that are not authorized, or changes what rolegate sees",
+            };
+            let condition = if is_off { ", where a route enables it" } else { "" };
+            let message = format!("`{name}` runs before `{own}`{condition}: {effect}");
+            findings.add(filter, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
+        }
+    }
+}
+
+impl<'n> Manager<'n> {
+    pub(crate) fn of(view: &View<'n>) -> Self {
+        let filters = Filters::of(view.list("http_filters"));
+        let mut upgrades = view.list("upgrade_configs");
+        upgrades.retain(|upgrade| !filters.authorizers.is_empty() && !upgrade.list("filters").is_empty());
+        let upgrades = upgrades.into_iter().map(|upgrade| {
+            let own = Filters::of(upgrade.list("filters"));
+            (upgrade, own)
+        });
+        Self { view: view.clone(), upgrades: upgrades.collect(), filters }
+    }
+
+    /// All filters that authorize, also those for requests that upgrade.
+    pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
+        self.filters.authorizers().chain(self.upgrades.iter().flat_map(|(_, own)| own.authorizers()))
     }
 
     /// The first filter that authorizes.
     pub(crate) fn authorizer(&self) -> Option<&Authorizer<'n>> {
-        self.authorizers().next()
+        self.filters.authorizers().next()
     }
 
     /// Reports what is wrong around the filter. Where there is none, nothing is.
-    pub(crate) fn lint(&self, has_route_tables: bool, findings: &mut Findings) {
-        let Some((position, authorizer)) = self.authorizers.first() else { return };
+    /// The tables are those outside of a connection manager.
+    pub(crate) fn lint(&self, route_tables: &[&View<'n>], findings: &mut Findings) {
+        if self.authorizer().is_none() {
+            return;
+        }
         self.lint_paths(findings);
-        self.lint_early_filters(*position, authorizer, findings);
-        self.lint_upgrades(findings);
+        let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(route_tables.iter().copied()).collect();
+        self.filters.lint_early(&routes, findings);
+        self.lint_upgrades(&routes, findings);
         if !self.view.is_true("use_remote_address") {
             let message = "the address of the client is the one in `x-forwarded-for`, which clients choose unless a trusted \
                            proxy in front of Envoy sets it";
             findings.add(&self.view, Kind::ClientAddress, message, "use_remote_address: true");
-        }
-        let elsewhere = self.view.get("rds").or_else(|| self.view.get("scoped_routes"));
-        if let Some(elsewhere) = elsewhere.filter(|_| !has_route_tables) {
-            let message =
-                "the routes are not in this file: whether one turns authorization off cannot be seen";
-            let fix = "lint what `/config_dump` of Envoy's admin page prints";
-            findings.add(&elsewhere, Kind::UnseenRoutes, message, fix);
         }
     }
 
@@ -89,43 +141,27 @@ impl<'n> Manager<'n> {
         }
         let setting = "path_with_escaped_slashes_action";
         let action = self.view.get(setting);
-        if let Some(action) =
-            action.filter(|action| action.text().is_some_and(|text| text.starts_with("UNESCAPE")))
-        {
+        if let Some(action) = action.filter(|action| !action.text().is_some_and(keeps_slashes)) {
             let message =
                 "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
             findings.add(&action, Kind::UnescapedSlashes, message, format!("{setting}: REJECT_REQUEST"));
         }
     }
 
-    fn lint_early_filters(&self, position: usize, authorizer: &Authorizer<'_>, findings: &mut Findings) {
-        let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
-        for filter in self.filters.iter().take(position) {
-            let (name, kind) = (filter.text_of("name").unwrap_or_default(), kind_of(filter));
-            if MAY_BE_FIRST.contains(&kind) || name.starts_with("istio") || filter.is_true("disabled") {
-                continue;
-            }
-            let effect = match kind {
-                "jwt_authn" => {
-                    "it removes the token that rolegate needs, unless its provider has `forward: true`"
-                }
-                "health_check" => "it answers requests itself",
-                _ => "it acts on requests that are not authorized, or changes what rolegate sees",
-            };
-            let message = format!("`{name}` runs before `{own}`: {effect}");
-            findings.add(filter, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
-        }
-    }
-
     /// Requests that upgrade to another protocol can have a list of filters of their own.
-    fn lint_upgrades(&self, findings: &mut Findings) {
-        for upgrade in self.view.list("upgrade_configs") {
-            let filters = upgrade.list("filters");
-            if filters.is_empty() || filters.iter().any(|filter| Authorizer::of(filter).is_some()) {
+    fn lint_upgrades(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let services: Vec<View<'_>> =
+            self.filters.authorizers().filter_map(Authorizer::grpc_service).collect();
+        for (upgrade, filters) in &self.upgrades {
+            filters.lint_early(routes, findings);
+            for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
+                authorizer::lint_service(&service, &services, findings);
+            }
+            if !filters.authorizers.is_empty() {
                 continue;
             }
             let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
-            let at = upgrade.get("filters").unwrap_or(upgrade);
+            let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());
             let message = format!(
                 "requests that upgrade to `{protocol}` pass these filters only, without authorization"
             );
@@ -137,7 +173,8 @@ impl<'n> Manager<'n> {
     /// Bodies are for search clusters, whose routes say that they are sent.
     pub(crate) fn lint_bodies(&self, findings: &mut Findings) {
         let says = routes::say_that_bodies_are_sent(&self.view);
-        for authorizer in self.authorizers() {
+        // Not those for upgrades: a WebSocket has no body that Envoy could wait for.
+        for authorizer in self.filters.authorizers() {
             let By::ExtAuthz(config) = &authorizer.by else { continue };
             let bodies = config.get("with_request_body");
             match bodies {
@@ -152,15 +189,25 @@ impl<'n> Manager<'n> {
                     findings.add(&bodies, Kind::BufferedBodies, message, indented(fix));
                 }
                 None if says && !routes::have_bodies_sent(&self.view) => {
-                    let message = "a route says that Envoy sends each body, but `with_request_body` is not set: requests to a \
-                                   search cluster whose bodies count are denied";
+                    let message = "a route says that Envoy sends each body, but `with_request_body` is not set: rolegate decides \
+                                   about requests to a search cluster as if they had none";
                     let fix = "with_request_body: { max_request_bytes: 10485760, allow_partial_message: false, pack_as_bytes: true }";
                     findings.add(&authorizer.filter, Kind::MissingBodies, message, fix);
                 }
                 Some(_) | None => {}
             }
         }
+        if says && self.authorizer().is_some_and(|authorizer| authorizer.grpc_service().is_some()) {
+            routes::lint_unsent_bodies(&self.view, findings);
+        }
     }
+}
+
+/// Whether this action for escaped slashes, by its name or its number in Envoy, decodes none.
+fn keeps_slashes(action: &str) -> bool {
+    const SAFE: [&str; 6] =
+        ["IMPLEMENTATION_SPECIFIC_DEFAULT", "0", "KEEP_UNCHANGED", "1", "REJECT_REQUEST", "2"];
+    SAFE.iter().any(|safe| action.eq_ignore_ascii_case(safe))
 }
 
 /// A fix of several lines, below the `fix:` of a message.
@@ -168,14 +215,32 @@ fn indented(fix: &str) -> String {
     fix.replace('\n', "\n         ")
 }
 
-/// The kind of a filter, such as `cors`: a part of its configuration's type, or of its name.
+/// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.
+fn forwards_tokens(jwt_authn: &View<'_>) -> bool {
+    let providers = jwt_authn.at(&["typed_config", "providers"]);
+    let providers = providers.map(|providers| providers.entries()).unwrap_or_default();
+    !providers.is_empty() && providers.iter().all(|(_, provider)| provider.is_true("forward"))
+}
+
+/// The kind of a filter, such as `cors`: a part of its configuration's type, or of its name if nothing has a type;
+/// `istio` for each of Istio itself.
 fn kind_of<'n>(filter: &View<'n>) -> &'n str {
-    let config = filter.get("typed_config");
-    let of_type = config
-        .and_then(|config| config.text_of("@type"))
-        .and_then(|name| name.split_once(".filters.http."))
-        .and_then(|(_, rest)| rest.split('.').next());
-    of_type.unwrap_or_else(|| {
-        filter.text_of("name").and_then(|name| name.rsplit('.').next()).unwrap_or_default()
-    })
+    let url = match (filter.get("typed_config"), filter.get("config_discovery")) {
+        (Some(config), _) => {
+            authorizer::configured(&config).and_then(|(config, _)| authorizer::type_of(&config))
+        }
+        (None, Some(discovery)) => match discovery.texts_of("type_urls").unwrap_or_default().as_slice() {
+            [one] => one.rsplit('/').next(),
+            _ => None,
+        },
+        (None, None) => {
+            return filter.text_of("name").and_then(|name| name.rsplit('.').next()).unwrap_or_default();
+        }
+    };
+    let name = url.unwrap_or_default();
+    if ["io.istio.", "istio.", "stats.PluginConfig"].iter().any(|start| name.starts_with(start)) {
+        return "istio";
+    }
+    let rest = name.strip_prefix("envoy.").and_then(|name| name.split_once("filters.http."));
+    rest.and_then(|(_, rest)| rest.split('.').next()).unwrap_or_default()
 }

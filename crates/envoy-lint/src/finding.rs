@@ -67,12 +67,14 @@ kinds! {
     BodyAsText = Slow "body-as-text",
     /// Each body is buffered, although nothing says that rolegate needs it.
     BufferedBodies = Slow "buffered-bodies",
-    /// A listener without authorization routes to a cluster that others protect.
+    /// A listener without authorization reaches an application that others protect.
     BypassListener = Unsafe "bypass-listener",
     /// The limits of checks in flight are too low for a burst of clients.
     CircuitBreakers = Slow "circuit-breakers",
     /// The client's address is what the client says.
     ClientAddress = Note "client-address",
+    /// A header of the client decides which application or host gets an authorized request.
+    ClientRouting = Unsafe "client-routing",
     /// The library is unloaded while its threads run.
     ClosedModule = Slow "closed-module",
     /// Only some requests are authorized.
@@ -93,28 +95,38 @@ kinds! {
     HttpService = Slow "http-service",
     /// Checks are sent over HTTP/1.1.
     Http1Cluster = Slow "http1-cluster",
+    /// Envoy ignores headers that rolegate sets or removes.
+    IgnoredMutations = Unsafe "ignored-mutations",
     /// Header lines are joined and changed before rolegate sees them.
     JoinedHeaders = Unsafe "joined-headers",
     /// A rolegate that hangs delays each request for long.
     LongTimeout = Slow "long-timeout",
     /// Bodies that requests to a search cluster need are not sent.
-    MissingBodies = Slow "missing-bodies",
+    MissingBodies = Unsafe "missing-bodies",
     /// Envoy sends checks to instances that do not answer.
     NoHealthChecks = Note "no-health-checks",
     /// Checks are not retried.
     NoRetries = Note "no-retries",
     /// Envoy leaves the filter out if it does not have it.
     OptionalFilter = Unsafe "optional-filter",
+    /// A route sends its checks elsewhere.
+    OtherService = Unsafe "other-service",
     /// Bodies are sent in part.
     PartialBodies = Slow "partial-bodies",
     /// Checks are sent over a network without encryption.
     Plaintext = Note "plaintext",
+    /// Envoy answers with an error where rolegate sets or removes headers.
+    RejectedMutations = Slow "rejected-mutations",
+    /// Envoy asks rolegate, and ignores its decisions.
+    ShadowMode = Unsafe "shadow-mode",
     /// The first check of a password takes longer than Envoy waits.
     ShortTimeout = Slow "short-timeout",
     /// Retries wait for a second.
     SlowRetries = Slow "slow-retries",
     /// An error looks like a denial, or like success.
     StatusOnError = Slow "status-on-error",
+    /// The answers of denials are cut off.
+    TruncatedDenials = Note "truncated-denials",
     /// Envoy decodes slashes before rolegate sees the path.
     UnescapedSlashes = Unsafe "unescaped-slashes",
     /// The application gets a path with adjacent slashes.

@@ -2,18 +2,20 @@
 //! rolegate's own library.
 //!
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
-//! `EnvoyFilter` of Istio, or a `ConfigMap` that holds one of these. `configuration` finds the parts in it; `connection_manager`,
-//! `routes`, `authorizer` and `cluster` look at one part each and report [`Finding`]s, whose kinds `finding` lists.
+//! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
+//! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
+//! `boolean` reads the settings that are on or off.
 //!
 //! The crate does no I/O.
 
 mod authorizer;
+mod boolean;
+mod bypass;
 mod cluster;
 mod config_map;
 mod configuration;
 mod connection_manager;
 mod finding;
-
 mod routes;
 
 use std::collections::BTreeSet;
@@ -36,14 +38,11 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
     let documents = documents(&mut reader, bytes)?;
+    let configurations: Vec<_> =
+        documents.iter().map(|root| Configuration::of(&View::root(root, &file))).collect();
     let mut findings = Findings::default();
-    let mut authorizes = false;
-    for root in &documents {
-        let configuration = Configuration::of(&View::root(root, &file));
-        authorizes |= configuration.authorizes();
-        configuration.lint(&mut findings);
-    }
-    if !authorizes {
+    configurations.iter().for_each(|one| one.lint(&configurations, &mut findings));
+    if !configurations.iter().any(Configuration::authorizes) {
         let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
         let message = "there is no filter `ext_authz` here, and not rolegate's library";
         return Err(vec![Problem::error(reader.place(Mark::START), message).help(help)]);

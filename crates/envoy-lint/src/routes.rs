@@ -1,26 +1,103 @@
-//! Routes: where they lead, and where they turn authorization off.
+//! Routes: where they lead, and where they turn authorization or bodies off.
 
 use policy::document::View;
 
+use crate::boolean::unless_off;
 use crate::{Findings, Kind};
 
-/// The names of the clusters that routes lead to, below this value.
-pub(crate) fn clusters<'n>(view: &View<'n>) -> Vec<View<'n>> {
+/// Where a route leads.
+#[derive(Debug)]
+pub(crate) enum Target<'n> {
+    /// The name of a cluster.
+    Cluster(View<'n>),
+    /// A header of the request that has the name.
+    Header(View<'n>),
+    /// A plugin that finds the name.
+    Plugin(View<'n>),
+}
+
+/// The names of the tables that a connection manager takes its routes from.
+pub(crate) fn table_names<'n>(manager: &View<'n>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    elsewhere(manager).iter().for_each(|source| collect_table_names(source, &mut found));
+    found
+}
+
+/// What says that the routes are not in the connection manager.
+fn elsewhere<'n>(manager: &View<'n>) -> Vec<View<'n>> {
+    ["rds", "scoped_routes"].iter().filter_map(|key| manager.get(key)).collect()
+}
+
+fn collect_table_names<'n>(view: &View<'n>, found: &mut Vec<&'n str>) {
+    for (key, value) in view.entries() {
+        match &*key {
+            "route_config_name" | "route_configuration_name" => found.extend(value.text()),
+            _ => collect_table_names(&value, found),
+        }
+    }
+    view.items().iter().for_each(|item| collect_table_names(item, found));
+}
+
+/// Reports routes of a connection manager that are in none of these tables.
+pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[&View<'_>], findings: &mut Findings) {
+    let is_unseen = |source: &View<'_>| {
+        let mut names = Vec::new();
+        collect_table_names(source, &mut names);
+        // Without a name it can be any of them.
+        tables.is_empty()
+            || !names.iter().all(|name| tables.iter().any(|table| table.text_of("name") == Some(name)))
+    };
+    let mut unseen = elsewhere(manager);
+    unseen.retain(is_unseen);
+    unseen.extend(manager.at(&["route_config", "vhds"]));
+    for at in unseen {
+        let message = "the routes are not in this file: whether one leads past authorization cannot be seen";
+        let fix = "lint what `/config_dump` of Envoy's admin page prints";
+        findings.add(&at, Kind::UnseenRoutes, message, fix);
+    }
+}
+
+/// Where the routes below this value lead, also copies of requests.
+pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
     let mut found = Vec::new();
     for (key, value) in view.entries() {
         match &*key {
-            "route" => {
-                found.extend(value.get("cluster"));
-                if let Some(weighted) = value.get("weighted_clusters") {
-                    found.extend(weighted.list("clusters").iter().filter_map(|cluster| cluster.get("name")));
-                }
+            "cluster" if value.text().is_some() => found.push(Target::Cluster(value)),
+            "cluster_header" => found.push(Target::Header(value)),
+            "cluster_specifier_plugin" | "inline_cluster_specifier_plugin" => {
+                found.push(Target::Plugin(value))
             }
-            "http_filters" => {}
-            _ => found.extend(clusters(&value)),
+            "weighted_clusters" => {
+                let names = value.list("clusters").into_iter().filter_map(|one| one.get("name"));
+                found.extend(names.map(Target::Cluster));
+                found.extend(targets(&value));
+            }
+            "http_filters" | "access_log" | "typed_per_filter_config" => {}
+            _ => found.extend(targets(&value)),
         }
     }
-    found.extend(view.items().iter().flat_map(clusters));
+    found.extend(view.items().iter().flat_map(targets));
     found
+}
+
+/// Routes on which a header of the request decides which cluster or host gets it.
+pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
+    for (key, value) in view.entries() {
+        match &*key {
+            "cluster_header" | "host_rewrite_header" => {
+                let name = value.text().unwrap_or_default();
+                let message = format!(
+                    "a client names by `{name}` which cluster or host gets the request, and the policy decides by the host that \
+                     it was sent to"
+                );
+                let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
+                findings.add(&value, Kind::ClientRouting, message, fix);
+            }
+            "http_filters" | "access_log" => {}
+            _ => lint_client_routing(&value, findings),
+        }
+    }
+    view.items().iter().for_each(|item| lint_client_routing(item, findings));
 }
 
 /// Whether a route or virtual host says what happens to bodies (`context_extensions`).
@@ -38,42 +115,82 @@ pub(crate) fn have_bodies_sent(view: &View<'_>) -> bool {
         || view.items().iter().any(have_bodies_sent)
 }
 
+/// Routes that turn off the sending of bodies, and do not take back that each is sent, as others say.
+pub(crate) fn lint_unsent_bodies(view: &View<'_>, findings: &mut Findings) {
+    let off = "disable_request_body_buffering";
+    let is_wrong = |settings: &View<'_>| {
+        let said = settings.at(&["context_extensions", "request_body"]);
+        unless_off(settings, off).is_some() && said.is_none_or(|said| said.text() == Some("buffered"))
+    };
+    if let Some(settings) = view.get("check_settings").filter(is_wrong) {
+        let at = settings.get(off).unwrap_or(settings);
+        let message = "bodies are not sent here, but a route or its virtual host says that each is: rolegate decides about \
+                       requests to a search cluster as if they had none";
+        let fix = "context_extensions: { request_body: streamed }";
+        findings.add(&at, Kind::MissingBodies, message, fix);
+    }
+    view.entries().iter().for_each(|(_, value)| lint_unsent_bodies(value, findings));
+    view.items().iter().for_each(|item| lint_unsent_bodies(item, findings));
+}
+
 /// Routes, virtual hosts and weighted clusters on which the filters with these names are off.
 pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Findings) {
+    for (name, config) in filter_configs(view, names) {
+        if let Some(at) = disabled(&config) {
+            let message = format!("`{name}` is off here: requests pass without authorization");
+            let fix = "leave this out; where a path is for everyone, allow it to `anyone` in the policy";
+            findings.add(&at, Kind::DisabledRoute, message, fix);
+        }
+    }
+}
+
+/// What routes, virtual hosts and weighted clusters say about the checks of the filters with these names.
+pub(crate) fn check_settings<'n>(view: &View<'n>, names: &[&str]) -> Vec<View<'n>> {
+    let configs = filter_configs(view, names).into_iter().flat_map(|(_, config)| inner(&config));
+    configs.filter_map(|config| config.get("check_settings")).collect()
+}
+
+/// Whether a route, virtual host or weighted cluster turns this filter on, which is off elsewhere: any configuration does.
+pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
+    filter_configs(view, &[name]).iter().any(|(_, config)| !config.is_true("disabled"))
+}
+
+/// What is configured below this value for the filters with these names.
+fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
+    let mut found = Vec::new();
     for (key, value) in view.entries() {
-        if key != "typed_per_filter_config" {
-            lint_disabled(&value, names, findings);
-            continue;
-        }
-        for (name, config) in value.named_entries().iter().filter(|(name, _)| names.contains(&&**name)) {
-            if let Some(at) = disabled(config) {
-                let message = format!("`{name}` is off here: requests pass without authorization");
-                let fix = "leave this out; where a path is for everyone, allow it to `anyone` in the policy";
-                findings.add(&at, Kind::DisabledRoute, message, fix);
-            }
+        if key == "typed_per_filter_config" {
+            found.extend(value.named_entries().into_iter().filter(|(name, _)| names.contains(&&**name)));
+        } else {
+            found.extend(filter_configs(&value, names));
         }
     }
-    for item in view.items() {
-        lint_disabled(&item, names, findings);
-    }
+    found.extend(view.items().iter().flat_map(|item| filter_configs(item, names)));
+    found
 }
 
 /// What turns the filter off: of `ExtAuthzPerRoute`, of `FilterConfig`, or of the library's own configuration.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
     let is_off = |view: &View<'_>| {
-        view.is_true("disabled")
+        unless_off(view, "disabled").is_some()
             // A `StringValue` has JSON.
             || view.text_of("value").is_some_and(|json| {
                 json.split_whitespace().collect::<String>().contains("\"disabled\":true")
             })
     };
-    let inner = [
+    inner(config).into_iter().find(is_off).map(|view| view.get("disabled").unwrap_or(view))
+}
+
+/// The configuration of a filter, and what it may be inside of.
+fn inner<'n>(config: &View<'n>) -> Vec<View<'n>> {
+    let paths = [
         &[][..],
+        &["value"],
         &["config"],
+        &["config", "value"],
         &["filter_config"],
         &["filter_config", "value"],
         &["config", "filter_config", "value"],
     ];
-    let inner = inner.iter().filter_map(|keys| config.at(keys));
-    inner.filter(is_off).map(|view| view.get("disabled").unwrap_or(view)).next()
+    paths.iter().filter_map(|keys| config.at(keys)).collect()
 }

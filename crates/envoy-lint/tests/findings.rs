@@ -157,6 +157,33 @@ fn a_configuration_in_a_config_map_is_read_where_it_is() {
     assert_eq!(line.get(usize::try_from(at.column).unwrap() - 1..), Some("failure_mode_allow: true"));
 }
 
+/// As Envoy reads them with `lds_config` and `cds_config`: also one file each.
+#[test]
+fn a_cluster_in_another_document_is_seen() {
+    let listener = "http_filters:
+  - name: a
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz
+      grpc_service: { envoy_grpc: { cluster_name: authz } }
+";
+    let cluster = "clusters: [{ name: authz, load_assignment: {} }]\n";
+    let kinds = |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
+    assert!(kinds(listener).contains(&Kind::UnseenCluster));
+    let indented = |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let (lds, cds) = (indented(listener), indented(cluster));
+    for both in [
+        format!("{listener}---\n{cluster}"),
+        format!("{cluster}---\n{listener}"),
+        format!("kind: ConfigMap\ndata:\n  lds.yaml: |\n{lds}  cds.yaml: |\n{cds}"),
+    ] {
+        let kinds = kinds(&both);
+        assert!(
+            kinds.contains(&Kind::Http1Cluster) && !kinds.contains(&Kind::UnseenCluster),
+            "{both}{kinds:?}"
+        );
+    }
+}
+
 /// Both as in what Envoy prints about itself: routes and clusters are on pages of their own.
 #[test]
 fn routes_of_a_config_dump_are_seen() {
@@ -165,10 +192,34 @@ fn routes_of_a_config_dump_are_seen() {
     rds: { route_config_name: all }
   - dynamic_route_configs:
       - route_config:
+          name: all
           virtual_hosts: [{ typed_per_filter_config: { a: { disabled: true } } }]
 ";
     let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
     assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
+}
+
+/// The tables of both listeners are on a page of their own.
+#[test]
+fn a_bypass_by_a_table_of_routes_is_seen() {
+    let text = "configs:
+  - http_filters: [{ name: a, typed_config: { '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz } }]
+    rds: { route_config_name: public }
+  - http_filters: [{ name: router }]
+    rds: { route_config_name: internal }
+  - dynamic_route_configs:
+      - route_config:
+          name: public
+          virtual_hosts: [{ routes: [{ route: { cluster: application } }] }]
+      - route_config:
+          name: internal
+          virtual_hosts: [{ routes: [{ route: { cluster: application } }] }]
+";
+    let has_bypass = |text: &str| found(text).iter().any(|finding| finding.kind == Kind::BypassListener);
+    assert!(has_bypass(text));
+    assert!(!has_bypass(
+        &text.replace("name: internal\n          virtual", "name: other\n          virtual")
+    ));
 }
 
 #[test]

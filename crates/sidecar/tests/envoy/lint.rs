@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use envoy_lint::{Kind, Severity, lint};
-use testbed::client::{Connection, Version};
+use testbed::client::{Answer, Connection, Version};
 
 use super::minimal::{Running, start, unix};
 use super::{ALICE, authorization};
 
+const CLUSTERS: &str = "  clusters:\n    - name: application";
 const FILTER: &str = "- name: envoy.filters.http.ext_authz";
 const OPEN: &str = "failure_mode_allow: false";
 const ROUTE: &str = "- match: { prefix: \"/\" }";
@@ -24,10 +25,14 @@ async fn with_mistake(kind: Kind, from: &str, to: &str) -> Running {
 
 /// The status of a request with these headers.
 async fn status(running: &Running, path: &str, headers: &[(&str, &str)]) -> u16 {
+    answer(running, path, headers).await.status
+}
+
+async fn answer(running: &Running, path: &str, headers: &[(&str, &str)]) -> Answer {
     let headers: Vec<(String, String)> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut connection = Connection::open(running.envoy.address, Version::Http1).await.unwrap();
-    connection.send("GET", path, "localhost", &headers, b"").await.unwrap().status
+    connection.send("GET", path, "localhost", &headers, b"").await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,4 +129,69 @@ async fn an_error_without_a_status_of_its_own_looks_like_a_denial() {
     let mut running = with_mistake(Kind::StatusOnError, from, "").await;
     running.rolegate.kill();
     assert_eq!(status(&running, "/people", &[]).await, 403);
+}
+
+/// The policy sets `x-user` and `x-roles`.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_rolegate_may_not_change_are_those_of_the_client() {
+    let [(name, value)] = authorization(ALICE);
+    let forged = [(&*name, &*value), ("x-user", "root")];
+    let user = async |running: &Running| {
+        answer(running, "/people", &forged).await.json()["headers"]["x-user"].clone()
+    };
+    assert_eq!(user(&start(unix, &[]).await).await, serde_json::json!(["alice"]));
+    for rules in ["disallow_all: true", "disallow_expression: { regex: x-user }"] {
+        let to = format!("{OPEN}\n                      decoder_header_mutation_rules: {{ {rules} }}");
+        let running = with_mistake(Kind::IgnoredMutations, OPEN, &to).await;
+        assert_eq!(user(&running).await, serde_json::json!(["root"]), "{rules}");
+    }
+    let rules = "decoder_header_mutation_rules: { disallow_all: true, disallow_is_error: true }";
+    let to = format!("{OPEN}\n                      {rules}");
+    let running = with_mistake(Kind::RejectedMutations, OPEN, &to).await;
+    assert_eq!(status(&running, "/people", &forged).await, 500);
+    assert_eq!(running.app.requests(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_of_a_shadow_are_ignored() {
+    let to = format!("{OPEN}\n                      shadow_mode: true");
+    let running = with_mistake(Kind::ShadowMode, OPEN, &to).await;
+    assert_eq!(status(&running, "/secret", &[]).await, 200);
+}
+
+/// A second listener with this network filter.
+fn second_listener(filter: &str) -> String {
+    format!(
+        "    - name: internal
+      address: {{ socket_address: {{ address: 127.0.0.1, port_value: 0 }} }}
+      filter_chains:
+        - filters:
+            - {filter}
+{CLUSTERS}"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_forwards_connections_lets_everybody_pass() {
+    let tcp = "name: envoy.filters.network.tcp_proxy
+              typed_config:
+                \"@type\": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+                stat_prefix: internal
+                cluster: application";
+    let http = "name: envoy.filters.network.http_connection_manager
+              typed_config:
+                \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: internal
+                http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config: { \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }
+                route_config:
+                  virtual_hosts:
+                    - { name: all, domains: [\"*\"], routes: [{ match: { prefix: / }, route: { cluster_header: x-cluster } }] }";
+    for filter in [tcp, http] {
+        let mut running = with_mistake(Kind::BypassListener, CLUSTERS, &second_listener(filter)).await;
+        assert_eq!(status(&running, "/secret", &[]).await, 401);
+        running.envoy.address = running.envoy.addresses[1];
+        assert_eq!(status(&running, "/secret", &[("x-cluster", "application")]).await, 200, "{filter}");
+    }
 }

@@ -1,0 +1,206 @@
+//! Ways past rolegate: listeners without authorization that reach an application which another listener protects.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use policy::document::View;
+
+use crate::connection_manager::Manager;
+use crate::routes::{self, Target};
+use crate::{Findings, Kind, cluster};
+
+const FIX: &str = "add the filter here, or route to another cluster";
+
+/// What there is to reach, in all documents about one Envoy.
+#[derive(Debug)]
+pub(crate) struct Protected<'a, 'n> {
+    clusters: Vec<&'a View<'n>>,
+    route_tables: Vec<&'a View<'n>>,
+    /// The clusters that listeners with authorization route to, and those that these consist of.
+    names: BTreeSet<&'n str>,
+    /// The addresses of each.
+    addresses: Vec<(&'n str, BTreeSet<String>)>,
+}
+
+impl<'a, 'n> Protected<'a, 'n> {
+    /// What these listeners with authorization route to; `None` if there is no such listener.
+    pub(crate) fn by(
+        managers: &[&Manager<'n>],
+        clusters: Vec<&'a View<'n>>,
+        route_tables: Vec<&'a View<'n>>,
+    ) -> Option<Self> {
+        let mut found = Self { clusters, route_tables, names: BTreeSet::new(), addresses: Vec::new() };
+        let names: BTreeSet<&str> = managers
+            .iter()
+            .flat_map(|manager| found.targets(manager))
+            .filter_map(|target| if let Target::Cluster(cluster) = target { cluster.text() } else { None })
+            .flat_map(|name| found.parts(name))
+            .collect();
+        found.names = names;
+        found.addresses = found.names.iter().map(|name| (*name, found.addresses_of(name))).collect();
+        (!managers.is_empty()).then_some(found)
+    }
+
+    /// Reports what a connection manager without authorization reaches.
+    pub(crate) fn lint_manager(&self, manager: &Manager<'n>, findings: &mut Findings) {
+        routes::lint_unseen(&manager.view, &self.route_tables, findings);
+        let at = manager.view.get("http_filters").unwrap_or_else(|| manager.view.clone());
+        for target in self.targets(manager) {
+            match target {
+                Target::Cluster(cluster) => self.lint_cluster(&at, &cluster, findings),
+                Target::Header(header) => {
+                    let message = "without authorization, this listener routes to any cluster that a client names in a header";
+                    findings.add(&header, Kind::BypassListener, message, FIX);
+                }
+                Target::Plugin(plugin) => {
+                    let message = "without authorization, this listener routes to a cluster that a plugin chooses, which may be \
+                                   one that another listener reaches only through it";
+                    findings.add(&plugin, Kind::BypassListener, message, FIX);
+                }
+            }
+        }
+    }
+
+    /// Reports what a network filter that is no connection manager reaches, such as `tcp_proxy`.
+    pub(crate) fn lint_proxy(&self, filter: &View<'n>, findings: &mut Findings) {
+        if filter.at(&["typed_config", "@type"]).is_some_and(|kind| kind.text().is_some_and(names_by_sni)) {
+            let message = "without authorization, this listener routes to any cluster that a client names as server name of TLS";
+            findings.add(filter, Kind::BypassListener, message, FIX);
+        }
+        for state in cluster_states(filter) {
+            match state.at(&["format_string", "text_format_source", "inline_string"]) {
+                Some(cluster) if cluster.text().is_some_and(|text| !text.contains('%')) => {
+                    self.lint_cluster(&cluster, &cluster, findings);
+                }
+                _ => {
+                    let message =
+                        "without authorization, this listener routes to any cluster that this format gives";
+                    findings.add(&state, Kind::BypassListener, message, FIX);
+                }
+            }
+        }
+        for target in routes::targets(filter) {
+            if let Target::Cluster(cluster) = target {
+                self.lint_cluster(&cluster, &cluster, findings);
+            }
+        }
+    }
+
+    /// Reports a listener behind another with authorization, if others than that reach it.
+    pub(crate) fn lint_hop(&self, listener: &View<'n>, findings: &mut Findings) {
+        let Some(address) = listener.at(&["address", "socket_address", "address"]) else { return };
+        if address
+            .text()
+            .and_then(|text| text.parse::<IpAddr>().ok())
+            .is_some_and(|ip| ip.to_canonical().is_loopback())
+        {
+            return;
+        }
+        let mut own = BTreeSet::new();
+        listener.get("address").iter().for_each(|address| collect_addresses(address, &mut own));
+        if let Some((name, _)) = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&own)) {
+            let message = format!(
+                "this listener is what `{name}` leads to, which another listener reaches only through authorization, and it \
+                 can be reached from elsewhere"
+            );
+            findings.add(&address, Kind::BypassListener, message, "address: 127.0.0.1");
+        }
+    }
+
+    fn lint_cluster(&self, at: &View<'_>, cluster: &View<'n>, findings: &mut Findings) {
+        let Some(name) = cluster.text() else { return };
+        for part in self.parts(name) {
+            if self.names.contains(part) {
+                let message = format!(
+                    "this listener routes to `{part}` without authorization, which another listener reaches only through it"
+                );
+                findings.add(at, Kind::BypassListener, message, FIX);
+                continue;
+            }
+            let addresses = self.addresses_of(part);
+            let same = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&addresses));
+            if let Some((other, _)) = same {
+                let message = format!(
+                    "this listener routes to `{part}` without authorization, which has an address of `{other}`, and another \
+                     listener reaches that only through it"
+                );
+                findings.add(at, Kind::BypassListener, message, FIX);
+            }
+            if self.cluster(part).is_some_and(cluster::has_any_address) {
+                let message = format!(
+                    "without authorization, this listener routes to any address that a client names (`{part}`)"
+                );
+                findings.add(at, Kind::BypassListener, message, FIX);
+            }
+        }
+    }
+
+    /// Where the routes of a connection manager lead, also those of a table that it names.
+    fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
+        let names = routes::table_names(&manager.view);
+        let is_named = |table: &View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
+        let tables = self.route_tables.iter().filter(|table| is_named(table));
+        tables.flat_map(|table| routes::targets(table)).chain(routes::targets(&manager.view)).collect()
+    }
+
+    fn cluster(&self, name: &str) -> Option<&'a View<'n>> {
+        self.clusters.iter().find(|cluster| cluster.text_of("name") == Some(name)).copied()
+    }
+
+    /// This cluster, and those that an aggregate consists of.
+    fn parts(&self, name: &'n str) -> Vec<&'n str> {
+        let config = self.cluster(name).and_then(|cluster| cluster.at(&["cluster_type", "typed_config"]));
+        let parts = config.and_then(|config| config.texts_of("clusters")).unwrap_or_default();
+        [name].into_iter().chain(parts).collect()
+    }
+
+    /// The addresses of a cluster's endpoints, or the name under which a control plane has them.
+    fn addresses_of(&self, name: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let Some(cluster) = self.cluster(name) else { return found };
+        if let Some(endpoints) = cluster.get("load_assignment") {
+            collect_addresses(&endpoints, &mut found);
+        }
+        if let Some(eds) = cluster.get("eds_cluster_config") {
+            found.insert(format!("eds {}", eds.text_of("service_name").unwrap_or(name)));
+        }
+        found
+    }
+}
+
+/// Where a network filter `set_filter_state` says to which cluster `tcp_proxy` behind it routes.
+fn cluster_states<'n>(filter: &View<'n>) -> Vec<View<'n>> {
+    let lists = filter.get("typed_config").map(|config| config.entries()).unwrap_or_default();
+    let states = lists.into_iter().flat_map(|(_, list)| list.items());
+    states.filter(|state| state.text_of("object_key") == Some("envoy.tcp_proxy.cluster")).collect()
+}
+
+/// Whether `tcp_proxy` behind this filter takes the server name of TLS for a cluster.
+fn names_by_sni(kind: &str) -> bool {
+    kind.ends_with(".sni_cluster.v3.SniCluster")
+}
+
+/// A host in one spelling. All addresses of this machine are one: a connection to `0.0.0.0` leads there, too.
+fn canonical(host: &str) -> String {
+    match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(ip) if ip.is_loopback() || ip.is_unspecified() => "localhost".to_owned(),
+        Ok(ip) => ip.to_string(),
+        Err(_) => host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase(),
+    }
+}
+
+fn collect_addresses(view: &View<'_>, found: &mut BTreeSet<String>) {
+    for (key, value) in view.entries() {
+        match &*key {
+            "socket_address" => {
+                let host = canonical(value.text_of("address").unwrap_or_default());
+                let port = value.text_of("port_value").or_else(|| value.text_of("named_port"));
+                found.insert(format!("{host} {}", port.unwrap_or_default()));
+            }
+            "pipe" => found.extend(value.text_of("path").map(|path| format!("unix {path}"))),
+            "health_check_config" => {}
+            _ => collect_addresses(&value, found),
+        }
+    }
+    view.items().iter().for_each(|item| collect_addresses(item, found));
+}
