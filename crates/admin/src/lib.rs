@@ -1,8 +1,8 @@
-//! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload`), and the sockets that
-//! servers listen on.
+//! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload`, `/console`), and the
+//! sockets that servers listen on.
 //!
 //! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server. [`Backend`] connects it to the running
-//! program: its metrics, and how to reload. [`Metrics`] is what its pages show, and [`AuthorizationStats`] the counters of
+//! program: its metrics, its [`Console`], and how to reload. [`Metrics`] is what its pages show, and [`AuthorizationStats`] the counters of
 //! what authorizes requests: `sidecar`'s gRPC server or `module`'s filter. [`BoundSocket`] is a listening socket at an
 //! [`Address`].
 
@@ -16,6 +16,6 @@ mod socket;
 
 pub use address::{Address, AddressError, AdminAddress};
 pub use listener::Listener;
-pub use metrics::{AuthorizationStats, Metrics, MetricsPage};
-pub use server::{Admin, Backend, Pages};
+pub use metrics::{AuthorizationStats, Metrics, MetricsPage, Mishap};
+pub use server::{Admin, Backend, Console, ConsoleAnswer, Pages};
 pub use socket::{BindError, BoundSocket, SocketFile};

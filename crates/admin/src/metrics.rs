@@ -9,11 +9,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use runtime::ShadowStats;
+use runtime::counters::{CacheLookups, CacheSize};
 use runtime::counters::{Distribution, Totals};
 use runtime::hashing::HashingTotals;
 use runtime::lines::Counts;
 use runtime::status::{Facts, KeyFacts, PolicyFacts, Status};
+use runtime::{Caches, OtlpCounts, ShadowStats};
 
 pub(crate) mod histograms;
 mod process;
@@ -27,8 +28,12 @@ pub struct Metrics {
     pub status: Arc<Status>,
     /// How the shadow policy compares, if there is one.
     pub shadow: Option<Arc<ShadowStats>>,
+    /// The caches of the active policy.
+    pub caches: Caches,
     /// Counters of the decision log.
     pub decisions: Arc<Counts>,
+    /// Counters of what is exported over OTLP.
+    pub otlp: OtlpCounts,
     /// Counters of the process log, if this project's own code writes it.
     pub logs: Option<Arc<Counts>>,
     /// The counters of what authorizes requests.
@@ -43,11 +48,32 @@ pub trait AuthorizationStats: Send + Sync {
     /// The counters of password hashing.
     fn hashing(&self) -> HashingTotals;
 
+    /// What has gone wrong since the start that only this one knows of, for the console.
+    fn mishaps(&self) -> Vec<Mishap> {
+        Vec::new()
+    }
+
+    /// When the certificate of TLS expires, as time since the Unix epoch; `None` without TLS.
+    fn certificate_expiry(&self) -> Option<Duration> {
+        None
+    }
+
     /// Writes the metrics that only this one has.
     ///
     /// # Errors
     /// Those of the page.
     fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result;
+}
+
+/// Something that has gone wrong, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mishap {
+    /// What, in the plural: `Failed accepts`.
+    pub what: &'static str,
+    /// What helps.
+    pub hint: &'static str,
+    /// How often since the start.
+    pub count: u64,
 }
 
 impl Metrics {
@@ -80,6 +106,7 @@ impl Collector for Metrics {
         let mut page = MetricsPage { encoder };
         let facts = self.status.facts();
         checks(&mut page, &self.authorization.decisions())?;
+        credential_caches(&mut page, &self.caches)?;
         hashing(&mut page, &self.authorization.hashing())?;
         self.authorization.metrics(&mut page)?;
         page.gauge(
@@ -97,12 +124,29 @@ impl Collector for Metrics {
         let mut decisions =
             lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
         count(&mut decisions, &[("result", "sampled_out")], self.decisions.left_out())?;
+        otlp(&mut page, &self.otlp)?;
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
         }
         page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process::process(&mut page)
     }
+}
+
+/// What is exported over OTLP, if anything is.
+fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) -> fmt::Result {
+    let signals = [("traces", &counts.traces), ("logs", &counts.logs)];
+    let signals = signals.into_iter().filter_map(|(signal, counts)| Some((signal, counts.as_ref()?)));
+    let mut signals = signals.peekable();
+    if signals.peek().is_none() {
+        return Ok(());
+    }
+    let mut records = page.family("rolegate_otlp_records", "Records for a collector", MetricType::Counter)?;
+    for (signal, counts) in signals {
+        count(&mut records, &[("signal", signal), ("result", "exported")], counts.written())?;
+        count(&mut records, &[("signal", signal), ("result", "dropped")], counts.dropped())?;
+    }
+    Ok(())
 }
 
 fn checks(page: &mut MetricsPage<'_>, totals: &Totals) -> fmt::Result {
@@ -113,8 +157,42 @@ fn checks(page: &mut MetricsPage<'_>, totals: &Totals) -> fmt::Result {
     }
     let errors = totals.errors.iter().map(|(kind, number)| (kind.name(), *number));
     page.counters("rolegate_check_errors", "Checks that got an error", "kind", errors)?;
+    let help = "Requests with credentials, by their scheme and whether they are valid";
+    let mut credentials = page.family("rolegate_credentials", help, MetricType::Counter)?;
+    for (scheme, result, number) in &totals.credentials {
+        count(&mut credentials, &[("scheme", scheme), ("result", result)], *number)?;
+    }
+    let CacheLookups { local, shared, missed } = totals.lookups;
+    let help = "Look-ups of verified credentials, in the cache of a worker and then in that of all workers";
+    let mut lookups = page.family("rolegate_credential_cache_lookups", help, MetricType::Counter)?;
+    for (cache, result, number) in [
+        ("worker", "hit", local),
+        ("worker", "miss", shared + missed),
+        ("shared", "hit", shared),
+        ("shared", "miss", missed),
+    ] {
+        count(&mut lookups, &[("cache", cache), ("result", result)], number)?;
+    }
     durations(page, totals)?;
     page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified)
+}
+
+fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) -> fmt::Result {
+    let sizes = caches.credentials();
+    let mut gauges = |name, help, value: fn(&CacheSize) -> usize| {
+        let mut family = page.family(name, help, MetricType::Gauge)?;
+        ["basic", "bearer"].into_iter().zip(&sizes).try_for_each(|(scheme, size)| {
+            let value = whole(value(size)).value();
+            family.encode_family(&[("scheme", scheme)])?.encode_gauge(&value)
+        })
+    };
+    let help = "Verified credentials in the cache of all workers";
+    gauges("rolegate_credential_cache_entries", help, |size| size.entries)?;
+    let help = "Memory that they take";
+    gauges("rolegate_credential_cache_bytes", help, |size| size.bytes)?;
+    let help = "Verified credentials that were evicted to make room for others";
+    let evicted = ["basic", "bearer"].into_iter().zip(sizes.map(|size| size.evicted));
+    page.counters("rolegate_credential_cache_evictions", help, "scheme", evicted)
 }
 
 fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks` and `/reload` on the admin listener,
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload` and `/console` on the admin listener,
 //! `/metrics` alone on the listener of `--metrics`.
 //!
 //! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
@@ -13,10 +13,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, ORIGIN, RETRY_AFTER};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -57,7 +57,21 @@ pub trait Backend: Send + Sync {
 
     /// Reloads the policy and fetches all keys.
     fn reload(&self);
+
+    /// The console, if it is on.
+    fn console(&self) -> Option<Arc<dyn Console>> {
+        None
+    }
 }
+
+/// Pages for people, `/console` and what is below it.
+pub trait Console: Send + Sync {
+    /// Answers a GET or HEAD request for a path and a query.
+    fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer;
+}
+
+/// The answer of the console. Its work is done elsewhere: the thread of the admin listener also answers probes.
+pub type ConsoleAnswer = Pin<Box<dyn Future<Output = Response<String>> + Send>>;
 
 /// What all connections of a listener share.
 struct Served {
@@ -159,8 +173,11 @@ impl Admin {
         let (place, served) = (Arc::new(place), self.served.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (head, page) = served.page(&request, local).into_parts();
-                std::future::ready(Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page))))
+                let (place, served) = (place.clone(), served.clone());
+                async move {
+                    let (head, page) = served.page(&request, local).await.into_parts();
+                    Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page)))
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -213,9 +230,13 @@ impl Body for Sending {
 type Page = Response<String>;
 
 impl Served {
-    fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
+    async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
         match (request.uri().path(), self.pages) {
             ("/reload", Pages::All) => self.reload(request, local),
+            (path, Pages::All) if is_of_console(path) => match self.backend.console() {
+                Some(console) => of_console(&*console, request).await,
+                None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n".to_owned()),
+            },
             (path, pages) => self.shown(request.method(), path, pages),
         }
     }
@@ -285,6 +306,18 @@ fn rendered(metrics: &Arc<Metrics>) -> Page {
         Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
+}
+
+fn is_of_console(path: &str) -> bool {
+    path.strip_prefix("/console").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+async fn of_console(console: &dyn Console, request: &Request<Incoming>) -> Page {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return not_allowed("only GET and HEAD\n", "GET, HEAD");
+    }
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    console.answer(request.uri(), host).await
 }
 
 /// The public keys of the identity header (RFC 7517).

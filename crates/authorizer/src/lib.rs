@@ -11,12 +11,11 @@
 //! * `identity_header`: the header that tells the application who the caller is, signed;
 //! * `revision`: the ids of a policy and of its keys;
 //! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
-//!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, hints at likely mistakes in a
-//!   request (a lower-case method, a rule in place of a path);
+//!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, likely mistakes in a request;
 //! * `cluster`: requests to a search cluster, which its own roles decide;
 //! * `decided`: a decided request that another policy decides again, to compare the two;
 //! * `subject_data`: what is computed for a subject and cached with it;
-//! * `subjects`: who may be a caller, for tools, and what they do not authenticate;
+//! * `subjects` and `named`: who may be a caller, for tools, and what they do not authenticate;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -28,6 +27,7 @@ mod decided;
 mod explain;
 mod identity_header;
 mod matched;
+mod named;
 mod notes;
 mod reason;
 mod request;
@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use engine::{AccessRequest, Decision, Engine};
 use identity::{
-    Authenticator, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject, UnixTime,
-    VerificationResult,
+    Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated,
+    Subject, UnixTime, VerificationResult,
 };
 use policy::model::RuleId;
 use policy::problem::Problem;
@@ -65,6 +65,7 @@ pub use crate::explain::{
     MissingPrivilege, NearRule, PermittingRole, RoleSource,
 };
 pub use crate::matched::ExplainedRule;
+pub use crate::named::{NamedCaller, impossible_user, split_target, unknown_roles};
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
@@ -103,6 +104,13 @@ pub struct Scratch {
     answer: AnswerScratch,
     callers: LocalCache<SubjectData>,
     cluster_callers: LocalCache<ClusterCaller>,
+}
+
+impl Scratch {
+    /// Where the caches had the credentials of the requests since the last call.
+    pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
+        [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
+    }
 }
 
 #[derive(Debug, Default)]
@@ -212,6 +220,16 @@ impl Authorizer {
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
         };
         Outcome::Decided(self.authorize(request, parsed, caller, now, answer))
+    }
+
+    /// The sizes of the caches of verified credentials: of Basic, and of tokens. Those for requests to a search cluster are
+    /// included.
+    #[must_use]
+    pub fn credential_caches(&self) -> [CacheSize; 2] {
+        let mut sizes = self.authenticator.cache_sizes();
+        let of_cluster = self.cluster.iter().flat_map(|cluster| cluster.authenticator.cache_sizes());
+        sizes.iter_mut().zip(of_cluster).for_each(|(size, more)| *size += more);
+        sizes
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether

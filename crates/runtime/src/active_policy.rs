@@ -11,6 +11,7 @@ use crate::clock;
 use crate::record::DecisionSink;
 use crate::shadow::Shadow;
 use crate::status::Status;
+use crate::trace_context::Tracing;
 
 /// The active snapshot (policy, keys and caches), and where decisions go. Cheap to clone.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub struct ActivePolicy {
     decisions: Option<Arc<dyn DecisionSink>>,
     status: Option<Arc<Status>>,
     shadow: Option<Arc<Shadow>>,
+    tracing: Option<Tracing>,
 }
 
 impl ActivePolicy {
@@ -26,13 +28,13 @@ impl ActivePolicy {
     /// check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
-        Self { snapshot, decisions: None, status: None, shadow: None }
+        Self { snapshot, decisions: None, status: None, shadow: None, tracing: None }
     }
 
     /// Passes every decision to `sink`.
     #[must_use]
     pub fn with_decisions(self, sink: Arc<dyn DecisionSink>) -> Self {
-        Self { decisions: Some(sink), ..self }
+        Self { tracing: sink.tracing(), decisions: Some(sink), ..self }
     }
 
     /// Is not ready without the keys that `status` requires.
@@ -53,6 +55,12 @@ impl ActivePolicy {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
+    /// The snapshot that is active now, for reports: a worker thread that held it would share its reference count.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Authorizer>> {
+        self.snapshot.load_full()
+    }
+
     /// Whether a policy is active, and the keys that `keys-needed` requires have been fetched at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -70,9 +78,14 @@ impl ActivePolicy {
         self.shadow.as_deref()
     }
 
-    /// The sink, if it wants decisions like this one.
-    pub(crate) fn sink(&self, allowed: bool) -> Option<&dyn DecisionSink> {
-        self.decisions.as_deref().filter(|sink| sink.wants(allowed))
+    /// Whether decisions are part of traces.
+    pub(crate) fn tracing(&self) -> Option<Tracing> {
+        self.tracing
+    }
+
+    /// Where decisions go, if they go anywhere.
+    pub(crate) fn decisions(&self) -> Option<&dyn DecisionSink> {
+        self.decisions.as_deref()
     }
 }
 

@@ -7,6 +7,7 @@ mod thread;
 
 pub use counter::Counter;
 pub use histogram::{Distribution, Recorder};
+pub use identity::{CacheLookups, CacheSize};
 pub use thread::ThreadCounters;
 
 /// Why a check got an error instead of a verdict: over gRPC a status other than OK, inside Envoy a 503.
@@ -59,6 +60,9 @@ impl ErrorKind {
     }
 }
 
+/// The result of valid credentials.
+pub const VALID: &str = "valid";
+
 /// The counters of the decisions, summed over all worker threads at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
@@ -68,6 +72,10 @@ pub struct Totals {
     pub denied: Vec<(&'static str, u64)>,
     /// Checks that got an error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
+    /// Requests whose credentials were valid or not: the scheme, [`VALID`] or the name of the reason, and the number.
+    pub credentials: Vec<(&'static str, &'static str, u64)>,
+    /// Where the caches had the credentials.
+    pub lookups: CacheLookups,
     /// Tokens verified: each once, while it is cached.
     pub tokens_verified: u64,
     /// Time from a complete request until its answer is passed to the transport. Answers that leave in one write have the same

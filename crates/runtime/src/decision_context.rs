@@ -29,6 +29,8 @@ pub struct DecisionContext<'a> {
     pub received: Received,
     /// When it was decided.
     pub decided_at: Instant,
+    /// The `traceparent` of the proxy's own call, if it made one: its span is the parent of that of the decision. Else empty.
+    pub traceparent: &'a [u8],
 }
 
 impl Received {

@@ -13,14 +13,18 @@ use identity::Subject;
 use serde::{Serialize, Serializer};
 
 use crate::lines::{Counts, Lines, Writer};
+use crate::otlp::{Exported, LogRecords, Spans};
 use crate::record::{DecisionRecord, DecisionSink};
-use mask::{Masked, Masks};
+use crate::trace_context::{Id, Tracing};
+use mask::Masked;
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
 mod mask;
 pub(crate) mod path_mask;
 pub(crate) mod settings;
+
+pub(crate) use mask::Masks;
 
 /// The version of the lines' format. A field that is new does not change it; one that is renamed, or means something else, does.
 const VERSION: u8 = 1;
@@ -36,31 +40,70 @@ const LONGEST_LIST: usize = 4096;
 #[derive(Debug)]
 pub struct Decisions {
     settings: DecisionLogSettings,
-    masks: Masks,
-    lines: Lines,
+    masks: Arc<Masks>,
+    /// The lines of the file, if they are written to one.
+    lines: Option<Lines>,
+    /// Those that are exported.
+    exported: Option<LogRecords>,
+    spans: Option<Spans>,
     counts: Arc<Counts>,
 }
 
 impl Decisions {
-    /// Starts the log, unless it is off.
+    /// Starts the log, unless it is off, and nothing is traced. Lines go to `exported` as well, if there is one, and spans to
+    /// `spans`.
     ///
     /// # Errors
     /// When the thread cannot be started, or a file cannot be opened.
-    pub fn open(settings: &DecisionLogSettings, counts: Arc<Counts>) -> io::Result<Option<(Self, Writer)>> {
-        if settings.which == DecisionLog::Off {
+    pub(crate) fn open(
+        settings: &DecisionLogSettings,
+        counts: Arc<Counts>,
+        spans: Option<Spans>,
+        exported: Option<LogRecords>,
+    ) -> io::Result<Option<(Self, Option<Writer>)>> {
+        let writes = settings.to_file && settings.which != DecisionLog::Off;
+        if !writes && spans.is_none() && exported.is_none() {
             return Ok(None);
         }
-        Self::start(settings, file::open(settings)?, counts).map(Some)
+        let file = writes.then(|| file::open(settings)).transpose()?;
+        Self::start(settings, file, counts, spans, exported).map(Some)
+    }
+
+    /// What it masks.
+    pub(crate) fn masks(&self) -> &Arc<Masks> {
+        &self.masks
     }
 
     fn start(
         settings: &DecisionLogSettings,
-        to: impl Write + Send + 'static,
+        file: Option<impl Write + Send + 'static>,
         counts: Arc<Counts>,
-    ) -> io::Result<(Self, Writer)> {
-        let masks = Masks::new(settings)?;
-        let (lines, writer) = Lines::start("decisions", to, counts.clone())?;
-        Ok((Self { settings: settings.clone(), masks, lines, counts }, writer))
+        spans: Option<Spans>,
+        exported: Option<LogRecords>,
+    ) -> io::Result<(Self, Option<Writer>)> {
+        let masks = Arc::new(Masks::new(settings)?);
+        let started = file.map(|file| Lines::start("decisions", file, counts.clone())).transpose()?;
+        let (lines, writer) = started.unzip();
+        Ok((Self { settings: settings.clone(), masks, lines, exported, spans, counts }, writer))
+    }
+
+    /// Logs a decision.
+    fn log(&self, record: &DecisionRecord<'_>, line: Line<'_>) {
+        let share = self.settings.share(record.reason);
+        if !share.takes() {
+            return self.counts.leave_out_one();
+        }
+        let exported = line.exported(record);
+        let Ok(mut line) = serde_json::to_string(&Line { sampled: share.below_one(), ..line }) else {
+            return self.counts.drop_one();
+        };
+        if let Some(logs) = &self.exported {
+            logs.offer(&line, &exported);
+        }
+        if let Some(lines) = &self.lines {
+            line.push('\n');
+            lines.offer(line.into_bytes());
+        }
     }
 }
 
@@ -73,16 +116,21 @@ impl DecisionSink for Decisions {
         }
     }
 
+    fn tracing(&self) -> Option<Tracing> {
+        let joined = || self.exported.as_ref().map(|_| Tracing::JOINED);
+        self.spans.as_ref().map(|spans| spans.tracing).or_else(joined)
+    }
+
     fn offer(&self, record: &DecisionRecord<'_>) {
-        let share = self.settings.share(record.reason);
-        if !settings::takes(share) {
-            return self.counts.leave_out_one();
-        }
         let masked = self.masks.of(record);
-        let line = Line { sampled: settings::shown(share), ..Line::of(record, &masked) };
-        let Ok(mut line) = serde_json::to_vec(&line) else { return self.counts.drop_one() };
-        line.push(b'\n');
-        self.lines.offer(line);
+        let line = Line::of(record, &masked);
+        let recorded = record.trace.and_then(|trace| Some((trace.context, trace.recorded?)));
+        if let (Some(spans), Some((context, span))) = (&self.spans, recorded) {
+            spans.offer(context, span, &line.exported(record));
+        }
+        if self.wants(record.allowed) {
+            self.log(record, line);
+        }
     }
 }
 
@@ -142,8 +190,8 @@ struct Line<'a> {
     request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     x_request_id: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    trace_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<Id<16>>,
     policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<&'a str>,
@@ -196,10 +244,32 @@ impl<'a> Line<'a> {
             client: cut(record.client, LONGEST_CLAIMED),
             request_id: cut(record.request_id, LONGEST),
             x_request_id: cut(record.x_request_id, LONGEST_CLAIMED),
-            trace_id: record.trace_id,
+            trace_id: record.trace.map(|trace| trace.context.trace_id),
             policy: &record.revision.policy,
             keys: record.revision.keys.as_deref(),
             duration_us: u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    /// What of it is exported in fields of their own.
+    fn exported(&self, record: &DecisionRecord<'_>) -> Exported<'a> {
+        Exported {
+            trace: record.trace,
+            time: record.time,
+            duration: record.duration,
+            decision: self.decision,
+            reason: self.reason,
+            status: record.status,
+            rule: self.rule,
+            revision: self.policy,
+            method: self.method,
+            host: self.host,
+            path: self.path,
+            user: self.user,
+            client: self.client,
+            x_request_id: self.x_request_id,
         }
     }
 }
@@ -209,7 +279,7 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e6)
 }
 
-fn cut(text: &str, longest: usize) -> &str {
+pub(crate) fn cut(text: &str, longest: usize) -> &str {
     text.split_at_checked(text.floor_char_boundary(longest)).map_or(text, |(front, _)| front)
 }
 

@@ -1,4 +1,5 @@
-//! The HTTP client that fetches keys and bundles: over `https:`, or `http:` on a loopback address.
+//! The HTTP client that fetches keys and bundles: over `https:`, or `http:` on a loopback address. And the TLS of the gRPC client
+//! of a collector.
 
 use std::error::Error;
 use std::io;
@@ -148,16 +149,19 @@ fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
 }
 
 fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {
-    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
-    let builder = match trusted_ca {
-        Some(pem) => trusting_only(pem)?,
-        None => with_roots(named)?,
-    };
-    let connector = builder.https_or_http().enable_http1().build();
+    let connector = builder(trusted_ca)?.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build(connector))
+}
+
+fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
+    match trusted_ca {
+        Some(pem) => trusting_only(pem),
+        None => with_roots(named),
+    }
 }
 
 /// A private authority is trusted instead of the public ones and not besides them, so that none of these can vouch for
@@ -196,9 +200,18 @@ pub(crate) fn is_allowed(uri: &Uri) -> bool {
     }
 }
 
+/// A client for gRPC, which trusts only these certificate authorities, in PEM, or those of the system. Over plain `http:` it
+/// begins with HTTP/2 at once, as gRPC does.
+pub(crate) fn grpc_client(
+    trusted_ca: Option<&[u8]>,
+) -> Result<hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, tonic::body::Body>, String> {
+    let connector = builder(trusted_ca)?.https_or_http().enable_http2().build();
+    Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build(connector))
+}
+
 /// The innermost error, because the outer ones only say that a request failed; in plain words, where it has a usual
 /// cause that is not in its text.
-fn reason(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     let chain = || std::iter::successors(Some(error), |error| cause(*error));
     if let Some(usual) = chain().find_map(usual_reason) {
         return usual.to_owned();
@@ -227,7 +240,7 @@ fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
     untrusted
         .map(rustls::Error::InvalidCertificate)
         .contains(tls)
-        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, or in `bundle-ca`")
+        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`")
 }
 
 #[cfg(test)]

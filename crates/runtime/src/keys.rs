@@ -223,8 +223,11 @@ impl Fetches {
 
     async fn fetch(&self) -> Result<(), FetchError> {
         let Self { url, issuers, .. } = self;
-        let keys = self.client.fetch(url).await.inspect_err(|_| {
-            self.status.note_keys(url, |facts| facts.failures += 1);
+        let keys = self.client.fetch(url).await.inspect_err(|error| {
+            self.status.note_keys(url, |facts| {
+                facts.failures += 1;
+                facts.fail(&error.to_string());
+            });
         })?;
         let bytes = keys.len();
         let (taken, until_taken) = oneshot::channel();

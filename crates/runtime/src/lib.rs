@@ -9,7 +9,8 @@
 //!   `bundles`: fetches policies as bundles;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
 //! * `shadow`: compares the decisions of the shadow policy (the *candidate*) with those of the active one;
-//! * [`decisions`] with [`lines`]: the decision log;
+//! * [`decisions`] with [`lines`]: the decision log; `otlp` with `trace_context`: it and spans of decisions, sent to a collector;
+//!   `denials`: the last denials, for a console;
 //! * [`counters`] and [`status`]: what can be observed.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -24,6 +25,7 @@ pub mod compiled_policy;
 pub mod counters;
 mod decision_context;
 pub mod decisions;
+mod denials;
 pub mod fair_queue;
 pub mod files;
 pub mod hashing;
@@ -32,24 +34,30 @@ pub mod keys;
 pub mod lines;
 mod load_error;
 mod memory;
+mod otlp;
 pub mod panics;
-mod priority;
+pub mod priority;
 mod record;
 mod reload;
 mod runtime;
 pub mod settings;
 mod shadow;
+mod share;
 pub mod status;
 mod thread_authorizer;
+mod trace_context;
 mod trusted_ca;
 pub mod units;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
 pub use decision_context::{DecisionContext, Received};
+pub use denials::{Denial, MAX_DENIALS, RecentDenials};
 pub use load_error::LoadError;
+pub use otlp::OtlpCounts;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use runtime::{LoadedPolicy, Reloads, Runtime};
+pub use runtime::{Caches, LoadedPolicy, Reloads, Runtime, shadow_span};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;
+pub use trace_context::{DecisionTrace, Id, RecordedSpan, TraceContext, Tracing};

@@ -1,4 +1,4 @@
-//! Writes lines to standard output or error from a background thread, so that a slow reader never blocks the caller.
+//! Writes lines to a file, to standard output or error, or in batches to a collector, from a background thread, so that a slow reader never blocks the caller.
 //!
 //! A caller puts a line into a queue, and a separate thread writes it. If the reader is too slow, lines are dropped
 //! and counted. The queue is bounded in bytes: bounded only in lines, 8,192 of them at maximum length took 261 MiB.
@@ -6,9 +6,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum bytes of all lines in the queue: a burst of about a second.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -17,6 +17,8 @@ const OVERHEAD: usize = 64;
 /// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
 /// would cost more than the line.
 const BATCH: usize = 16 << 10;
+/// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Slots of the queue, allocated at the start (24 bytes each, with a stamp of 8). At the usual length of a line, 300
 /// bytes in an allocation of 512, they hold as many lines as [`MAX_BYTES`] allows.
 const SLOTS: usize = 8192;
@@ -38,9 +40,25 @@ pub struct Counts {
     waiting: AtomicUsize,
 }
 
-/// The thread that writes. It ends when the last [`Lines`] is dropped.
+/// How many lines are written at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batching {
+    /// Bytes after which a batch is written, so it has at most these and one more line.
+    pub(crate) bytes: usize,
+    /// Maximum number of lines.
+    pub(crate) lines: u64,
+    /// How long the first line of a batch waits for others.
+    pub(crate) wait: Duration,
+}
+
+/// The thread that writes. It ends with [`Writer::finish`], or when this and the last [`Lines`] are dropped.
 #[derive(Debug)]
 pub struct Writer {
+    /// For an empty line, which ends the thread. It does not wait for every [`Lines`] to be dropped: whatever shows counters
+    /// may hold one until the process ends.
+    queue: SyncSender<Vec<u8>>,
+    /// Dropped when the process stops: what waits to be written again is then written once more.
+    stop: Option<Sender<()>>,
     /// Nothing is ever sent: the channel closes when the thread ends.
     ended: Receiver<()>,
 }
@@ -55,18 +73,44 @@ impl Lines {
         to: impl Write + Send + 'static,
         counts: Arc<Counts>,
     ) -> io::Result<(Self, Writer)> {
+        let batching = Batching { bytes: BATCH, lines: u64::MAX, wait: Duration::ZERO };
+        let mut to = to;
+        Self::start_batches(name, batching, counts, move |batch, number, _| {
+            // If the reader has gone, writing fails and the lines count as dropped.
+            let result = to.write_all(batch).and_then(|()| to.flush());
+            if result.is_ok() { number } else { 0 }
+        })
+    }
+
+    /// Starts the thread with a function that writes: the bytes of some lines and their number. It returns how many of them are
+    /// written; the others count as dropped. Its last argument is closed when the process stops.
+    ///
+    /// # Errors
+    /// When the system cannot create a thread.
+    pub(crate) fn start_batches(
+        name: &str,
+        batching: Batching,
+        counts: Arc<Counts>,
+        mut write: impl FnMut(&[u8], u64, &Receiver<()>) -> u64 + Send + 'static,
+    ) -> io::Result<(Self, Writer)> {
         let (queue, lines) = sync_channel(SLOTS);
         let (end, ended) = sync_channel(0);
+        let (stop, stopped) = channel();
         let counted = counts.clone();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            write(&lines, to, &counted);
+            write_batches(&lines, batching, &counted, |batch, number| write(batch, number, &stopped));
+            // From here on lines are dropped, not queued.
+            drop(lines);
             drop(end);
         })?;
-        Ok((Self { queue, counts }, Writer { ended }))
+        Ok((Self { queue: queue.clone(), counts }, Writer { queue, stop: Some(stop), ended }))
     }
 
     /// Puts a line into the queue, or drops it. Never blocks.
     pub fn offer(&self, line: Vec<u8>) {
+        if line.is_empty() {
+            return;
+        }
         let size = size(&line);
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
@@ -114,10 +158,22 @@ impl Counts {
 }
 
 impl Writer {
-    /// Waits until everything in the queue is written, after all [`Lines`] are dropped. Waits at most `limit`: the
-    /// reader may have stopped reading.
-    pub fn finish(self, limit: Duration) {
-        let _ = self.ended.recv_timeout(limit);
+    /// Says that the process stops, without waiting.
+    pub(crate) fn stop(&mut self) {
+        self.stop = None;
+    }
+
+    /// Waits until everything in the queue is written. Waits at most `limit`: the reader may have stopped reading. Later lines
+    /// are dropped.
+    pub fn finish(mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        self.stop();
+        while let Err(TrySendError::Full(_)) = self.queue.try_send(Vec::new())
+            && Instant::now() < end
+        {
+            thread::sleep(PAUSE);
+        }
+        let _ = self.ended.recv_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -126,120 +182,55 @@ fn size(line: &Vec<u8>) -> usize {
     line.capacity().saturating_add(OVERHEAD)
 }
 
-/// Writes queued lines, about [`BATCH`] bytes at once. A line counts as written when it has left the process.
-fn write(lines: &Receiver<Vec<u8>>, mut to: impl Write, counts: &Counts) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while let Ok(first) = lines.recv() {
+/// Writes queued lines in batches. A line counts as written when it has left the process.
+fn write_batches(
+    lines: &Receiver<Vec<u8>>,
+    batching: Batching,
+    counts: &Counts,
+    mut write: impl FnMut(&[u8], u64) -> u64,
+) {
+    let (mut batch, mut is_last) = (Vec::new(), false);
+    while !is_last && let Ok(first) = lines.recv() {
         let (mut number, mut next) = (0, Some(first));
+        let end = (!batching.wait.is_zero()).then(|| Instant::now() + batching.wait);
         while let Some(line) = next {
+            is_last = line.is_empty();
+            if is_last {
+                break;
+            }
             batch.extend_from_slice(&line);
             number += 1;
             let size = size(&line);
             drop(line);
             counts.waiting.fetch_sub(size, Ordering::Relaxed);
-            next = if batch.len() < BATCH { lines.try_recv().ok() } else { None };
+            let is_full = batch.len() >= batching.bytes || number >= batching.lines;
+            next = if is_full { None } else { next_line(lines, end) };
         }
-        // If the reader has gone, writing fails and the lines count as dropped.
-        let result = to.write_all(&batch).and_then(|()| to.flush());
-        let count = if result.is_ok() { &counts.written } else { &counts.dropped };
-        count.fetch_add(number, Ordering::Relaxed);
+        if number == 0 {
+            break;
+        }
+        let written = write(&batch, number).min(number);
+        counts.written.fetch_add(written, Ordering::Relaxed);
+        counts.dropped.fetch_add(number - written, Ordering::Relaxed);
         batch.clear();
+    }
+    for line in lines.try_iter().filter(|line| !line.is_empty()) {
+        counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
+        counts.drop_one();
+    }
+}
+
+/// The next line, if there is one now or until `end`. A sender wakes a thread that waits, which costs a system call; one that
+/// sleeps finds the lines of the whole time in the queue.
+fn next_line(lines: &Receiver<Vec<u8>>, end: Option<Instant>) -> Option<Vec<u8>> {
+    loop {
+        match lines.try_recv() {
+            Ok(line) => return Some(line),
+            Err(TryRecvError::Empty) if end.is_some_and(|end| Instant::now() < end) => thread::sleep(PAUSE),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => return None,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use super::{Counts, Lines, MAX_BYTES, SLOTS};
-
-    /// Writes to a pipe, as standard output is in a container. It is read only at the end.
-    #[test]
-    fn unread_lines_stay_within_the_limit() {
-        let (mut reader, pipe) = std::io::pipe().unwrap();
-        let counts = Arc::new(Counts::default());
-        let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
-        let threads = 4;
-        let each = 4 * SLOTS;
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    for number in 0..each {
-                        // Lines of many sizes, most with capacity that is not used.
-                        let mut line = Vec::with_capacity(16 << (number % 12));
-                        line.extend_from_slice(b"a line\n");
-                        lines.offer(line);
-                    }
-                });
-            }
-        });
-        assert!(counts.waiting() <= MAX_BYTES, "{}", counts.waiting());
-        assert!(counts.dropped() > 0);
-        drop(lines);
-        let mut read = String::new();
-        reader.read_to_string(&mut read).unwrap();
-        writer.finish(Duration::from_secs(10));
-        assert_eq!(counts.waiting(), 0);
-        let came = u64::try_from(read.lines().count()).unwrap();
-        assert_eq!(came, counts.written());
-        assert_eq!(counts.written() + counts.dropped(), u64::try_from(threads * each).unwrap());
-    }
-
-    #[test]
-    fn a_line_larger_than_the_queue_is_dropped() {
-        let counts = Arc::new(Counts::default());
-        let (lines, writer) = Lines::start("test", std::io::sink(), counts.clone()).unwrap();
-        lines.offer(vec![b'x'; MAX_BYTES]);
-        lines.offer(b"small\n".to_vec());
-        drop(lines);
-        writer.finish(Duration::from_secs(10));
-        assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
-    }
-
-    /// A reader takes one line and goes: no other line counts as written.
-    #[test]
-    fn lines_count_as_written_only_after_the_write() {
-        struct OneWrite(bool);
-        impl std::io::Write for OneWrite {
-            fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-                if std::mem::replace(&mut self.0, true) {
-                    return Err(std::io::ErrorKind::BrokenPipe.into());
-                }
-                Ok(line.len())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let counts = Arc::new(Counts::default());
-        let (lines, writer) = Lines::start("test", OneWrite(false), counts.clone()).unwrap();
-        lines.offer(b"first\n".to_vec());
-        while counts.written() == 0 {
-            std::thread::yield_now();
-        }
-        for _ in 0..100 {
-            lines.offer(b"later\n".to_vec());
-        }
-        drop(lines);
-        writer.finish(Duration::from_secs(10));
-        assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 100, 0));
-    }
-
-    /// The reader has gone, as in `rolegate serve | head`.
-    #[test]
-    fn lines_that_cannot_be_written_are_dropped() {
-        let (reader, pipe) = std::io::pipe().unwrap();
-        drop(reader);
-        let counts = Arc::new(Counts::default());
-        let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
-        let number = 100;
-        for _ in 0..number {
-            lines.offer(vec![b'x'; 10_000]);
-        }
-        drop(lines);
-        writer.finish(Duration::from_secs(10));
-        assert_eq!((counts.dropped(), counts.waiting()), (number, 0));
-    }
-}
+mod tests;

@@ -8,6 +8,9 @@ pub enum LoadError {
     /// It does not compile: every problem.
     #[error("the policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Policy(Vec<Problem>),
+    /// The shadow policy does not compile: every problem.
+    #[error("the shadow policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Shadow(Vec<Problem>),
     /// A setting, or a file that it names, cannot be used.
     #[error("{0}")]
     Setting(String),

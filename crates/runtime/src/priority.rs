@@ -7,14 +7,14 @@
 //! `benches/README.md`).
 
 /// Niceness of the policy thread: a tenth of the scheduling weight of a worker thread.
-pub(crate) const POLICY: i32 = 10;
+pub const POLICY: i32 = 10;
 /// Niceness of the background thread, which compiles: 1/68 of the weight of a worker thread, the lowest there is.
-pub(crate) const BACKGROUND: i32 = 19;
+pub const BACKGROUND: i32 = 19;
 
 /// Lowers the priority of the calling thread. If the system does not allow that, requests may have to wait longer;
 /// nothing else changes.
 #[cfg(target_os = "linux")]
-pub(crate) fn lower(niceness: i32) {
+pub fn lower(niceness: i32) {
     // In POSIX, niceness belongs to the process; in Linux, each thread has its own (nice(2)).
     if let Err(error) = rustix::process::nice(niceness) {
         tracing::debug!(%error, "a background thread keeps its priority");
@@ -23,7 +23,7 @@ pub(crate) fn lower(niceness: i32) {
 
 /// On other systems a priority applies to the whole process, so it is not changed.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn lower(_: i32) {}
+pub fn lower(_: i32) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
+use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
+
 /// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`
 /// and the trace of `traceparent`.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +22,18 @@ pub struct DecisionRecord<'a> {
     pub request_id: &'a str,
     /// The `x-request-id` header; empty if there is none.
     pub x_request_id: &'a str,
-    /// The trace of the `traceparent` header (W3C Trace Context); empty if there is none.
-    pub trace_id: &'a str,
+    /// The trace, if there is one: that of the proxy's check, else that of the request's `traceparent`.
+    pub trace: Option<DecisionTrace>,
     /// The scheme of the credentials: `basic`, `bearer` or `other`; empty if there are none.
     pub scheme: &'static str,
     /// The method.
     pub method: &'a str,
     /// The host, as received.
     pub host: &'a str,
-    /// The canonical path; that as received, without its query and fragment, if the path is not valid or not known.
+    /// The canonical path; that as received, without its query and fragment, for a request to a search cluster and if the path
+    /// is not valid or was not read.
     pub path: &'a str,
-    /// Whether the path is the canonical one.
+    /// Whether the path was read: it is the canonical one, or that of a request to a search cluster.
     pub canonical: bool,
     /// The path as received, without its query and fragment.
     pub raw_path: &'a str,
@@ -46,6 +49,8 @@ pub struct DecisionRecord<'a> {
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
+    /// The HTTP status of a denial; `None` when allowed.
+    pub status: Option<u16>,
     /// The rule that decided, if one did; the operation, if a search cluster's roles permitted it.
     pub rule: Option<&'a str>,
     /// More about why a request to a search cluster is denied; may be empty.
@@ -71,6 +76,12 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether decisions are part of traces here, and of which of them spans are recorded. These are offered even where
+    /// [`Self::wants`] is false.
+    fn tracing(&self) -> Option<Tracing> {
+        None
+    }
+
     /// Takes a decision, or drops it. It is called on a worker thread, so it must neither block nor do I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
 }
@@ -85,6 +96,7 @@ pub(crate) struct Logged<'a> {
     pub(crate) time: Duration,
     /// Time from the complete message to the verdict.
     pub(crate) duration: Duration,
+    pub(crate) trace: Option<DecisionTrace>,
 }
 
 /// Passes a verdict to `sink`.
@@ -92,7 +104,7 @@ pub(crate) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
     authorizer: &Authorizer,
-    Logged { request, client, time, duration }: Logged<'_>,
+    Logged { request, client, time, duration, trace }: Logged<'_>,
 ) {
     let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
         Verdict::Allowed(allowed) => {
@@ -140,8 +152,8 @@ pub(crate) fn offer(
         client: &lossy(client),
         request_id: &lossy(request.id),
         x_request_id: &lossy(value(request.headers, X_REQUEST_ID)),
-        trace_id: trace_id(value(request.headers, TRACEPARENT)),
-        scheme: scheme(value(request.headers, b"authorization")),
+        trace,
+        scheme: scheme_of(request),
         method: &method,
         host: &host,
         path: &lossy(path),
@@ -153,6 +165,7 @@ pub(crate) fn offer(
         attempted: &attempted,
         allowed: reason.is_none(),
         reason: reason.map(Reason::name),
+        status: reason.map(Reason::status),
         rule,
         cluster_detail,
         actions: &actions,
@@ -197,18 +210,15 @@ fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
     named.next().map(|header| header.value).unwrap_or_default()
 }
 
-/// The trace id of a `traceparent` (W3C Trace Context, 3.2): 32 lower-case hexadecimal digits, not all zero. Empty if it is
-/// not valid.
-fn trace_id(traceparent: &[u8]) -> &str {
-    let text = std::str::from_utf8(traceparent).unwrap_or_default();
-    let id = text.split('-').nth(1).unwrap_or_default();
-    let is_hex = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let is_valid = id.len() == 32 && is_hex && id.bytes().any(|byte| byte != b'0');
-    if is_valid { id } else { "" }
+/// The trace of a request: that in `of_check`, the `traceparent` of the proxy's own call, if it is valid; else that of the request.
+pub(crate) fn trace_of(request: &Request<'_>, of_check: &[u8]) -> Option<TraceContext> {
+    TraceContext::parse(of_check).or_else(|| TraceContext::parse(value(request.headers, TRACEPARENT)))
 }
 
-/// The scheme of credentials. Another word than the known ones is not shown: it may be credentials without a scheme.
-fn scheme(authorization: &[u8]) -> &'static str {
+/// The scheme of a request's credentials; empty without any. Another word than the known ones is not shown: it may be
+/// credentials without a scheme.
+pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
+    let authorization = value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {
         ""

@@ -54,6 +54,8 @@ const SHARE: u32 = 20;
 const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum sleep of the thread when nothing is scheduled.
 const MAX_SLEEP: Duration = Duration::from_secs(3600);
+/// The maximum number of errors of files that do not load that the status has. The log has all.
+const SHOWN_PROBLEMS: usize = 5;
 
 /// An event for the policy thread.
 #[derive(Debug)]
@@ -363,6 +365,7 @@ impl Reloader {
             facts.policy.identity_keys = authorizer.identity_keys().map(Into::into);
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
+            facts.policy.problems = Arc::default();
             facts.policy.stale = false;
             facts.policy.warnings = warnings.len();
         });
@@ -376,6 +379,8 @@ impl Reloader {
         self.status.note(|facts| {
             facts.policy.failures += 1;
             facts.policy.failing_since.get_or_insert_with(Instant::now);
+            let errors = problems.iter().filter(|problem| !problem.is_warning());
+            facts.policy.problems = errors.take(SHOWN_PROBLEMS).cloned().collect();
         });
         log_problems(problems);
         let file = self.file.display();

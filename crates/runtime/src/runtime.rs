@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
+use identity::CacheSize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
@@ -15,16 +16,19 @@ use crate::active_policy::ActivePolicy;
 use crate::bundle_source::BundleSource;
 use crate::bundles::BundleFetcher;
 use crate::compiled_policy::KeyUrls;
-use crate::decisions::Decisions;
+use crate::decisions::{Decisions, Masks};
+use crate::denials::{DenialSink, RecentDenials};
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::load_error::LoadError;
+use crate::otlp::{self, Otlp, OtlpCounts};
+use crate::record::DecisionSink;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::{PolicySettings, PolicySource};
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 
-/// How long the end waits for the last lines of the decision log to be read.
+/// How long the end waits until the last lines of the decision log are read, and records are sent.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// A policy that is loaded, but not yet kept current: nothing runs yet.
@@ -35,6 +39,8 @@ pub struct LoadedPolicy {
     status: Arc<Status>,
     reloader: Reloader,
     shadow: Option<Box<Self>>,
+    /// Whether the last denials are kept.
+    keeps_denials: bool,
 }
 
 /// Keeps a policy active and current, on threads of its own. Keys and bundles are fetched by the future of [`Runtime::fetch_keys`].
@@ -51,7 +57,10 @@ pub struct Runtime {
     key_requests: watch::Sender<()>,
     /// Counters of the decision log.
     lines: Arc<Counts>,
-    writer: Option<Writer>,
+    otlp: OtlpCounts,
+    /// What writes decisions and sends them.
+    writers: Vec<Writer>,
+    denials: Option<Arc<RecentDenials>>,
     shadow: Option<RunningShadow>,
 }
 
@@ -63,7 +72,8 @@ struct RunningShadow {
 }
 
 /// The mark of log lines about a shadow policy. At the level of errors, so that no log level leaves it out.
-fn shadow_span() -> Span {
+#[must_use]
+pub fn shadow_span() -> Span {
     tracing::error_span!("shadow")
 }
 
@@ -81,14 +91,14 @@ impl LoadedPolicy {
             );
         }
         settings.warn();
+        otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
-            let load = || {
-                Self::load_one(shadow).inspect_err(|_| {
-                    tracing::error!("the shadow policy does not load: mend it, or start without `shadow`");
-                })
-            };
-            this.shadow = Some(shadow_span().in_scope(load).map(Box::new)?);
+            let loaded = shadow_span().in_scope(|| Self::load_one(shadow)).map_err(|error| match error {
+                LoadError::Policy(problems) => LoadError::Shadow(problems),
+                LoadError::Shadow(_) | LoadError::Setting(_) => error,
+            });
+            this.shadow = Some(Box::new(loaded?));
         }
         Ok(this)
     }
@@ -97,7 +107,13 @@ impl LoadedPolicy {
         let status = Arc::new(Status::new(settings.keys_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
-        Ok(Self { settings, snapshot, status, reloader, shadow: None })
+        Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
+    }
+
+    /// Keeps the last denials, for [`Runtime::denials`].
+    #[must_use]
+    pub fn with_denials(self) -> Self {
+        Self { keeps_denials: true, ..self }
     }
 
     /// Starts the threads.
@@ -105,13 +121,25 @@ impl LoadedPolicy {
     /// # Errors
     /// When the system cannot create a thread, or the file of the decision log cannot be opened.
     pub fn start(self) -> io::Result<Runtime> {
-        let Self { settings, snapshot, status, reloader, shadow } = self;
+        let Self { settings, snapshot, status, reloader, shadow, keeps_denials } = self;
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
-        let mut writer = None;
-        if let Some((log, thread)) = Decisions::open(&settings.decision_log, lines.clone())? {
-            policy = policy.with_decisions(Arc::new(log));
-            writer = Some(thread);
+        let Otlp { spans, logs, mut writers, counts: otlp } =
+            Otlp::start(&settings.otlp, settings.decision_log.exports())?;
+        let (log, writer) = Decisions::open(&settings.decision_log, lines.clone(), spans, logs)?.unzip();
+        writers.extend(writer.flatten());
+        let log = log.map(Arc::new);
+        let mut denials = None;
+        if keeps_denials {
+            // The same masks: a random key would give other hashes than the log has.
+            let masks = log.as_ref().map(|log| log.masks().clone());
+            let masks = masks.map_or_else(|| Masks::new(&settings.decision_log).map(Arc::new), Ok)?;
+            let log = log.map(|log| log as Arc<dyn DecisionSink>);
+            let recent = Arc::<RecentDenials>::default();
+            policy = policy.with_decisions(Arc::new(DenialSink { recent: recent.clone(), masks, log }));
+            denials = Some(recent);
+        } else if let Some(log) = log {
+            policy = policy.with_decisions(log);
         }
         let mut running = None;
         if let Some(shadow) = shadow {
@@ -133,9 +161,23 @@ impl LoadedPolicy {
             bundle,
             key_requests,
             lines,
-            writer,
+            otlp,
+            writers,
+            denials,
             shadow: running,
         })
+    }
+}
+
+/// The caches of the active policy, whichever it is.
+#[derive(Clone, Debug, Default)]
+pub struct Caches(Arc<ArcSwapOption<Authorizer>>);
+
+impl Caches {
+    /// The sizes of the caches of verified credentials: of Basic, and of tokens.
+    #[must_use]
+    pub fn credentials(&self) -> [CacheSize; 2] {
+        self.0.load().as_ref().map(|active| active.credential_caches()).unwrap_or_default()
     }
 }
 
@@ -167,6 +209,12 @@ impl Runtime {
         &self.policy
     }
 
+    /// The caches of the active policy, to be observed.
+    #[must_use]
+    pub fn caches(&self) -> Caches {
+        Caches(self.snapshot.clone())
+    }
+
     /// The status of the policy and its keys.
     #[must_use]
     pub fn status(&self) -> &Arc<Status> {
@@ -179,10 +227,34 @@ impl Runtime {
         &self.lines
     }
 
+    /// Counters of what is exported over OTLP.
+    #[must_use]
+    pub fn otlp(&self) -> &OtlpCounts {
+        &self.otlp
+    }
+
     /// How the shadow policy compares, if there is one.
     #[must_use]
     pub fn shadow(&self) -> Option<&Arc<ShadowStats>> {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
+    }
+
+    /// The policy, for reports: without a decision log, so that nothing they ask is logged as a request.
+    #[must_use]
+    pub fn unlogged_policy(&self) -> ActivePolicy {
+        ActivePolicy::new(self.snapshot.clone())
+    }
+
+    /// The shadow policy for reports, if there is one.
+    #[must_use]
+    pub fn shadow_policy(&self) -> Option<ActivePolicy> {
+        self.shadow.as_ref().map(|shadow| shadow.runtime.unlogged_policy())
+    }
+
+    /// The last denials, if they are kept.
+    #[must_use]
+    pub fn denials(&self) -> Option<&Arc<RecentDenials>> {
+        self.denials.as_ref()
     }
 
     /// Fetches keys and bundles for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
@@ -249,14 +321,17 @@ impl Runtime {
     /// Ends the threads, and waits for a limited time until the last lines of the decision log are written. All request
     /// threads must have ended.
     pub fn stop(self) {
-        let Self { policy, policies, writer, shadow, .. } = self;
+        let Self { policy, policies, mut writers, shadow, .. } = self;
         policies.stop();
         if let Some(shadow) = shadow {
             shadow.runtime.stop();
         }
         drop(policy);
-        if let Some(writer) = writer {
-            writer.finish(LAST_LINES);
+        // All at once: together they have this time.
+        writers.iter_mut().for_each(Writer::stop);
+        let end = std::time::Instant::now() + LAST_LINES;
+        for writer in writers {
+            writer.finish(end.saturating_duration_since(std::time::Instant::now()));
         }
     }
 }

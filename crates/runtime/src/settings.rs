@@ -10,6 +10,8 @@ use policy::KeyUrl;
 
 pub use crate::decisions::path_mask::PathMask;
 pub use crate::decisions::settings::{DecisionLog, DecisionLogSettings, MaskUsers, Sample};
+pub use crate::otlp::{OtlpSettings, ResourceAttribute, ResourceAttributeError};
+pub use crate::share::{Share, ShareError};
 
 /// How a policy is loaded, reloaded and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct PolicySettings {
     pub keys_needed: KeysNeeded,
     /// Which decisions are logged, where and how.
     pub decision_log: DecisionLogSettings,
+    /// The collector that spans, and the decision log, are exported to.
+    pub otlp: OtlpSettings,
 }
 
 /// Where a policy is loaded from.
@@ -70,7 +74,7 @@ pub struct BundleSettings {
     pub interval: Duration,
     /// The folder that keeps the last good bundle for a restart.
     pub cache: Option<PathBuf>,
-    /// A file with the only certificate authorities that the server is trusted by, in PEM.
+    /// A file with certificate authorities, in PEM: only a server with a certificate of one of these is trusted.
     pub ca: Option<PathBuf>,
     /// A file with `user:password` or a bearer token for the server of an `https:` URL.
     pub credentials: Option<PathBuf>,
@@ -100,6 +104,7 @@ impl PolicySettings {
             on_stale: OnStale::Keep,
             keys_needed: KeysNeeded::None,
             decision_log: DecisionLogSettings::off(),
+            otlp: OtlpSettings::off(),
             ..self.clone()
         })
     }

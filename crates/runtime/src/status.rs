@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use authorizer::Revision;
-use policy::KeyUrl;
+use policy::{KeyUrl, Problem};
 
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
@@ -50,6 +50,8 @@ pub struct BundleFacts {
     pub cached: Option<bool>,
     /// Number of fetches by result.
     pub results: [u64; BundleResult::ALL.len()],
+    /// The result of the last fetch.
+    pub last: Option<BundleResult>,
 }
 
 /// The result of a fetch of a bundle.
@@ -118,6 +120,7 @@ impl BundleFacts {
 
     /// Counts a result.
     pub(crate) fn count(&mut self, result: BundleResult) {
+        self.last = Some(result);
         if let Some(number) = self.results.get_mut(result as usize) {
             *number += 1;
         }
@@ -140,6 +143,8 @@ pub struct PolicyFacts {
     pub loaded: Duration,
     /// Since when the files have not loaded; `None` if they load.
     pub failing_since: Option<Instant>,
+    /// What is wrong with the files that do not load: the first errors.
+    pub problems: Arc<[Problem]>,
     /// Whether they have not loaded for longer than the maximum staleness.
     pub stale: bool,
     /// Number of successful reloads.
@@ -169,6 +174,16 @@ pub struct KeyFacts {
     pub rejected: u64,
     /// Whether they are older than the maximum staleness.
     pub stale: bool,
+    /// Since when they cannot be fetched or used, and why not, in words; `None` if the last fetch is used.
+    pub failing: Option<(Instant, Arc<str>)>,
+}
+
+impl KeyFacts {
+    /// Notes why the last fetch is not used.
+    pub(crate) fn fail(&mut self, why: &str) {
+        let since = self.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        self.failing = Some((since, why.into()));
+    }
 }
 
 impl Status {

@@ -6,13 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Scratch, Verdict};
+use authorizer::{Authorizer, Reason, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
 use crate::counters::{ErrorKind, ThreadCounters};
 use crate::decision_context::{DecisionContext, Received};
-use crate::record::{self, Logged};
+use crate::record::{self, DecisionSink, Logged};
+use crate::trace_context::DecisionTrace;
 
 /// Authorizes the requests of one thread. It turns a panic into an error, counts verdicts, and offers them to the decision log and
 /// to the shadow policy. Errors, which it returns, are counted by its caller.
@@ -66,10 +67,17 @@ impl ThreadAuthorizer {
         catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Internal)
     }
 
-    /// Whether the decision log takes verdicts like this one.
+    /// Whether the decision log takes verdicts like this one, or a trace may.
     #[must_use]
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
-        self.policy.sink(matches!(verdict, Verdict::Allowed(_))).is_some()
+        let allowed = matches!(verdict, Verdict::Allowed(_));
+        self.joins_traces() || self.policy.decisions().is_some_and(|sink| sink.wants(allowed))
+    }
+
+    /// Whether the `traceparent` of the proxy's own call matters.
+    #[must_use]
+    pub fn joins_traces(&self) -> bool {
+        self.policy.tracing().is_some()
     }
 
     /// Counts a verdict, and offers it to the shadow policy and the decision log.
@@ -77,21 +85,46 @@ impl ThreadAuthorizer {
         if let Some(shadow) = self.policy.shadow() {
             shadow.offer(verdict, &context);
         }
-        if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {
-            let DecisionContext { authorizer, request, client, received, decided_at } = context;
-            let duration = decided_at.saturating_duration_since(received.at);
-            record::offer(
-                sink,
-                verdict,
-                authorizer,
-                Logged { request, client, time: received.time, duration },
-            );
+        if let Some(sink) = self.policy.decisions() {
+            self.offer(sink, verdict, &context);
         }
-        match verdict {
-            Verdict::Allowed(_) => self.counters.allowed(),
-            Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
+        let subject = match verdict {
+            Verdict::Allowed(allowed) => {
+                self.counters.allowed();
+                allowed.subject
+            }
+            Verdict::Denied(denied) => {
+                self.counters.denied(denied.reason.name());
+                if matches!(denied.reason, Reason::InvalidCredentials(_)) {
+                    let scheme = record::scheme_of(context.request);
+                    self.counters.invalid_credentials(scheme, denied.reason.name());
+                }
+                denied.subject
+            }
+        };
+        if let Some(subject) = subject {
+            self.counters.valid_credentials(subject.issuer.is_some());
         }
         self.without_latency.set(self.without_latency.get() + 1);
+    }
+
+    /// Offers a verdict that is to be logged or traced to the decision log.
+    fn offer(&self, sink: &dyn DecisionSink, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
+        let DecisionContext { authorizer, request, client, received, decided_at, traceparent } = *context;
+        let is_wanted = sink.wants(matches!(verdict, Verdict::Allowed(_)));
+        let tracing = self.policy.tracing();
+        if !is_wanted && tracing.is_none() {
+            return;
+        }
+        let of_caller = record::trace_of(request, traceparent);
+        let recorded = tracing.and_then(|tracing| tracing.begin(of_caller));
+        if !is_wanted && recorded.is_none() {
+            return;
+        }
+        let trace = recorded.or(of_caller.map(|context| DecisionTrace { context, recorded: None }));
+        let duration = decided_at.saturating_duration_since(received.at);
+        let logged = Logged { request, client, time: received.time, duration, trace };
+        record::offer(sink, verdict, authorizer, logged);
     }
 
     /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
@@ -100,6 +133,9 @@ impl ThreadAuthorizer {
     pub fn record_latency(&self, received: Received) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {
+            if let Ok(mut scratch) = self.scratch.try_borrow_mut() {
+                scratch.take_cache_lookups().into_iter().for_each(|lookups| self.counters.looked_up(lookups));
+            }
             let latency = received.at.elapsed();
             self.counters.record_latency(latency, answers);
             latency

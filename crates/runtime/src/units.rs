@@ -44,6 +44,15 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     number.checked_mul(milliseconds).map(Duration::from_millis).ok_or(UnitError::Duration)
 }
 
+/// Parses a duration above zero.
+///
+/// # Errors
+/// When the text is not valid; the error says how to write it.
+pub fn positive_duration(text: &str) -> Result<Duration, UnitError> {
+    duration(text)
+        .and_then(|duration| if duration.is_zero() { Err(UnitError::Duration) } else { Ok(duration) })
+}
+
 /// Parses a size in bytes: a whole number above zero, alone or with `B`, `KiB` or `MiB`.
 ///
 /// # Errors

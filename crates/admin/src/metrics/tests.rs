@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use authorizer::Revision;
 use runtime::compiled_policy::Issuers;
-use runtime::counters::{ErrorKind, Totals};
+use runtime::counters::{CacheLookups, ErrorKind, Totals};
 use runtime::hashing::HashingTotals;
 use runtime::lines::Counts;
 use runtime::status::{KeyFacts, Status};
+use runtime::{Caches, OtlpCounts};
 
 use super::{AuthorizationStats, Metrics, MetricsPage};
 
@@ -22,6 +23,8 @@ impl AuthorizationStats for Counted {
             allowed: 3,
             denied: vec![("not_allowed", 2)],
             errors: vec![(ErrorKind::Malformed, 1)],
+            credentials: vec![("basic", "valid", 4), ("bearer", "expired", 5)],
+            lookups: CacheLookups { local: 6, shared: 7, missed: 8 },
             check: [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect(),
             evaluation: [200, 300].map(Duration::from_nanos).into_iter().collect(),
             ..Totals::default()
@@ -51,7 +54,8 @@ fn metrics() -> Arc<Metrics> {
     });
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
     let (status, authorization) = (Arc::new(status), Arc::new(Counted));
-    Arc::new(Metrics { status, shadow: None, decisions, logs, authorization })
+    let (caches, otlp) = (Caches::default(), OtlpCounts::default());
+    Arc::new(Metrics { status, shadow: None, caches, decisions, otlp, logs, authorization })
 }
 
 #[test]
@@ -61,6 +65,14 @@ fn every_figure_is_on_the_page() {
         r#"rolegate_checks_total{decision="allowed",reason=""} 3"#,
         r#"rolegate_checks_total{decision="denied",reason="not_allowed"} 2"#,
         r#"rolegate_check_errors_total{kind="malformed"} 1"#,
+        r#"rolegate_credentials_total{scheme="basic",result="valid"} 4"#,
+        r#"rolegate_credentials_total{scheme="bearer",result="expired"} 5"#,
+        r#"rolegate_credential_cache_lookups_total{cache="worker",result="hit"} 6"#,
+        r#"rolegate_credential_cache_lookups_total{cache="worker",result="miss"} 15"#,
+        r#"rolegate_credential_cache_lookups_total{cache="shared",result="hit"} 7"#,
+        r#"rolegate_credential_cache_lookups_total{cache="shared",result="miss"} 8"#,
+        r#"rolegate_credential_cache_entries{scheme="bearer"} 0.0"#,
+        r#"rolegate_credential_cache_evictions_total{scheme="basic"} 0"#,
         r#"rolegate_check_duration_seconds_bucket{le="0.000001024"} 2"#,
         r#"rolegate_check_duration_seconds_bucket{le="0.000002048"} 3"#,
         r#"rolegate_check_duration_seconds_bucket{le="+Inf"} 4"#,

@@ -34,12 +34,13 @@ impl Cache {
     /// What was stored last; `None` if nothing was.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the file cannot be read, or it is not even known whether it is there.
     pub(crate) fn read(&self, max_size: usize) -> Result<Option<Vec<u8>>, String> {
-        if !self.file.exists() {
-            return Ok(None);
+        match self.file.try_exists() {
+            Ok(true) => files::bytes(&self.file, max_size).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error.to_string()),
         }
-        files::bytes(&self.file, max_size).map(Some)
     }
 
     /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle.
@@ -69,4 +70,21 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing there is the usual first start. All else must be said, because then an older bundle may be accepted.
+    #[test]
+    fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = |folder: &Path| Cache { folder: folder.to_owned(), file: folder.join("bundle.tar.gz") };
+        assert_eq!(cache(folder.path()).read(100), Ok(None));
+        assert_eq!(cache(&folder.path().join("missing")).read(100), Ok(None));
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(cache(&file).read(100).is_err(), "the folder is a file");
+    }
 }

@@ -3,12 +3,16 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use identity::CacheLookups;
+
 use super::counter::Counter;
 use super::histogram::Recorder;
-use super::{ErrorKind, Totals};
+use super::{ErrorKind, Totals, VALID};
 
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
+/// Maximum number of pairs of a scheme and a reason why its credentials are invalid. There are about twenty.
+const INVALID: usize = 64;
 
 /// The counters of one worker thread. Aligned, so that two threads never share a cache line.
 #[derive(Debug)]
@@ -20,6 +24,11 @@ pub struct ThreadCounters {
     check: Recorder,
     evaluation: Recorder,
     tokens_verified: Counter,
+    basic: Counter,
+    bearer: Counter,
+    /// Invalid credentials by scheme and reason.
+    invalid: [(OnceLock<(&'static str, &'static str)>, Counter); INVALID],
+    lookups: [Counter; 3],
 }
 
 impl Default for ThreadCounters {
@@ -31,6 +40,10 @@ impl Default for ThreadCounters {
             check: Recorder::default(),
             evaluation: Recorder::default(),
             tokens_verified: Counter::default(),
+            basic: Counter::default(),
+            bearer: Counter::default(),
+            invalid: std::array::from_fn(|_| Default::default()),
+            lookups: Default::default(),
         }
     }
 }
@@ -47,6 +60,25 @@ impl ThreadCounters {
         if let Some((_, count)) = slot {
             count.increment();
         }
+    }
+
+    /// Counts a request of an authenticated caller.
+    pub fn valid_credentials(&self, are_token: bool) {
+        if are_token { &self.bearer } else { &self.basic }.increment();
+    }
+
+    /// Counts a request whose credentials are invalid for this reason.
+    pub fn invalid_credentials(&self, scheme: &'static str, reason: &'static str) {
+        let pair = (scheme, reason);
+        let slot = self.invalid.iter().find(|(each, _)| *each.get_or_init(|| pair) == pair);
+        if let Some((_, count)) = slot {
+            count.increment();
+        }
+    }
+
+    /// Counts where the caches had credentials.
+    pub fn looked_up(&self, CacheLookups { local, shared, missed }: CacheLookups) {
+        self.lookups.iter().zip([local, shared, missed]).for_each(|(count, more)| count.add(more));
     }
 
     /// Counts a request that got an error.
@@ -76,6 +108,22 @@ impl ThreadCounters {
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
         self.check.add_to(&mut totals.check);
         self.evaluation.add_to(&mut totals.evaluation);
+        let [local, shared, missed] = self.lookups.each_ref().map(Counter::read);
+        let all = &mut totals.lookups;
+        *all = CacheLookups {
+            local: all.local + local,
+            shared: all.shared + shared,
+            missed: all.missed + missed,
+        };
+        let valid = [(("basic", VALID), &self.basic), (("bearer", VALID), &self.bearer)];
+        let invalid = self.invalid.iter().map_while(|(pair, count)| Some((*pair.get()?, count)));
+        for ((scheme, result), count) in valid.into_iter().chain(invalid) {
+            let same = totals.credentials.iter_mut().find(|each| (each.0, each.1) == (scheme, result));
+            match same {
+                Some((_, _, sum)) => *sum += count.read(),
+                None => totals.credentials.push((scheme, result, count.read())),
+            }
+        }
         for (name, count) in &self.denied {
             let Some(name) = name.get() else { break };
             match totals.denied.iter_mut().find(|(each, _)| each == name) {
@@ -101,9 +149,24 @@ mod tests {
             thread.record_latency(Duration::from_micros(5), 2);
         }
         threads[1].denied("denied");
+        threads[0].valid_credentials(true);
+        threads[0].invalid_credentials("bearer", "expired");
+        for _ in 0..3 {
+            threads[1].invalid_credentials("basic", "bad_password");
+        }
+        threads[1].invalid_credentials("bearer", "expired");
+        threads.iter().for_each(|thread| thread.looked_up(CacheLookups { local: 3, shared: 2, missed: 1 }));
         let totals = Totals::sum(threads.iter());
         assert_eq!(totals.allowed, 2);
         assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);
+        let credentials = [
+            ("basic", VALID, 0),
+            ("bearer", VALID, 1),
+            ("bearer", "expired", 2),
+            ("basic", "bad_password", 3),
+        ];
+        assert_eq!(totals.credentials, credentials);
+        assert_eq!(totals.lookups, CacheLookups { local: 6, shared: 4, missed: 2 });
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);
         assert_eq!((totals.evaluation.count(), totals.evaluation.sum()), (2, Duration::from_micros(6)));

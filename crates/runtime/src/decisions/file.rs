@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::settings::DecisionLogSettings;
@@ -113,8 +113,11 @@ impl LogFile {
     }
 }
 
+/// Who may read a new file: its lines have users and what they asked for. A file that is there keeps its mode.
+const MODE: u32 = 0o640;
+
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    OpenOptions::new().append(true).create(true).mode(MODE).open(path)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use aws_lc_rs::{hmac, rand};
+use percent_encoding::percent_decode_str;
 
 use super::path_mask::PathMask;
 use super::settings::{DecisionLogSettings, MaskUsers};
@@ -17,7 +18,7 @@ const HIDDEN: &str = "*";
 const SHORTEST_KEY: usize = 16;
 
 /// Masks records.
-pub(super) struct Masks {
+pub(crate) struct Masks {
     paths: Vec<PathMask>,
     users: Users,
 }
@@ -30,20 +31,20 @@ enum Users {
 
 /// The parts of a record that may be masked.
 #[derive(Debug)]
-pub(super) struct Masked<'a> {
-    pub(super) path: Cow<'a, str>,
-    pub(super) raw_path: &'a str,
-    pub(super) query: &'a str,
-    pub(super) user: Option<Cow<'a, str>>,
-    pub(super) attempted_user: Option<Cow<'a, str>>,
+pub(crate) struct Masked<'a> {
+    pub(crate) path: Cow<'a, str>,
+    pub(crate) raw_path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) user: Option<Cow<'a, str>>,
+    pub(crate) attempted_user: Option<Cow<'a, str>>,
     /// Whether anything is masked.
-    pub(super) any: bool,
+    pub(crate) any: bool,
 }
 
 impl Masks {
     /// # Errors
     /// When the file with the key cannot be read, or is too short.
-    pub(super) fn new(settings: &DecisionLogSettings) -> io::Result<Self> {
+    pub(crate) fn new(settings: &DecisionLogSettings) -> io::Result<Self> {
         let users = match settings.mask_users {
             MaskUsers::Off => Users::Shown,
             MaskUsers::Drop => Users::Dropped,
@@ -53,7 +54,7 @@ impl Masks {
     }
 
     /// The parts of a record as they are logged.
-    pub(super) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
+    pub(crate) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
         let path = self.path(record);
         let has_other_path = matches!(path, Cow::Owned(_));
         let user = record.subject.map(|subject| &*subject.user);
@@ -78,17 +79,24 @@ impl Masks {
             // Its segments are not known.
             return Cow::Owned(HIDDEN.to_owned());
         }
-        let mut segments: Vec<&str> = record.path.trim_start_matches('/').split('/').collect();
-        let hidden: Vec<usize> = self.paths.iter().flat_map(|mask| mask.hidden(&segments)).collect();
+        let mut segments: Vec<&str> = record.path.split('/').collect();
+        // A search cluster reads its paths like this. A canonical path is the same with and without it.
+        let (places, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = segments
+            .iter()
+            .enumerate()
+            .filter(|(_, segment)| !segment.is_empty())
+            .map(|(place, segment)| (place, percent_decode_str(segment).decode_utf8_lossy()))
+            .unzip();
+        let hidden: Vec<usize> = self.paths.iter().flat_map(|mask| mask.hidden(&decoded)).collect();
         if hidden.is_empty() {
             return record.path.into();
         }
-        for segment in hidden {
-            if let Some(segment) = segments.get_mut(segment) {
+        for place in hidden.iter().filter_map(|number| places.get(*number)) {
+            if let Some(segment) = segments.get_mut(*place) {
                 *segment = HIDDEN;
             }
         }
-        Cow::Owned(format!("/{}", segments.join("/")))
+        Cow::Owned(segments.join("/"))
     }
 
     fn user<'a>(&self, user: &'a str) -> Option<Cow<'a, str>> {

@@ -1,6 +1,9 @@
 //! Which segments of paths the decision log hides.
 
+use std::borrow::Cow;
 use std::str::FromStr;
+
+use percent_encoding::percent_decode_str;
 
 /// Paths of which some segments are hidden, such as `/people/{id}`: in each path that begins like this, the segments in
 /// braces.
@@ -31,7 +34,7 @@ impl FromStr for PathMask {
                 "*" => Ok(Segment::Any),
                 _ if segment.starts_with('{') && segment.ends_with('}') => Ok(Segment::Hidden),
                 _ if segment.is_empty() || segment.contains(['*', '{', '}']) => Err(PathMaskError),
-                _ => Ok(Segment::Exactly(segment.to_owned())),
+                _ => Ok(Segment::Exactly(percent_decode_str(segment).decode_utf8_lossy().into_owned())),
             })
             .collect::<Result<_, _>>()?;
         if segments.contains(&Segment::Hidden) { Ok(Self(segments)) } else { Err(PathMaskError) }
@@ -39,8 +42,8 @@ impl FromStr for PathMask {
 }
 
 impl PathMask {
-    /// The numbers of the hidden segments of this path; none if it does not begin like this.
-    pub(super) fn hidden(&self, path: &[&str]) -> impl Iterator<Item = usize> {
+    /// The numbers of the hidden segments of this path, which are percent-decoded; none if it does not begin like this.
+    pub(super) fn hidden(&self, path: &[Cow<'_, str>]) -> impl Iterator<Item = usize> {
         let fits = self.0.len() <= path.len()
             && self.0.iter().zip(path).all(|(segment, text)| match segment {
                 // Parameters (`;`) do not make another segment of it.

@@ -6,12 +6,17 @@ use std::str::FromStr;
 use authorizer::Reason;
 
 use super::path_mask::PathMask;
+use crate::share::Share;
 
 /// The settings of the decision log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLogSettings {
     /// Which decisions are logged.
     pub which: DecisionLog,
+    /// Whether they are appended to a file.
+    pub to_file: bool,
+    /// Whether they are exported over OTLP.
+    pub to_otlp: bool,
     /// The file that they are appended to; `/dev/stdout` and `/dev/stderr` are this process's own.
     pub file: PathBuf,
     /// The size at which the file is renamed and a new one begun, in bytes; 0 means never.
@@ -55,8 +60,7 @@ pub enum MaskUsers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     of: Sampled,
-    /// In millionths.
-    share: u32,
+    share: Share,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +69,6 @@ enum Sampled {
     Denied,
     Reason(&'static str),
 }
-
-/// What a share of 1 is.
-const WHOLE: u32 = 1_000_000;
 
 impl DecisionLogSettings {
     /// No log.
@@ -81,6 +82,8 @@ impl DecisionLogSettings {
     pub fn to_standard_output(which: DecisionLog) -> Self {
         Self {
             which,
+            to_file: true,
+            to_otlp: false,
             file: "/dev/stdout".into(),
             max_size: 0,
             keep: 5,
@@ -89,6 +92,11 @@ impl DecisionLogSettings {
             mask_users: MaskUsers::Off,
             mask_key: None,
         }
+    }
+
+    /// Whether any decisions are exported over OTLP.
+    pub(crate) fn exports(&self) -> bool {
+        self.to_otlp && self.which != DecisionLog::Off
     }
 
     /// Warns of settings that have no effect.
@@ -104,9 +112,9 @@ impl DecisionLogSettings {
         }
     }
 
-    /// The share of decisions with this reason (`None` if they allow) that is logged, in millionths. A reason's own
-    /// share wins over that of all denials.
-    pub(super) fn share(&self, reason: Option<&str>) -> u32 {
+    /// The share of decisions with this reason (`None` if they allow) that is logged. A reason's own share wins over that
+    /// of all denials.
+    pub(super) fn share(&self, reason: Option<&str>) -> Share {
         let of = |wanted: &dyn Fn(Sampled) -> bool| {
             self.sample.iter().find(|sample| wanted(sample.of)).map(|sample| sample.share)
         };
@@ -115,18 +123,8 @@ impl DecisionLogSettings {
             Some(reason) => of(&|of| matches!(of, Sampled::Reason(name) if name == reason))
                 .or_else(|| of(&|of| of == Sampled::Denied)),
         };
-        share.unwrap_or(WHOLE)
+        share.unwrap_or(Share::ALL)
     }
-}
-
-/// Whether a decision with this share is logged. At random: a client cannot choose what is left out.
-pub(super) fn takes(share: u32) -> bool {
-    share >= WHOLE || fastrand::u32(..WHOLE) < share
-}
-
-/// A share in a line: `None` for all.
-pub(super) fn shown(share: u32) -> Option<f64> {
-    (share < WHOLE).then(|| f64::from(share) / f64::from(WHOLE))
 }
 
 /// Why a text is no [`Sample`].
@@ -155,20 +153,8 @@ impl FromStr for Sample {
                 Sampled::Reason(known.ok_or_else(|| SampleError::Unknown(close()))?)
             }
         };
-        Ok(Self { of, share: millionths(share.trim()).ok_or(SampleError::Share)? })
+        Ok(Self { of, share: share.trim().parse().map_err(|_| SampleError::Share)? })
     }
-}
-
-/// A number from 0 to 1, in millionths.
-fn millionths(text: &str) -> Option<u32> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if decimals.len() > 6 || !is_number(decimals) || !["0", "1"].contains(&whole) || text.ends_with('.') {
-        return None;
-    }
-    let decimals: u32 = format!("{decimals:0<6}").parse().ok()?;
-    let share = if whole == "1" { WHOLE.checked_add(decimals)? } else { decimals };
-    (share <= WHOLE).then_some(share)
 }
 
 #[cfg(test)]
@@ -176,34 +162,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_read_exactly() {
+    fn a_share_is_that_of_the_reason_or_of_all_denials() {
+        let share = |text: &str| text.parse::<Share>().unwrap();
         let settings = |texts: &[&str]| DecisionLogSettings {
             sample: texts.iter().map(|text| text.parse().unwrap()).collect(),
             ..DecisionLogSettings::to_standard_output(DecisionLog::All)
         };
         let some = settings(&["allowed=0.01", "denied=0.5", "bad_password=1"]);
-        assert_eq!(some.share(None), 10_000);
-        assert_eq!(some.share(Some("not_allowed")), 500_000);
-        assert_eq!(some.share(Some("bad_password")), WHOLE);
-        assert_eq!(settings(&[]).share(Some("denied")), WHOLE);
+        assert_eq!(some.share(None), share("0.01"));
+        assert_eq!(some.share(Some("not_allowed")), share("0.5"));
+        assert_eq!(some.share(Some("bad_password")), Share::ALL);
+        assert_eq!(settings(&[]).share(Some("denied")), Share::ALL);
         for (text, expected) in [
             ("allowed", SampleError::Share),
             ("allowed=2", SampleError::Share),
-            ("allowed=1.1", SampleError::Share),
-            ("allowed=-0.1", SampleError::Share),
-            ("allowed=0.", SampleError::Share),
-            ("allowed=0.0000001", SampleError::Share),
             ("allow=1", SampleError::Unknown(Some("allowed"))),
             ("bad_pasword=1", SampleError::Unknown(Some("bad_password"))),
         ] {
             assert_eq!(text.parse::<Sample>().unwrap_err(), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_share_is_about_that_many() {
-        let taken = (0..100_000).filter(|_| takes(100_000)).count();
-        assert!((9_000..11_000).contains(&taken), "{taken}");
-        assert!((0..1000).all(|_| takes(WHOLE)) && !(0..1000).any(|_| takes(0)));
     }
 }

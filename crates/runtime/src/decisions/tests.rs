@@ -15,6 +15,7 @@ use super::{Counts, Decisions};
 use crate::lines::MAX_BYTES;
 use crate::record::{DecisionRecord, DecisionSink};
 use crate::settings::{DecisionLog, MaskUsers};
+use crate::trace_context::{DecisionTrace, TraceContext};
 
 static REVISION: LazyLock<Revision> =
     LazyLock::new(|| Revision { policy: "abc".into(), keys: Some("def".into()) });
@@ -49,7 +50,8 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         client: "",
         request_id: "id-1",
         x_request_id: "",
-        trace_id: "",
+        trace: None,
+        status: (!allowed).then_some(403),
         scheme: "",
         method: "GET",
         host: "example.com",
@@ -93,11 +95,11 @@ fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_jso
 fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
     let memory = Memory::default();
     let (decisions, writer) =
-        Decisions::start(settings, memory.clone(), Arc::new(Counts::default())).unwrap();
+        Decisions::start(settings, Some(memory.clone()), Arc::default(), None, None).unwrap();
     let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
     wanted.for_each(|record| decisions.offer(record));
     drop(decisions);
-    writer.finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(10));
     let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -168,7 +170,8 @@ fn the_table_of_fields_is_what_lines_have() {
         indices: &["logs-*"],
         permitted_indices: &["logs-a"],
         query: "expand_wildcards=all",
-        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
+        trace: TraceContext::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
+            .map(|context| DecisionTrace { context, recorded: None }),
         scheme: "bearer",
         ..record(false, "/people")
     };
@@ -240,8 +243,10 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let counts = Arc::new(Counts::default());
     let (decisions, writer) = Decisions::start(
         &DecisionLogSettings::to_standard_output(DecisionLog::All),
-        Stuck(stuck),
+        Some(Stuck(stuck)),
         counts.clone(),
+        None,
+        None,
     )
     .unwrap();
     // The longest line possible: each of these bytes becomes six in JSON.
@@ -267,7 +272,7 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let dropped = counts.dropped();
     assert!((offered - 70..offered).contains(&dropped), "{dropped}");
     drop((release, decisions));
-    writer.finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(10));
     assert_eq!(counts.written() + counts.dropped(), offered);
     assert_eq!(counts.waiting(), 0);
 }
@@ -286,7 +291,7 @@ fn segments_of_paths_are_masked() {
     let masks = ["/people/{id}", "/*/letters/{id}/{part}", "/people/{id}/letters/{id}"];
     for (path, expected) in [
         ("/people", "/people"),
-        ("/people/", "/people/*"),
+        ("/people/", "/people/"),
         ("/people/5", "/people/*"),
         ("/people;v=1/5", "/people;v=1/*"),
         ("/people/5/", "/people/*/"),
@@ -295,6 +300,9 @@ fn segments_of_paths_are_masked() {
         ("/a/letters/7/8/9", "/a/letters/*/*/9"),
         ("/a/letters/7", "/a/letters/7"),
         ("/People/5", "/People/5"),
+        // As a client may write it to a search cluster, whose path is logged as received.
+        ("/p%65ople//5", "/p%65ople//*"),
+        ("//people/5/l%65tters/7", "//people/*/l%65tters/*"),
     ] {
         let line =
             masked(&masks, MaskUsers::Off, DecisionRecord { raw_path: "/raw/5", ..record(true, path) });
@@ -337,7 +345,7 @@ fn a_key_of_their_own_makes_hashes_comparable() {
         mask_key: Some(key.clone()),
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
-    let start = || Decisions::start(&settings, io::sink(), Arc::new(Counts::default()));
+    let start = || Decisions::start(&settings, Some(io::sink()), Arc::default(), None, None);
     assert!(start().unwrap_err().to_string().contains("decision-log-mask-key"));
     std::fs::write(&key, "short\n").unwrap();
     assert!(start().unwrap_err().to_string().contains("at least 16 bytes"));
@@ -353,13 +361,14 @@ fn what_sampling_leaves_out_is_counted() {
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
     let counts = Arc::new(Counts::default());
-    let (decisions, writer) = Decisions::start(&settings, io::sink(), counts.clone()).unwrap();
+    let (decisions, writer) =
+        Decisions::start(&settings, Some(io::sink()), counts.clone(), None, None).unwrap();
     for _ in 0..1000 {
         decisions.offer(&record(true, "/"));
         decisions.offer(&record(false, "/"));
     }
     drop(decisions);
-    writer.finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(10));
     assert_eq!(counts.written() + counts.left_out(), 2000);
     assert!((800..980).contains(&counts.left_out()), "{}", counts.left_out());
     assert_eq!(lines_with(&settings, &[record(true, "/"); 200])[0]["sampled"], 0.1);

@@ -272,6 +272,7 @@ impl Reloader {
         }
         self.status.note(|facts| {
             facts.policy.failing_since = None;
+            facts.policy.problems = Arc::default();
             facts.policy.stale = false;
             facts.policy.revision = revision;
         });

@@ -84,7 +84,10 @@ impl Reloader {
                     Some(before) => self.fetched.insert(url.clone(), before),
                     None => self.fetched.remove(url),
                 };
-                self.status.note_keys(url, |keys| keys.rejected += 1);
+                self.status.note_keys(url, |keys| {
+                    keys.rejected += 1;
+                    keys.fail("what was fetched cannot be used: the log says why");
+                });
                 log_problems(&problems);
                 let issuers = self.issuers_of(url);
                 if url.is_inventory() {
@@ -111,6 +114,7 @@ impl Reloader {
         self.status.note_keys(url, |keys| {
             (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
             keys.fetches += 1;
+            keys.failing = None;
         });
     }
 

@@ -36,7 +36,10 @@ fn offer(shadow: &Shadow, active: &Authorizer, path: &[u8], headers: &[Header<'_
         panic!("pending")
     };
     let (authorizer, request, client, decided_at) = (active, &request, &[][..], received.at);
-    shadow.offer(&verdict, &DecisionContext { authorizer, request, client, received, decided_at });
+    shadow.offer(
+        &verdict,
+        &DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
+    );
 }
 
 /// A queue that nothing is taken from.

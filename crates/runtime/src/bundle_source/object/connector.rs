@@ -23,7 +23,7 @@ use crate::https::{HttpsClient, HttpsError, body_error, is_allowed};
 const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of the body of an error, in bytes.
 const MAX_ERROR: usize = 64 << 10;
-/// The variable by which the SDKs of Amazon do not ask [`MACHINE`].
+/// The variable that tells the SDKs of Amazon not to ask [`MACHINE`].
 const METADATA_DISABLED: &str = "AWS_EC2_METADATA_DISABLED";
 /// The metadata service of a machine of Amazon.
 const MACHINE: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
@@ -118,7 +118,7 @@ impl Connector {
 }
 
 /// Whether it is the address of a service that gives credentials to what runs on a machine or in a pod. These speak plain
-/// `http:`, on link-local addresses that no router forwards.
+/// `http:`, on addresses that clouds reserve for it.
 fn is_metadata(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse();

@@ -136,7 +136,7 @@ impl Cloud {
 
     fn permission(self) -> &'static str {
         match self {
-            Self::Amazon => "they need `s3:GetObject` on the object",
+            Self::Amazon => "they need `s3:GetObject` on the object, or there is no such object",
             Self::Google => "they need the role `roles/storage.objectViewer`",
             Self::Azure => "they need the role `Storage Blob Data Reader`",
         }
