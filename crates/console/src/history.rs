@@ -1,0 +1,198 @@
+//! Samples of the counters, for the rates and percentiles of the last minutes.
+//!
+//! The counters count since the start. A sample is taken every few seconds on the admin's thread, and kept for five minutes:
+//! of the histograms only the buckets that have something, so that all samples together take about 100 KiB.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use admin::Metrics;
+use runtime::counters::{Distribution, ErrorKind};
+
+/// Interval between two samples.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
+/// The short window.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+/// The long window, for which samples are kept.
+pub(crate) const FIVE_MINUTES: Duration = Duration::from_secs(300);
+
+/// The samples, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct History(Mutex<VecDeque<Sample>>);
+
+/// The counters at one moment, since the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    at: Instant,
+    counts: Counts,
+}
+
+/// What was counted, since the start or in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) allowed: u64,
+    /// By reason.
+    pub(crate) denied: Vec<(&'static str, u64)>,
+    pub(crate) errors: Vec<(ErrorKind, u64)>,
+    /// From a complete request to its answer: bound of a bucket in nanoseconds, and count.
+    pub(crate) check: Vec<(u64, u64)>,
+    /// Without waiting for a verification.
+    pub(crate) evaluation: Vec<(u64, u64)>,
+    /// How the decisions of the shadow policy compare, by result.
+    pub(crate) shadow: Vec<(&'static str, u64)>,
+    /// What has gone wrong, and what helps.
+    pub(crate) mishaps: Vec<((&'static str, &'static str), u64)>,
+    /// Lines and spans that were dropped, of the file and of what is exported.
+    pub(crate) lines_dropped: u64,
+    /// Passwords that were not hashed because the queue was full.
+    pub(crate) hashes_denied: u64,
+}
+
+/// What was counted in the last minute or minutes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Its length: shorter than asked for, soon after the start.
+    pub(crate) length: Duration,
+    pub(crate) counts: Counts,
+}
+
+impl Sample {
+    /// The counters now.
+    pub(crate) fn take(metrics: &Metrics) -> Self {
+        let totals = metrics.authorization.decisions();
+        let buckets = |all: &Distribution| all.buckets().collect();
+        let shadow = metrics.shadow.iter().flat_map(|shadow| shadow.results());
+        let mishaps = metrics.authorization.mishaps().into_iter();
+        let exported = [&metrics.otlp.traces, &metrics.otlp.logs].into_iter().flatten();
+        let counts = Counts {
+            allowed: totals.allowed,
+            check: buckets(&totals.check),
+            evaluation: buckets(&totals.evaluation),
+            denied: totals.denied,
+            errors: totals.errors,
+            shadow: shadow.collect(),
+            mishaps: mishaps.map(|mishap| ((mishap.what, mishap.hint), mishap.count)).collect(),
+            lines_dropped: metrics.decisions.dropped() + exported.map(|counts| counts.dropped()).sum::<u64>(),
+            hashes_denied: metrics.authorization.hashing().denied,
+        };
+        Self { at: Instant::now(), counts }
+    }
+}
+
+impl History {
+    /// Adds a sample, and drops those that no window needs any more.
+    pub(crate) fn add(&self, sample: Sample) {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let needed = sample.at.checked_sub(FIVE_MINUTES + INTERVAL);
+        while samples.front().is_some_and(|oldest| needed.is_some_and(|needed| oldest.at < needed)) {
+            samples.pop_front();
+        }
+        samples.push_back(sample);
+    }
+
+    /// What was counted in a window that ends now: since the last sample that is at least so old, or the oldest one.
+    pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
+        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
+        let first = samples.iter().rev().find(|sample| age(sample) >= length).or_else(|| samples.front());
+        let Some(first) = first else { return Window::default() };
+        Window { length: age(first), counts: now.counts.since(&first.counts) }
+    }
+}
+
+impl Counts {
+    /// What was counted between two moments.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            allowed: self.allowed.saturating_sub(before.allowed),
+            denied: since(&self.denied, &before.denied),
+            errors: since(&self.errors, &before.errors),
+            check: since(&self.check, &before.check),
+            evaluation: since(&self.evaluation, &before.evaluation),
+            shadow: since(&self.shadow, &before.shadow),
+            mishaps: since(&self.mishaps, &before.mishaps),
+            lines_dropped: self.lines_dropped.saturating_sub(before.lines_dropped),
+            hashes_denied: self.hashes_denied.saturating_sub(before.hashes_denied),
+        }
+    }
+
+    pub(crate) fn all_denied(&self) -> u64 {
+        self.denied.iter().map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn all_errors(&self) -> u64 {
+        self.errors.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Checks that got a decision or an error.
+    pub(crate) fn checks(&self) -> u64 {
+        self.allowed + self.all_denied() + self.all_errors()
+    }
+
+    /// How many denials had this reason.
+    pub(crate) fn denied_because(&self, reason: &str) -> u64 {
+        self.denied.iter().filter(|(name, _)| *name == reason).map(|(_, count)| count).sum()
+    }
+}
+
+/// The counts that have grown.
+fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, u64)> {
+    let earlier = |key: K| before.iter().find(|(each, _)| *each == key).map_or(0, |(_, count)| *count);
+    let grown = now.iter().map(|(key, count)| (*key, count.saturating_sub(earlier(*key))));
+    grown.filter(|(_, count)| *count > 0).collect()
+}
+
+/// The duration that this share of the durations does not exceed, in thousandths, to the width of a bucket.
+pub(crate) fn percentile(buckets: &[(u64, u64)], thousandths: u64) -> Option<u64> {
+    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let wanted = all.saturating_mul(thousandths).div_ceil(1000).max(1);
+    let mut seen = 0;
+    buckets.iter().find_map(|(bound, count)| {
+        seen += count;
+        (seen >= wanted).then_some(*bound)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: Instant, allowed: u64, denied: &[(&'static str, u64)]) -> Sample {
+        Sample { at, counts: Counts { allowed, denied: denied.to_vec(), ..Counts::default() } }
+    }
+
+    #[test]
+    fn a_window_is_the_difference_to_the_sample_before_it() {
+        let (history, start) = (History::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        for second in (0..=600).step_by(5) {
+            history.add(sample(at(second), second, &[("denied", second / 2)]));
+        }
+        let now = sample(at(602), 602, &[("denied", 300), ("not_allowed", 7)]);
+        let minute = history.window(&now, MINUTE);
+        assert_eq!((minute.length, minute.counts.allowed), (Duration::from_secs(62), 62));
+        assert_eq!(minute.counts.denied, [("denied", 30), ("not_allowed", 7)]);
+        assert_eq!(minute.counts.checks(), 99);
+        assert_eq!(history.window(&now, FIVE_MINUTES).length, Duration::from_secs(302));
+        assert!(history.0.lock().unwrap().len() <= 63);
+    }
+
+    #[test]
+    fn soon_after_the_start_a_window_is_shorter() {
+        let (history, start) = (History::default(), Instant::now());
+        history.add(sample(start, 0, &[]));
+        let now = sample(start + Duration::from_secs(3), 12, &[]);
+        let window = history.window(&now, MINUTE);
+        assert_eq!((window.length, window.counts.allowed), (Duration::from_secs(3), 12));
+    }
+
+    #[test]
+    fn percentiles_are_bounds_of_buckets() {
+        let buckets = [(100, 50), (200, 49), (900, 1)];
+        assert_eq!(percentile(&buckets, 500), Some(100));
+        assert_eq!(percentile(&buckets, 990), Some(200));
+        assert_eq!(percentile(&buckets, 999), Some(900));
+        assert_eq!(percentile(&[], 500), None);
+    }
+}

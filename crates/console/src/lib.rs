@@ -1,0 +1,45 @@
+//! The console: one page for the person on call, rendered by the server and without a script.
+//!
+//! [`Console`] answers the requests below `/console` that the admin listener passes on. Nothing of a page is computed on
+//! the thread of the admin listener, which also answers probes, nor on a worker thread:
+//!
+//! * `site`: which requests are answered, with which headers, and the bounded queue to the thread that renders;
+//! * `history`: samples of the counters, for rates and percentiles of the last minutes;
+//! * `problems`: what is wrong now, worst first;
+//! * `difference`: what the shadow policy would change, computed once for each pair of policies;
+//! * `question`: the question of a form: a request to explain, or whose rules to list;
+//! * `page`: the HTML.
+//!
+//! The console only reads. It shows no credentials, no password hashes, no keys, and of denials what the decision log shows.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod difference;
+mod history;
+mod page;
+mod problems;
+mod question;
+mod site;
+mod times;
+
+use std::sync::Arc;
+
+use admin::Metrics;
+use runtime::{ActivePolicy, RecentDenials};
+
+pub use site::Console;
+
+/// What the console shows.
+#[derive(Debug)]
+pub struct Sources {
+    /// The status and the counters.
+    pub metrics: Arc<Metrics>,
+    /// The active policy.
+    pub policy: ActivePolicy,
+    /// The shadow policy, if there is one.
+    pub shadow: Option<ActivePolicy>,
+    /// The last denials.
+    pub denials: Option<Arc<RecentDenials>>,
+    /// Names in the `Host` header that are answered besides `localhost` and loopback addresses.
+    pub hosts: Vec<String>,
+}

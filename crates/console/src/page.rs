@@ -1,0 +1,167 @@
+//! The page, from what is wrong to what may be asked.
+
+mod denials;
+mod difference;
+mod explain;
+mod rules;
+mod status;
+mod traffic;
+
+use maud::{DOCTYPE, Markup, html};
+use runtime::clock;
+
+use crate::Sources;
+use crate::difference::Differences;
+use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
+use crate::problems::{Observed, Severity, Trouble, troubles};
+use crate::question::Question;
+use crate::times;
+
+/// What pages are made of.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) sources: Sources,
+    pub(crate) history: History,
+    pub(crate) differences: Differences,
+}
+
+/// The page that answers this question.
+pub(crate) fn render(shown: &Shown, question: &Question) -> String {
+    let metrics = &shown.sources.metrics;
+    let now = Sample::take(metrics);
+    let (minute, five_minutes) =
+        (shown.history.window(&now, MINUTE), shown.history.window(&now, FIVE_MINUTES));
+    let facts = metrics.status.facts();
+    let shadow = metrics.shadow.as_ref().map(|shadow| shadow.status.facts());
+    let troubles = troubles(&Observed {
+        ready: metrics.status.ready(),
+        facts: &facts,
+        shadow: shadow.as_ref(),
+        minute: &minute,
+        five_minutes: &five_minutes,
+        certificate: metrics.authorization.certificate_expiry().map(|at| at.saturating_sub(clock::now())),
+    });
+    let policy = shown.sources.policy.snapshot();
+    let candidate = shown.sources.shadow.as_ref().map(runtime::ActivePolicy::snapshot);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                @if question.refresh { meta http-equiv="refresh" content="10"; }
+                title { (title(&troubles)) }
+                link rel="stylesheet" href="/console/style.css";
+                link rel="icon" href="/console/icon.svg" type="image/svg+xml";
+            }
+            body {
+                a.skip href="#wrong" { "Skip to what is wrong" }
+                header {
+                    h1 { "rolegate" }
+                    p {
+                        "As of " time { (times::utc(clock::now())) } ". "
+                        a href="/console" { "Load again" }
+                        @if question.refresh { ". This page loads itself again every 10 s." }
+                        @else { " · " a href="/console?refresh" { "every 10 s" } }
+                    }
+                    nav aria-label="Parts of this page" {
+                        @for (id, name) in parts(candidate.is_some()) { a href=(format!("#{id}")) { (name) } }
+                    }
+                }
+                main {
+                    (wrong(&troubles))
+                    (status::section(&facts, shadow.as_ref(), policy.as_deref()))
+                    (traffic::section(&minute, &five_minutes))
+                    (denials::section(shown.sources.denials.as_deref()))
+                    (explain::section(policy.as_deref(), &question.explained))
+                    (rules::section(policy.as_deref(), &question.rules))
+                    @if let Some(candidate) = &candidate {
+                        (difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences))
+                    }
+                }
+                footer {
+                    "rolegate " (env!("CARGO_PKG_VERSION")) ". This page only reads: it changes nothing, and shows no credentials."
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn title(troubles: &[Trouble]) -> String {
+    let problems = troubles.iter().filter(|trouble| trouble.severity == Severity::Problem).count();
+    match (problems, troubles.len() - problems) {
+        (0, 0) => "ok · rolegate".to_owned(),
+        (0, warnings) => format!("{} · rolegate", counted(warnings, "warning")),
+        (problems, _) => format!("{} · rolegate", counted(problems, "problem")),
+    }
+}
+
+fn parts(has_shadow: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let parts = [
+        ("wrong", "What is wrong"),
+        ("status", "Policy and keys"),
+        ("traffic", "Checks"),
+        ("denials", "Last denials"),
+        ("explain", "Explain a request"),
+        ("rules", "Who can do what"),
+        ("difference", "Shadow policy"),
+    ];
+    parts.into_iter().filter(move |(id, _)| has_shadow || *id != "difference")
+}
+
+fn wrong(troubles: &[Trouble]) -> Markup {
+    html! {
+        section #wrong aria-labelledby="wrong-head" {
+            h2 #wrong-head { "What is wrong" }
+            @if troubles.is_empty() {
+                p.trouble.good { strong { "✓ Nothing is wrong" } " that this instance knows of." }
+            } @else {
+                ul.troubles {
+                    @for trouble in troubles {
+                        li.trouble.(class(trouble.severity)) {
+                            p { strong { (mark(trouble.severity)) " " (trouble.severity.name()) } ": " (trouble.what) }
+                            @if !trouble.more.is_empty() {
+                                ul { @for line in &trouble.more { li { code { (line) } } } }
+                            }
+                            p.hint { (trouble.hint) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+const fn class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Problem => "problem",
+        Severity::Warning => "warning",
+    }
+}
+
+const fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Problem => "✗",
+        Severity::Warning => "!",
+    }
+}
+
+/// `1 problem`, `2 problems`.
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// A labelled field of a form.
+fn field(form: &str, name: &str, label: &str, value: &str, hint: &str) -> Markup {
+    let id = format!("{form}-{name}");
+    html! {
+        div.field {
+            label for=(id) { (label) }
+            input type="text" id=(id) name=(name) value=(value) placeholder=(hint) autocomplete="off"
+                autocapitalize="none" spellcheck="false" maxlength="1024";
+        }
+    }
+}

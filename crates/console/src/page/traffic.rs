@@ -1,0 +1,133 @@
+//! Rates by decision and reason, and latencies, of the last minute and of the last five.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+
+use crate::history::{Counts, Window, percentile};
+use crate::times::{latency, rough};
+
+pub(super) fn section(minute: &Window, five_minutes: &Window) -> Markup {
+    // Soon after the start, both are the time since then.
+    let windows: Vec<&Window> =
+        if minute.length < five_minutes.length { vec![minute, five_minutes] } else { vec![five_minutes] };
+    html! {
+        section #traffic aria-labelledby="traffic-head" {
+            h2 #traffic-head { "Checks" }
+            div.scroll tabindex="0" role="region" aria-labelledby="traffic-head" {
+                table.numbers {
+                    thead {
+                        tr {
+                            th scope="col" { "decision" }
+                            @for window in &windows {
+                                th scope="col" { "last " (rough(window.length)) }
+                                th scope="col" { "per second" }
+                                th scope="col" { "share" }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for row in rows(&five_minutes.counts) {
+                            tr {
+                                th scope="row" { (row) }
+                                @for window in &windows {
+                                    @let count = row.count(&window.counts);
+                                    td { (count) }
+                                    td { (per_second(count, window.length)) }
+                                    td { (share(count, window.counts.checks())) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            div.scroll tabindex="0" role="region" aria-label="Latency" {
+                table.numbers {
+                    thead {
+                        tr {
+                            th scope="col" { "latency" }
+                            @for window in &windows {
+                                th scope="col" { "p50, last " (rough(window.length)) }
+                                th scope="col" { "p99" }
+                            }
+                        }
+                    }
+                    tbody {
+                        (latencies("whole check", &windows, |counts| &counts.check))
+                        (latencies("without waiting for a verification", &windows, |counts| &counts.evaluation))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A row of the table of rates.
+enum Row {
+    All,
+    Allowed,
+    Denied(&'static str),
+    Error(runtime::counters::ErrorKind),
+}
+
+/// What occurred, the most frequent first.
+fn rows(counts: &Counts) -> Vec<Row> {
+    let mut denied = counts.denied.clone();
+    denied.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let errors = counts.errors.iter().map(|(kind, _)| Row::Error(*kind));
+    let denied = denied.into_iter().map(|(reason, _)| Row::Denied(reason));
+    [Row::All, Row::Allowed].into_iter().chain(errors).chain(denied).collect()
+}
+
+impl Row {
+    fn count(&self, counts: &Counts) -> u64 {
+        match self {
+            Self::All => counts.checks(),
+            Self::Allowed => counts.allowed,
+            Self::Denied(reason) => counts.denied_because(reason),
+            Self::Error(kind) => {
+                counts.errors.iter().filter(|(each, _)| each == kind).map(|(_, count)| count).sum()
+            }
+        }
+    }
+}
+
+impl maud::Render for Row {
+    fn render(&self) -> Markup {
+        match self {
+            Self::All => html! { "all" },
+            Self::Allowed => html! { "allowed" },
+            Self::Denied(reason) => html! { "denied: " code { (reason) } },
+            Self::Error(kind) => html! { "error: " code { (kind.name()) } },
+        }
+    }
+}
+
+fn latencies(name: &str, windows: &[&Window], buckets: fn(&Counts) -> &[(u64, u64)]) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (name) }
+            @for window in windows {
+                @for thousandths in [500, 990] {
+                    td { (percentile(buckets(&window.counts), thousandths).map_or_else(|| "–".to_owned(), latency)) }
+                }
+            }
+        }
+    }
+}
+
+fn per_second(count: u64, length: Duration) -> String {
+    let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    match count.saturating_mul(10_000).checked_div(milliseconds) {
+        Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10),
+        None => "–".to_owned(),
+    }
+}
+
+fn share(count: u64, all: u64) -> String {
+    match count.saturating_mul(1000).checked_div(all) {
+        Some(0) if count > 0 => "< 0.1 %".to_owned(),
+        Some(thousandths) => format!("{}.{} %", thousandths / 10, thousandths % 10),
+        None => "–".to_owned(),
+    }
+}
