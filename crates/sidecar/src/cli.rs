@@ -100,7 +100,7 @@ pub enum Command {
     /// fetches.
     #[command(after_help = BUNDLE_EXAMPLES)]
     Bundle(BundleArgs),
-    /// Hashes a password, for the users of a policy.
+    /// Hashes a password, for the users of a policy: the first line of standard input.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
     /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
@@ -437,21 +437,10 @@ impl RequestArgs {
     /// The path with its query, in the form that HTTP has, and the host.
     #[must_use]
     pub fn path_and_host(&self) -> (String, String) {
-        let (path, host) = split_target(&self.target);
+        let (path, host) = authorizer::split_target(&self.target);
         let host = self.host.as_deref().or(host).unwrap_or("localhost");
         (path, host.to_owned())
     }
-}
-
-/// Splits a URL into path and host. A URL without a path has the path `/` (RFC 9110, 4.2.3).
-fn split_target(target: &str) -> (String, Option<&str>) {
-    let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://")) else {
-        return (target.to_owned(), None);
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    (format!("{slash}{path}"), Some(host))
 }
 
 fn method(text: &str) -> Result<String, String> {
@@ -474,7 +463,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Cli, split_target};
+    use super::Cli;
 
     #[test]
     fn is_consistent() {
@@ -494,14 +483,5 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
-    }
-
-    #[test]
-    fn splits_a_url() {
-        assert_eq!(split_target("/a?b"), ("/a?b".to_owned(), None));
-        assert_eq!(split_target("https://h:1/a?b"), ("/a?b".to_owned(), Some("h:1")));
-        assert_eq!(split_target("http://h"), ("/".to_owned(), Some("h")));
-        assert_eq!(split_target("http://h?q"), ("/?q".to_owned(), Some("h")));
-        assert_eq!(split_target("*"), ("*".to_owned(), None));
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it; for
     /// `what-can`: the caller may do something; for `diff`: there is no difference; for
-    /// `replay`: no answer would change; for `import`: the policy gives the same answers; for
+    /// `replay`: no answer would change; for `import`: a policy is printed; for
     /// `lint-envoy`: nothing is unsafe or slow.
     Success = 0,
     /// `explain`: the request is denied. `who-can`: nobody may make it. `what-can`: no rule allows

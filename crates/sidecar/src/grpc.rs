@@ -6,6 +6,7 @@
 //! current-thread runtime, counters and buffers, so that requests of cached callers write to nothing
 //! that workers share.
 
+mod accept_error;
 mod acceptor;
 mod age;
 mod check;
@@ -15,8 +16,10 @@ mod context;
 mod counters;
 mod exchange;
 mod message;
+mod notices;
 mod options;
 mod other_services;
+mod overload;
 mod phase;
 mod registry;
 mod request_body;
@@ -26,12 +29,15 @@ mod slices;
 mod tls;
 mod token_queue;
 mod unix_socket;
+mod verifications;
 mod worker;
 mod wrong_protocol;
 
+pub use accept_error::AcceptError;
 pub use admin::Listener;
 pub use counters::ServerTotals;
 pub use options::Options;
+pub use overload::Overload;
 pub use server::{Counters, Running, Server};
 pub use tls::{Tls, TlsError, TlsFailure, TlsFiles, TlsTotals};
 pub use wrong_protocol::WrongProtocol;

@@ -23,7 +23,8 @@ mod settings;
 pub use admin::{Address, AddressError, AdminAddress};
 pub use exit::Exit;
 pub use settings::{
-    DecisionLog, DecisionLogArgs, LogFormat, LogLevel, MaskUsers, OnStale, ServeArgs, Settings, SettingsError,
+    DecisionLog, DecisionLogArgs, DecisionLogTo, LogFormat, LogLevel, MaskUsers, OnStale, OtlpArgs,
+    ServeArgs, Settings, SettingsError, Traces,
 };
 
 use cli::{Cli, Command};

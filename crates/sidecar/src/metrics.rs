@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use admin::MetricsPage;
+use admin::{MetricsPage, Mishap};
 use runtime::counters::Totals;
 use runtime::hashing::HashingTotals;
 
-use crate::grpc::{Counters, ServerTotals};
+use crate::grpc::{AcceptError, Counters, ServerTotals};
 
 /// The counters of the gRPC server, once requests are answered. Kept until the process ends, so that the last requests are
 /// counted, too.
@@ -29,9 +30,57 @@ impl admin::AuthorizationStats for Served {
         self.totals().hashing
     }
 
+    fn mishaps(&self) -> Vec<Mishap> {
+        mishaps(&self.totals()).into()
+    }
+
+    fn certificate_expiry(&self) -> Option<Duration> {
+        self.totals().tls?.expiry
+    }
+
     fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         connections(page, &self.totals())
     }
+}
+
+fn mishaps(totals: &ServerTotals) -> [Mishap; 5] {
+    fn sum<K>(counts: &[(K, u64)]) -> u64 {
+        counts.iter().map(|(_, count)| count).sum()
+    }
+    let tls = totals.tls.as_ref();
+    [
+        Mishap {
+            what: "Connections or requests that are not ext_authz over gRPC",
+            hint: "Who connects speaks another protocol, so it gets no decision: the log says what to change in Envoy.",
+            count: sum(&totals.wrong_protocols),
+        },
+        Mishap {
+            what: "Connections closed at once, because there were too many and none was idle",
+            hint: "See `max-connections`, and who connects.",
+            count: totals.connections_rejected,
+        },
+        Mishap {
+            what: "Failed accepts",
+            hint: "Connections wait: the system lacks file descriptors or memory, or the log has another error.",
+            count: totals
+                .accept_errors
+                .iter()
+                // One that was gone before it was accepted concerns no other.
+                .filter(|(kind, _)| *kind != AcceptError::Connection)
+                .map(|(_, count)| count)
+                .sum(),
+        },
+        Mishap {
+            what: "Failed TLS handshakes",
+            hint: "The metric `rolegate_tls_handshakes_failed_total` has the reasons.",
+            count: tls.map_or(0, |tls| sum(&tls.failures)),
+        },
+        Mishap {
+            what: "Changes of the TLS files that could not be used",
+            hint: "The last good certificate and key stay in use: the log says what is wrong with the new ones.",
+            count: tls.map_or(0, |tls| tls.failed_reloads),
+        },
+    ]
 }
 
 fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result {
@@ -40,6 +89,9 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result
         "Checks that wait for the rest of their message or for a verification",
         totals.in_flight,
     )?;
+    let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
+    let help = "Checks denied because too many others waited, by the limit that was reached";
+    page.counters("rolegate_checks_overloaded", help, "limit", overloads)?;
     page.gauge("rolegate_connections", "Open connections", totals.connections)?;
     page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
     page.counter(
@@ -52,13 +104,18 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result
         "Connections closed at once as there were too many and none was idle",
         totals.connections_rejected,
     )?;
-    page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
+    let errors = totals.accept_errors.iter().map(|(error, number)| (error.name(), *number));
+    page.counters("rolegate_accept_errors", "Failed accepts", "reason", errors)?;
     let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
     let help = "Connections and requests that are not ext_authz over gRPC";
     page.counters("rolegate_wrong_protocol", help, "protocol", wrong)?;
     let Some(tls) = &totals.tls else { return Ok(()) };
     let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
     page.counters("rolegate_tls_handshakes_failed", "TLS handshakes that failed", "reason", failures)?;
+    if let Some(expiry) = tls.expiry {
+        let help = "When the certificate, or one of its chain, is not valid any more";
+        page.gauge("rolegate_tls_certificate_expiry_timestamp_seconds", help, expiry.as_secs_f64())?;
+    }
     let reloads = [("ok", tls.reloads), ("failed", tls.failed_reloads)];
     page.counters("rolegate_tls_reloads", "Changed TLS files", "result", reloads.into_iter())
 }
@@ -69,21 +126,25 @@ mod tests {
     use std::sync::Arc;
 
     use admin::Metrics;
-    use runtime::ShadowStats;
     use runtime::counters::ErrorKind;
     use runtime::lines::Counts;
     use runtime::status::{BundleFacts, KeyFacts, Status};
+    use runtime::{Caches, OtlpCounts, ShadowStats};
     use testbed::pages::{names, table};
 
     use super::*;
-    use crate::grpc::{TlsFailure, TlsTotals, WrongProtocol};
+    use crate::grpc::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
 
     /// A server that has counted something of each kind.
     struct Counted;
 
     impl admin::AuthorizationStats for Counted {
         fn decisions(&self) -> Totals {
-            Totals { errors: vec![(ErrorKind::Malformed, 1)], ..Totals::default() }
+            Totals {
+                errors: vec![(ErrorKind::Malformed, 1)],
+                credentials: vec![("basic", "valid", 1)],
+                ..Totals::default()
+            }
         }
 
         fn hashing(&self) -> HashingTotals {
@@ -92,8 +153,15 @@ mod tests {
 
         fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
             let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
-            let tls = Some(TlsTotals { failures: vec![(TlsFailure::Other, 1)], ..TlsTotals::default() });
-            connections(page, &ServerTotals { wrong_protocols, tls, ..ServerTotals::default() })
+            let overloads = vec![(Overload::Memory, 1)];
+            let accept_errors = vec![(AcceptError::Other, 1)];
+            let expiry = Some(Duration::from_secs(1));
+            let tls =
+                Some(TlsTotals { failures: vec![(TlsFailure::Other, 1)], expiry, ..TlsTotals::default() });
+            connections(
+                page,
+                &ServerTotals { wrong_protocols, overloads, accept_errors, tls, ..ServerTotals::default() },
+            )
         }
     }
 
@@ -111,7 +179,9 @@ mod tests {
         let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
         let (status, authorization) = (Arc::new(status), Arc::new(Counted));
         let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
-        let metrics = Metrics { status, shadow, decisions, logs, authorization };
+        let otlp = OtlpCounts { traces: Some(Arc::default()), logs: Some(Arc::default()) };
+        let caches = Caches::default();
+        let metrics = Metrics { status, shadow, caches, decisions, otlp, logs, authorization };
         let rendered = Arc::new(metrics).render().unwrap();
         let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {

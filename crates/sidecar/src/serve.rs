@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
+use console::Console;
 use runtime::lines::Counts;
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
@@ -73,6 +74,9 @@ impl Server {
     /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let policy = LoadedPolicy::load(settings.of_policy())?;
+        if settings.console && settings.admin == AdminAddress::Off {
+            tracing::warn!("`console` has no effect: `admin` is `off`");
+        }
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
         }
@@ -121,13 +125,16 @@ impl Server {
 
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
+        let policy = if settings.console { policy.with_denials() } else { policy };
         let runtime = policy.start()?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
-        let metrics = Arc::new(Metrics { status, shadow, decisions, logs: Some(logs), authorization });
+        let (caches, otlp, logs) = (runtime.caches(), runtime.otlp().clone(), Some(logs));
+        let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
-        let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone() });
+        let console = settings.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
+        let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
             // As for the files of the policy, 0 relies on requests, and a look once per hour.
             let interval = settings.poll_interval;
@@ -167,6 +174,20 @@ impl Server {
 struct AdminBackend {
     metrics: Arc<Metrics>,
     reloads: AllReloads,
+    console: Option<Arc<Console>>,
+}
+
+/// Starts the console, and the samples that it needs.
+fn console(settings: &Settings, runtime: &Runtime, metrics: &Arc<Metrics>) -> io::Result<Arc<Console>> {
+    let console = Console::start(console::Sources {
+        metrics: metrics.clone(),
+        policy: runtime.unlogged_policy(),
+        shadow: runtime.shadow_policy(),
+        denials: runtime.denials().cloned(),
+        hosts: settings.console_host.clone(),
+    })?;
+    tokio::spawn(console.samples());
+    Ok(Arc::new(console))
 }
 
 /// What is reloaded on request.
@@ -192,6 +213,10 @@ impl admin::Backend for AdminBackend {
 
     fn reload(&self) {
         self.reloads.request();
+    }
+
+    fn console(&self) -> Option<Arc<dyn admin::Console>> {
+        self.console.clone().map(|console| console as Arc<dyn admin::Console>)
     }
 }
 
@@ -261,6 +286,7 @@ fn options(settings: &Settings) -> grpc::Options {
         max_message_size: settings.max_message_size,
         max_connections: settings.max_connections.into(),
         max_connection_age: settings.max_connection_age,
+        max_waiting_checks: settings.max_waiting_checks.into(),
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
         explain_header: settings.explain_header.as_deref().map(Into::into),

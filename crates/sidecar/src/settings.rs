@@ -6,6 +6,7 @@
 mod decision_log;
 mod environment;
 mod file;
+mod otlp;
 mod tls;
 
 use std::ffi::OsString;
@@ -17,9 +18,10 @@ use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, BundleSettings, PolicySettings, PolicySource};
 use runtime::units;
 
-pub use decision_log::{DecisionLog, DecisionLogArgs, MaskUsers};
+pub use decision_log::{DecisionLog, DecisionLogArgs, DecisionLogTo, MaskUsers};
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
+pub use otlp::{OtlpArgs, Traces};
 pub(crate) use tls::TlsSettings;
 
 /// The settings of `rolegate serve`.
@@ -55,7 +57,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_CACHE", value_name = "DIR")]
     pub bundle_cache: Option<PathBuf>,
 
-    /// File with the only certificate authorities that the server of a bundle is trusted by, in PEM.
+    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted.
     #[arg(long, env = "ROLEGATE_BUNDLE_CA", value_name = "FILE")]
     pub bundle_ca: Option<PathBuf>,
 
@@ -91,6 +93,27 @@ pub struct Settings {
     /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
+
+    /// Serve the console, a page for people on call, at /console on the admin listener.
+    ///
+    /// It only reads. It shows rules, roles, user names and the last denials to whoever can reach the admin listener, so that must
+    /// be a loopback address or a Unix socket, or be limited to few.
+    #[arg(
+        long,
+        env = "ROLEGATE_CONSOLE",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    pub console: bool,
+
+    /// Name that browsers may use for the console besides `localhost` and loopback addresses, such as that of a proxy in front
+    /// of it; repeat the flag for more than one.
+    #[arg(long, env = "ROLEGATE_CONSOLE_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub console_host: Vec<String>,
 
     /// Address of another HTTP listener, which serves only /metrics, or `off`.
     ///
@@ -133,6 +156,18 @@ pub struct Settings {
         value_parser = units::duration
     )]
     pub max_connection_age: Duration,
+
+    /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or until their credentials are verified.
+    /// One more is denied at once with 503 (`overloaded`). Callers whose credentials are cached wait
+    /// for the rest of their message only. Of one client network at most a quarter may wait for verification.
+    #[arg(
+        long,
+        env = "ROLEGATE_MAX_WAITING_CHECKS",
+        value_name = "N",
+        default_value = "8192",
+        value_parser = units::positive_count
+    )]
+    pub max_waiting_checks: u16,
 
     /// Number of threads that hash passwords; 0 means half the cores.
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
@@ -228,6 +263,10 @@ pub struct Settings {
     /// The decision log.
     #[command(flatten)]
     pub decisions: DecisionLogArgs,
+
+    /// OTLP.
+    #[command(flatten)]
+    pub otlp: OtlpArgs,
 }
 
 /// What happens with a policy or fetched keys that are stale.
@@ -316,6 +355,7 @@ impl Settings {
                 KeysNeeded::All => settings::KeysNeeded::All,
             },
             decision_log: self.decisions.settings(),
+            otlp: self.otlp.settings(),
         }
     }
 }

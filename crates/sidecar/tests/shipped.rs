@@ -18,11 +18,16 @@ use promql_parser::parser::{self, Expr, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
 use runtime::counters::ErrorKind;
 use serde_json::Value;
+use sidecar::grpc::AcceptError;
 use testbed::client::{Connection, Version};
 use testbed::manifests::{deploy, kustomize, yaml};
 use testbed::{Options, Stack};
 
 const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
+
+/// Settings that make every metric appear, of a collector that does not answer.
+const SETTINGS: [&str; 6] =
+    ["--keys-wait", "0s", "--traces", "otlp", "--otlp-endpoint", "http://127.0.0.1:9"];
 
 /// A policy that makes every metric appear: the users of the example, and keys at a URL that does not answer.
 const POLICY: &str = "
@@ -46,7 +51,15 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
     let policy = folder.path().join("policy.yaml");
     fs::write(&policy, POLICY).unwrap();
     fs::copy(deploy("kubernetes/base/users/htpasswd"), folder.path().join("htpasswd")).unwrap();
-    let options = Options { arguments: vec!["--keys-wait", "0s"], ..Options::default() };
+    // Envoy uses a Unix socket, which has no TLS, but with these files its metrics are there.
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+    fs::write(folder.path().join("tls.pem"), certificate.pem()).unwrap();
+    fs::write(folder.path().join("tls.key"), key.serialize_pem()).unwrap();
+    let file = |name| &*folder.path().join(name).display().to_string().leak();
+    let tls = ["--tls-certificate", file("tls.pem"), "--tls-key", file("tls.key")];
+    let arguments = [&SETTINGS[..], &tls].concat();
+    let options = Options { arguments, ..Options::default() };
     let stack = Stack::start(Path::new(ROLEGATE), &policy, &options).await.unwrap();
     let mut connection = stack.connect(Version::Http1).await.unwrap();
     for (path, status) in [("/people", 200), ("/secret", 403)] {
@@ -155,7 +168,10 @@ fn check_expression(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet
     for (label, value) in &selected.values {
         let exists = match label.as_str() {
             "kind" => ErrorKind::ALL.iter().any(|kind| kind.name() == value),
-            "reason" => Reason::all().any(|reason| reason.name() == value),
+            "reason" => {
+                Reason::all().any(|reason| reason.name() == value)
+                    || AcceptError::ALL.iter().any(|error| error.name() == value)
+            }
             _ => true,
         };
         assert!(exists, "{at}: no `{label}` in `{expression}` is called `{value}`");
@@ -222,9 +238,13 @@ fn every_failure_metric_has_an_alert() {
         "rolegate_policy_reloads_total",
         "rolegate_keys_loaded",
         "rolegate_keys_stale",
+        "rolegate_accept_errors_total",
+        "rolegate_tls_handshakes_failed_total",
+        "rolegate_tls_certificate_expiry_timestamp_seconds",
         "overloaded",
         "deadline_exceeded",
         "rolegate_decision_log_lines_total",
+        "rolegate_otlp_records_total",
     ] {
         assert!(has(metric), "no alert asks for `{metric}`");
     }
@@ -304,7 +324,7 @@ fn the_chart_knows_every_setting() {
     let help = Command::new(ROLEGATE).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
-    let mut own: BTreeSet<&str> = flags.filter_map(|flag| flag.split(' ').next()).collect();
+    let mut own: BTreeSet<&str> = flags.filter_map(|flag| flag.split([' ', '[']).next()).collect();
     for set in ["config", "policy", "listen", "admin", "metrics", "socket-mode"] {
         assert!(own.remove(set), "no setting `{set}`");
     }

@@ -122,9 +122,10 @@ Examples:
   rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
   rolegate import envoy-rbac --partial envoy.yaml      allows less where something cannot be expressed, and names it
 
-The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. One
-exception: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`; without these two it also allows
-other spellings of an allowed path (docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
+exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
+two it also allows other spellings of an allowed path; and each word of a claim of groups that is a text is a group
+(docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
 cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
@@ -133,8 +134,9 @@ Examples:
   rolegate import istio --namespace shop --label app=reports *.yaml > policy.yaml
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
-The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. It
-compares canonical paths, as Istio does with its default `pathNormalization` and more (docs/policy-changes.md). The exit code is 0
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
+exceptions: it compares canonical paths, as Istio does with its default `pathNormalization` and more; and, with a note, each word of a
+claim of groups that is a text is a group (docs/policy-changes.md). The exit code is 0
 if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3
 if the resources cannot be read, or are for several workloads or none.";
 

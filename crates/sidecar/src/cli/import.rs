@@ -64,8 +64,9 @@ pub struct ImportOptions {
     /// named on standard error and at the top of the policy.
     #[arg(long)]
     pub partial: bool,
-    /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case, and path
-    /// templates, which match any characters. Each is named.
+    /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case; path templates,
+    /// which match any characters; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
+    /// requires none. Each is named.
     #[arg(long)]
     pub allow_wider: bool,
     /// An audience to accept from issuers for which the original names none; repeat the flag for more than one.

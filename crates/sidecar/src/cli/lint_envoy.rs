@@ -11,7 +11,7 @@ use super::Format;
 #[derive(Args, Debug)]
 pub struct LintEnvoyArgs {
     /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a filter, what `/config_dump`
-    /// prints, an `EnvoyFilter`, or a `ConfigMap` with one of these; `-` reads standard input.
+    /// prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of these as blocks (`|`); `-` reads standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one finding by a comment:

@@ -102,7 +102,7 @@ fn explain_request(
     let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     let user = user.as_deref().filter(|_| issuer.is_none());
-    explanation.notes.extend(caller::unknown_names(user, roles, groups, (&compiled.authorizer, &host)));
+    explanation.notes.extend(compiled.authorizer.unknown_names(&host, user, (groups, roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
         explanation.notes.push(NO_BODY.to_owned());
     }

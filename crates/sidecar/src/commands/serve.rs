@@ -34,7 +34,7 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
                 output.error(&error.to_string());
             }
             match error {
-                ServeError::NotLoaded(LoadError::Policy(_)) => Exit::Policy,
+                ServeError::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_)) => Exit::Policy,
                 ServeError::NotLoaded(LoadError::Setting(_))
                 | ServeError::SameAddress(_)
                 | ServeError::Settings(_) => Exit::Arguments,
@@ -54,6 +54,12 @@ fn log(error: &ServeError) {
             runtime::log_problems(problems);
             tracing::error!("cannot start: the policy does not compile");
         }
+        ServeError::NotLoaded(LoadError::Shadow(problems)) => runtime::shadow_span().in_scope(|| {
+            runtime::log_problems(problems);
+            tracing::error!(
+                "cannot start: the shadow policy does not compile: mend it, or start without `shadow`"
+            );
+        }),
         ServeError::NotLoaded(LoadError::Setting(error)) => tracing::error!("cannot start: {error}"),
         ServeError::SameAddress(_)
         | ServeError::Settings(_)

@@ -8,9 +8,9 @@ use policy::cases::{self, Case, Credentials};
 use policy::{Place, Policy, Problem};
 use serde::Serialize;
 
+use super::fetched;
 use super::loaded::{self, ReportedPlace, counted};
 use super::policy_files::is_bundle;
-use super::{caller, fetched};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -89,7 +89,7 @@ fn may_have_a_token(case: &Case) -> bool {
 /// Why no caller can be the user of the case: it would test nothing.
 fn impossible_user(case: &Case, policy: &Policy) -> Option<String> {
     match &case.request.credentials {
-        Credentials::User { name, .. } => caller::impossible_user(name, policy),
+        Credentials::User { name, .. } => authorizer::impossible_user(name, policy),
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use authorizer::{Authorizer, WhatCan};
+use authorizer::{Authorizer, NamedCaller, WhatCan};
 use identity::Subject;
 use policy::model::ANYONE;
 
-use super::{caller, loaded};
+use super::loaded;
 use crate::cli::{Format, WhatCanArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -25,7 +25,7 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(caller::unknown_names(user, &[], &args.groups, (&compiled.authorizer, &args.host)));
+    what.notes.extend(compiled.authorizer.unknown_names(&args.host, user, (&args.groups, &[])));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -40,14 +40,15 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
     // An answer about a misspelt role would be that of no role at all.
     let unknown = match on_cluster {
         true => unknown_on_cluster(authorizer, host, roles),
-        false => caller::unknown_roles(roles, &authorizer.loaded().policy),
+        false => authorizer::unknown_roles(roles, &authorizer.loaded().policy),
     };
     if let Some(unknown) = unknown.into_iter().next() {
         return Err(unknown);
     }
     let of_token: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
-        let subject = caller::subject(authorizer, host, user, issuer.as_deref(), (groups, of_token))?;
+        let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: of_token };
+        let subject = authorizer.named_caller(host, named)?;
         return Ok(match subject {
             Ok(subject) => authorizer.what_can_on(host.as_bytes(), Some(&subject), roles),
             Err(error) => WhatCan::nothing(user, error),

@@ -3,11 +3,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use admin::Listener;
 use tokio::net::{TcpListener, UnixListener};
@@ -16,6 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::accept_error::{AcceptError, AcceptErrors};
 use super::command::{Accepted, Command};
 use super::phase::Phase;
 
@@ -28,9 +29,7 @@ struct RoundRobin {
     /// The worker that closes the next idle connection. Separate from `next`: if accepts and failures alternated, one
     /// of two workers would get all connections and the other all commands to close one.
     next_to_close: AtomicUsize,
-    errors: Arc<AtomicU64>,
-    /// When a failed accept was last logged.
-    logged: Mutex<Option<Instant>>,
+    errors: Arc<AcceptErrors>,
 }
 
 enum Socket {
@@ -40,14 +39,12 @@ enum Socket {
 
 /// Pause after an accept failed for lack of a resource, such as file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
-/// Minimum time between two log lines about such failures. They can last for as long as all connections are busy.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is dropped.
 pub(super) fn start(
     listeners: Vec<Listener>,
     workers: Vec<UnboundedSender<Command>>,
-    errors: Arc<AtomicU64>,
+    errors: Arc<AcceptErrors>,
     phase: watch::Receiver<Phase>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -57,7 +54,6 @@ pub(super) fn start(
         next: AtomicUsize::new(0),
         next_to_close: AtomicUsize::new(0),
         errors,
-        logged: Mutex::new(None),
     });
     thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
@@ -131,23 +127,10 @@ impl RoundRobin {
     /// Handles a failed accept; accepting always goes on. If only that one connection failed, nothing else happens.
     /// Otherwise, for example without file descriptors, a worker closes an idle connection, and accepting pauses.
     async fn back_off(&self, error: &io::Error) {
-        self.errors.fetch_add(1, Relaxed);
-        if !concerns_one_connection(error) {
-            if self.should_log() {
-                tracing::warn!(%error, "cannot accept a connection; closing an idle one, if there is one");
-            }
+        if self.errors.notice(error) != AcceptError::Connection {
             self.send(&self.next_to_close, Command::CloseIdle);
             tokio::time::sleep(ACCEPT_BACKOFF).await;
         }
-    }
-
-    fn should_log(&self) -> bool {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if due {
-            *logged = Some(Instant::now());
-        }
-        due
     }
 
     fn send(&self, next: &AtomicUsize, command: Command) {
@@ -157,22 +140,4 @@ impl RoundRobin {
             let _ = worker.send(command);
         }
     }
-}
-
-/// Whether the error concerns only the connection being accepted (accept(2), "Error handling").
-fn concerns_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,
-        TimedOut,
-    };
-    matches!(
-        error.kind(),
-        ConnectionAborted
-            | ConnectionRefused
-            | ConnectionReset
-            | Interrupted
-            | InvalidInput
-            | NotConnected
-            | TimedOut
-    )
 }

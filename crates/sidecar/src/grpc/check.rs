@@ -14,6 +14,7 @@ use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
+use super::overload::Overload;
 use super::request_body;
 
 /// The result of checking a message.
@@ -40,8 +41,19 @@ pub(super) enum Answer {
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
     Limit(Limit),
+    /// It would have to wait, and too many others do, so it is denied.
+    Overload(Overload),
     /// It cannot be processed, so the peer gets a gRPC error.
     Error(ErrorKind),
+}
+
+/// The call that a message came with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    /// When the message was complete.
+    pub(super) received: Received,
+    /// Its `traceparent`; empty without one, and where it does not matter.
+    pub(super) traceparent: &'a [u8],
 }
 
 /// Checks the messages of one worker.
@@ -56,9 +68,28 @@ pub(super) struct Checker {
 /// per request; more go to the heap. Chosen, not measured: each takes 32 bytes of the stack.
 type HeaderLines<'a> = SmallVec<[Header<'a>; 48]>;
 
+impl<'a> Call<'a> {
+    fn context(
+        self,
+        authorizer: &'a Authorizer,
+        request: &'a Request<'a>,
+        client: &'a [u8],
+        decided_at: Instant,
+    ) -> DecisionContext<'a> {
+        let Self { received, traceparent } = self;
+        DecisionContext { authorizer, request, client, received, decided_at, traceparent }
+    }
+}
+
 impl From<Limit> for Failure {
     fn from(limit: Limit) -> Self {
         Self::Limit(limit)
+    }
+}
+
+impl From<Overload> for Failure {
+    fn from(overload: Overload) -> Self {
+        Self::Overload(overload)
     }
 }
 
@@ -77,6 +108,11 @@ impl Checker {
         Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default(), explain_header }
     }
 
+    /// Whether the `traceparent` of a call matters.
+    pub(super) fn joins_traces(&self) -> bool {
+        self.thread.joins_traces()
+    }
+
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
     /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied, or its credentials must
     /// be verified again first.
@@ -84,10 +120,10 @@ impl Checker {
         &self,
         message: &[u8],
         result: Option<&VerificationResult>,
-        received: Received,
+        call: Call<'_>,
     ) -> CheckResult {
         let authorize = |authorizer: &Authorizer, scratch: &mut Scratch| {
-            self.authorize(message, authorizer, result, scratch, received)
+            self.authorize(message, authorizer, result, scratch, call)
         };
         self.thread.with_snapshot(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
@@ -101,12 +137,15 @@ impl Checker {
     }
 
     /// Answers a request without evaluating the policy. `message` is what has been received of it, possibly nothing.
-    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
+    pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
+        let deny = |limit| {
+            self.thread
+                .with_snapshot(|authorizer, scratch| self.deny(limit, message, authorizer, scratch, call))
+        };
         let answer = match failure {
             Failure::Error(kind) => Err(kind),
-            Failure::Limit(limit) => self.thread.with_snapshot(|authorizer, scratch| {
-                self.deny(limit, message, authorizer, scratch, received)
-            }),
+            Failure::Limit(limit) => deny(limit),
+            Failure::Overload(overload) => deny(overload.into()),
         };
         answer.unwrap_or_else(|kind| self.error(kind))
     }
@@ -129,7 +168,7 @@ impl Checker {
         authorizer: &Authorizer,
         result: Option<&VerificationResult>,
         scratch: &mut Scratch,
-        received: Received,
+        call: Call<'_>,
     ) -> Result<CheckResult, ErrorKind> {
         let mut headers = HeaderLines::new();
         let decoded = CheckRequest::decode(message, |line| {
@@ -149,7 +188,7 @@ impl Checker {
         let outcome = if decoded.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
-            authorizer.check(&request, result, scratch, received.time)
+            authorizer.check(&request, result, scratch, call.received.time)
         };
         match outcome {
             Outcome::Pending(verification) => {
@@ -160,14 +199,12 @@ impl Checker {
                 let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
                 // An encoded answer is at least as long as its changes, so those of most answers need not be summed up.
                 if answer.len() > MAX_CHANGES_BYTES && verdict.is_too_large() {
-                    let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
+                    let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, call);
                     return denied.map(CheckResult::Answered);
                 }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));
                 let client = decoded.source_ip();
-                let context =
-                    DecisionContext { authorizer, request: &request, client, received, decided_at: ended };
-                self.thread.record(&verdict, context);
+                self.thread.record(&verdict, call.context(authorizer, &request, client, ended));
                 Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
@@ -180,7 +217,7 @@ impl Checker {
         message: &[u8],
         authorizer: &Authorizer,
         scratch: &mut Scratch,
-        received: Received,
+        call: Call<'_>,
     ) -> Result<Answer, ErrorKind> {
         // The first of each; more of one name do not grow it.
         let mut logged: Vec<Header<'_>> = Vec::new();
@@ -203,10 +240,7 @@ impl Checker {
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
         let (client, decided_at) = (decoded.source_ip(), Instant::now());
-        self.thread.record(
-            &verdict,
-            DecisionContext { authorizer, request: &request, client, received, decided_at },
-        );
+        self.thread.record(&verdict, call.context(authorizer, &request, client, decided_at));
         Ok(Answer::Verdict(answer.into()))
     }
 

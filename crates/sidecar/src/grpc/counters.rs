@@ -3,6 +3,8 @@
 use runtime::counters::{Counter, Totals};
 use runtime::hashing::HashingTotals;
 
+use super::accept_error::AcceptError;
+use super::overload::Overload;
 use super::tls::TlsTotals;
 use super::wrong_protocol::WrongProtocol;
 
@@ -33,10 +35,12 @@ pub struct ServerTotals {
     pub connections_evicted: u64,
     /// New connections closed at once, because the limit was reached and no connection was idle.
     pub connections_rejected: u64,
-    /// Failed accepts, for example because no file descriptors are left.
-    pub accept_errors: u64,
+    /// Failed accepts, by why. Each is listed.
+    pub accept_errors: Vec<(AcceptError, u64)>,
     /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each is listed.
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
+    /// Checks denied because too many others waited, by the limit that was reached. Each is listed.
+    pub overloads: Vec<(Overload, u64)>,
     /// Counters of TLS, if it is on.
     pub tls: Option<TlsTotals>,
     /// Counters of password hashing.

@@ -12,17 +12,18 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use identity::{Verification, VerificationKind, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
 use runtime::{ClientNetwork, Received};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout as timeout_after};
 
-use super::check::{Answer, CheckResult, Failure};
+use super::check::{Answer, Call, CheckResult, Failure};
 use super::context::ExchangeContext;
-use super::message::Incoming;
+use super::message::{Incoming, Limits};
+use super::overload::Overload;
 use super::registry::RegisteredConnection;
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
@@ -32,6 +33,14 @@ use super::wrong_protocol::{Peer, WrongProtocol};
 /// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
 /// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
+/// How long the rest of a message may take before its check counts among those that wait. Head and message often arrive in two
+/// reads, a moment apart. Such a check must not be denied because slow peers have taken all places. Chosen, not measured: far
+/// longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Envoy names the span of its call to rolegate here, in the metadata of the call. The headers of the request have what its client
+/// sent.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
@@ -60,7 +69,10 @@ pub(super) fn accept(
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
     let message = incoming.poll(&context.limits, cx);
-    let mut exchange = Exchange { context: Rc::clone(context), peer, respond, received, deadline: None };
+    let traceparent =
+        if context.checker.joins_traces() { head.headers.get(TRACEPARENT).cloned() } else { None };
+    let mut exchange =
+        Exchange { context: Rc::clone(context), peer, respond, received, traceparent, deadline: None };
     match message {
         Poll::Ready(Ok(message)) => {
             if let Some(unverified) = exchange.check(&message) {
@@ -80,8 +92,8 @@ pub(super) fn accept(
             }
         }
         Poll::Pending => {
-            if let Err(limit) = incoming.wait(&context.limits) {
-                exchange.fail(limit.into(), &[]);
+            if let Err(overload) = incoming.wait(&context.limits) {
+                exchange.fail(overload.into(), &[]);
                 return StreamState::NotReset;
             }
             exchange.deadline = Some(deadline(context, &head.headers));
@@ -100,6 +112,8 @@ struct Exchange {
     peer: Peer,
     respond: SendResponse<Bytes>,
     received: Received,
+    /// The `traceparent` of the call, if it matters.
+    traceparent: Option<HeaderValue>,
     deadline: Option<Instant>,
 }
 
@@ -110,9 +124,8 @@ struct Unverified(Verification, ClientNetwork);
 impl Exchange {
     /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
     async fn receive(mut self, mut incoming: Incoming) {
-        let rest = poll_fn(|cx| incoming.poll(&self.context.limits, cx));
         let message = tokio::select! {
-            message = rest => message,
+            message = rest_of(&mut incoming, &self.context.limits) => message,
             () = expiry(self.deadline) => Err(Limit::Deadline.into()),
         };
         match message {
@@ -140,7 +153,7 @@ impl Exchange {
         message: &[u8],
         result: Option<&VerificationResult>,
     ) -> Option<Unverified> {
-        match self.context.checker.check(message, result, self.received) {
+        match self.context.checker.check(message, result, self.call()) {
             CheckResult::Answered(answer) => {
                 self.answer(answer);
                 None
@@ -155,8 +168,10 @@ impl Exchange {
         // messages.
         let message = Bytes::copy_from_slice(&message);
         let bytes = message.len().saturating_add(unverified.0.bytes());
-        let result = match self.context.limits.budget.hold(bytes) {
-            Err(limit) => Err(limit.into()),
+        let Limits { budget, verifications, .. } = &self.context.limits;
+        let held = verifications.hold(unverified.1, bytes).and_then(|share| Ok((share, budget.hold(bytes)?)));
+        let result = match held {
+            Err(overload) => Err(overload.into()),
             Ok(_held) => self.verify_and_check(&message, unverified).await,
         };
         if let Err(failure) = result {
@@ -178,7 +193,7 @@ impl Exchange {
                 }
                 VerificationKind::Token => {
                     let admission = self.context.token_queue.enqueue(network)?;
-                    self.in_time(async { admission.await.map_err(|_| Limit::Capacity.into()) }).await?;
+                    self.in_time(async { admission.await.map_err(|_| Overload::TokenQueue.into()) }).await?;
                     // Another request with the same token may have been admitted earlier, so that the token is cached
                     // now.
                     match self.check(message) {
@@ -204,6 +219,11 @@ impl Exchange {
         }
     }
 
+    fn call(&self) -> Call<'_> {
+        let traceparent = self.traceparent.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
+        Call { received: self.received, traceparent }
+    }
+
     fn answer(&mut self, answer: Answer) {
         let sent = match answer {
             Answer::Verdict(message) => respond::message(&mut self.respond, message),
@@ -220,14 +240,26 @@ impl Exchange {
 
     /// Answers a request without evaluating the policy.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
-        let answer = self.context.checker.fail(failure, message, self.received);
+        if let Failure::Overload(overload) = failure {
+            self.context.overloads.notice(overload);
+        }
+        let answer = self.context.checker.fail(failure, message, self.call());
         self.answer(answer);
     }
 }
 
+/// The message, once it has arrived as a whole. It takes a place among those that wait only after [`GRACE`].
+async fn rest_of(incoming: &mut Incoming, limits: &Limits) -> Result<Bytes, Failure> {
+    if let Ok(message) = timeout_after(GRACE, poll_fn(|cx| incoming.poll(limits, cx))).await {
+        return message;
+    }
+    incoming.take_place()?;
+    poll_fn(|cx| incoming.poll(limits, cx)).await
+}
+
 fn not_hashed(reason: NotHashed) -> Failure {
     match reason {
-        NotHashed::Displaced => Limit::Capacity.into(),
+        NotHashed::Displaced => Overload::HashQueue.into(),
         NotHashed::Failed => ErrorKind::Internal.into(),
     }
 }

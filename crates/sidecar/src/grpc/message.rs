@@ -2,8 +2,9 @@
 //! length.
 //!
 //! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
-//! in a buffer. The memory of all requests that wait, for the rest of their message or for the verification of their
-//! credentials, is bounded for the whole process: otherwise peers that send slowly could occupy all of it.
+//! in a buffer. The number and the memory of all requests that wait, for the rest of their message or for the verification of
+//! their credentials, are bounded for the whole process: otherwise peers that send slowly could occupy all of it. A request
+//! that is answered at once counts nowhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,25 +17,31 @@ use runtime::counters::ErrorKind;
 use authorizer::Limit;
 
 use super::check::Failure;
+use super::overload::Overload;
+use super::verifications::Verifications;
 
 /// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
+    /// What those of them may take whose credentials are verified.
+    pub(super) verifications: Arc<Verifications>,
 }
 
-/// Bytes that all waiting requests together may still take.
+/// How many more requests may wait, and the bytes that all of them together may still take.
 #[derive(Debug)]
 pub(super) struct Budget {
-    left: AtomicUsize,
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
-/// Bytes taken from a budget. Dropping this returns them.
+/// The bytes of one request in a budget, and its place among those that wait, if it has one. Dropping this returns them.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
     bytes: usize,
+    has_place: bool,
 }
 
 /// A message that is being received.
@@ -55,22 +62,34 @@ enum Arrived {
 }
 
 impl Incoming {
-    /// Prepares to wait for the rest of the message: reserves a part of the budget for it.
+    /// Prepares to wait for the rest of the message: reserves memory for it. It has no place among those that wait before
+    /// [`Incoming::take_place`].
     ///
     /// # Errors
     /// When not enough of the budget is left.
-    pub(super) fn wait(&mut self, limits: &Limits) -> Result<(), Limit> {
+    pub(super) fn wait(&mut self, limits: &Limits) -> Result<(), Overload> {
         match &self.arrived {
-            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?),
+            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.begin(0)?),
             // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
             // read into, which is larger than most messages.
             Arrived::Whole(message) => {
-                let held = limits.budget.hold(message.len())?;
+                let held = limits.budget.begin(message.len())?;
                 self.arrived = Arrived::Parts(message.to_vec(), held);
             }
             Arrived::Parts(..) => {}
         }
         Ok(())
+    }
+
+    /// Takes a place among the requests that wait.
+    ///
+    /// # Errors
+    /// When all are taken.
+    pub(super) fn take_place(&mut self) -> Result<(), Overload> {
+        match &mut self.arrived {
+            Arrived::Parts(_, held) => held.take_place(),
+            Arrived::Nothing | Arrived::Whole(_) => Ok(()),
+        }
     }
 
     /// Reopens the connection's flow-control window for a message that is kept for a while, so that the peer can send
@@ -116,7 +135,7 @@ impl Incoming {
                     self.arrived = Arrived::Whole(data);
                     return Ok(());
                 }
-                self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?);
+                self.arrived = Arrived::Parts(Vec::new(), limits.budget.begin(0)?);
                 self.add(data, limits)
             }
             Arrived::Whole(_) if data.is_empty() => Ok(()),
@@ -149,7 +168,7 @@ impl Incoming {
 }
 
 /// Makes room for `more` bytes. The budget is charged for the capacity of the buffer, not only for its content.
-fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Limit> {
+fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Overload> {
     let needed = parts.len().saturating_add(more);
     if needed > parts.capacity() {
         let capacity = needed.max(parts.capacity().saturating_mul(2));
@@ -174,33 +193,54 @@ fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
 }
 
 impl Budget {
-    pub(super) fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { left: AtomicUsize::new(bytes) })
+    /// For so many requests, which together take at most so many bytes.
+    pub(super) fn new(requests: usize, bytes: usize) -> Arc<Self> {
+        Arc::new(Self { requests: AtomicUsize::new(requests), bytes: AtomicUsize::new(bytes) })
     }
 
-    /// Reserves the overhead of a waiting request, and `bytes` for its message.
+    /// Reserves the place and the overhead of a waiting request, and `bytes` for its message.
     ///
     /// # Errors
     /// When not enough is left.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, Limit> {
-        let mut held = Held { budget: Arc::clone(self), bytes: 0 };
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, Overload> {
+        let mut held = self.begin(bytes)?;
+        held.take_place()?;
+        Ok(held)
+    }
+
+    /// The same, without a place.
+    fn begin(self: &Arc<Self>, bytes: usize) -> Result<Held, Overload> {
+        let mut held = Held { budget: Arc::clone(self), bytes: 0, has_place: false };
         held.more(OVERHEAD.saturating_add(bytes))?;
         Ok(held)
     }
 }
 
 impl Held {
-    fn more(&mut self, bytes: usize) -> Result<(), Limit> {
-        let taken = self.budget.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes));
-        taken.map_err(|_| Limit::Capacity)?;
+    fn take_place(&mut self) -> Result<(), Overload> {
+        if !self.has_place {
+            take(&self.budget.requests, 1).ok_or(Overload::WaitingChecks)?;
+            self.has_place = true;
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, bytes: usize) -> Result<(), Overload> {
+        take(&self.budget.bytes, bytes).ok_or(Overload::Memory)?;
         self.bytes += bytes;
         Ok(())
     }
 }
 
+/// Takes `number` of what is left, if there is as much.
+fn take(left: &AtomicUsize, number: usize) -> Option<()> {
+    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(number)).ok().map(drop)
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        self.budget.left.fetch_add(self.bytes, Relaxed);
+        self.budget.bytes.fetch_add(self.bytes, Relaxed);
+        self.budget.requests.fetch_add(usize::from(self.has_place), Relaxed);
     }
 }
 
@@ -221,11 +261,23 @@ mod tests {
 
     #[test]
     fn a_budget_is_never_exceeded_and_is_returned_on_drop() {
-        let budget = Budget::new(10 + 2 * OVERHEAD);
+        let budget = Budget::new(9, 10 + 2 * OVERHEAD);
         let mut held = budget.hold(6).unwrap();
-        assert_eq!(budget.hold(5).err(), Some(Limit::Capacity));
-        assert_eq!(held.more(5 + OVERHEAD), Err(Limit::Capacity));
+        assert_eq!(budget.hold(5).err(), Some(Overload::Memory));
+        assert_eq!(held.more(5 + OVERHEAD), Err(Overload::Memory));
         drop(held);
         assert!(budget.hold(10 + OVERHEAD).is_ok());
+    }
+
+    #[test]
+    fn so_many_requests_wait_and_no_more() {
+        let budget = Budget::new(2, 4 * OVERHEAD);
+        let (one, mut other) = (budget.hold(0).unwrap(), budget.begin(0).unwrap());
+        assert_eq!([other.take_place(), other.take_place()], [Ok(()), Ok(())], "one place");
+        assert_eq!(budget.hold(0).err(), Some(Overload::WaitingChecks));
+        drop(one);
+        // One that finds no memory takes no place.
+        assert_eq!(budget.hold(9 * OVERHEAD).err(), Some(Overload::Memory));
+        assert!(budget.hold(0).is_ok());
     }
 }

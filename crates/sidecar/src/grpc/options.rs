@@ -20,6 +20,9 @@ pub struct Options {
     /// Age at which a connection is drained, so that its peer opens another one; up to a tenth less, at random; zero means
     /// never.
     pub max_connection_age: Duration,
+    /// Maximum number of checks that wait at once, for the rest of their message or the verification of their credentials, in
+    /// the whole server.
+    pub max_waiting_checks: usize,
     /// Upper bound of the number of concurrent streams per connection (RFC 9113, 6.5.2). The limit of a connection is
     /// lower, the more connections its worker thread has: see `STREAMS_DIVIDEND` in `connection`.
     pub max_concurrent_streams: u32,
@@ -43,6 +46,7 @@ impl Default for Options {
             max_message_size: 4 << 20,
             max_connections: 1024,
             max_connection_age: Duration::ZERO,
+            max_waiting_checks: 8192,
             max_concurrent_streams: 1024,
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,

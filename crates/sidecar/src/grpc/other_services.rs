@@ -27,6 +27,7 @@ use super::check::Failure;
 use super::message::{Budget, Incoming, Limits};
 use super::phase::Phase;
 use super::respond::{self, StreamState};
+use super::verifications::Verifications;
 use health::Health;
 use reflection::Reflection;
 
@@ -73,8 +74,12 @@ impl OtherServices {
         Ok(Self {
             health: Health::new(policy, phase),
             reflection: Arc::new(Reflection::new(MAX_MESSAGE)?),
-            limits: Limits { message: MAX_MESSAGE, budget: Budget::new(MESSAGES) },
-            calls: Budget::new(CALLS),
+            limits: Limits {
+                message: MAX_MESSAGE,
+                budget: Budget::new(usize::MAX, MESSAGES),
+                verifications: Verifications::new(0, 0),
+            },
+            calls: Budget::new(usize::MAX, CALLS),
             request_timeout,
         })
     }
@@ -97,7 +102,7 @@ impl OtherServices {
         let services = Rc::new(self.clone());
         if method == Method::Reflection {
             return match self.calls.hold(REFLECTION) {
-                Err(limit) => StreamState::of(respond::limit(&mut respond, limit)),
+                Err(overload) => StreamState::of(respond::limit(&mut respond, overload.into())),
                 Ok(held) => {
                     spawn_local(async move {
                         services.reflection.serve(request, respond, services.request_timeout).await;
@@ -111,8 +116,8 @@ impl OtherServices {
         match incoming.poll(&self.limits, cx) {
             Poll::Ready(message) => StreamState::of(self.health(method, message, respond)),
             Poll::Pending => {
-                if let Err(limit) = incoming.wait(&self.limits) {
-                    return StreamState::of(respond::limit(&mut respond, limit));
+                if let Err(overload) = incoming.wait(&self.limits) {
+                    return StreamState::of(respond::limit(&mut respond, overload.into()));
                 }
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
@@ -135,8 +140,9 @@ impl OtherServices {
         match message {
             Err(Failure::Error(kind)) => respond::error(&mut respond, kind),
             Err(Failure::Limit(limit)) => respond::limit(&mut respond, limit),
+            Err(Failure::Overload(overload)) => respond::limit(&mut respond, overload.into()),
             Ok(message) if method == Method::HealthWatch => match self.calls.hold(WATCH) {
-                Err(limit) => respond::limit(&mut respond, limit),
+                Err(overload) => respond::limit(&mut respond, overload.into()),
                 Ok(held) => {
                     let watch = self.health.clone().watch(message, respond, self.request_timeout);
                     spawn_local(async move {

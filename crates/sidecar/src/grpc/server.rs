@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,19 +13,22 @@ use runtime::hashing::Hashing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::accept_error::AcceptErrors;
 use super::acceptor;
 use super::command::Command;
 use super::counters::{ConnectionCounters, ServerTotals};
 use super::message::{Budget, Limits};
 use super::options::Options;
 use super::other_services::OtherServices;
+use super::overload::Overloads;
 use super::phase::Phase;
 use super::tls::Tls;
+use super::verifications::Verifications;
 use super::worker::{self, Parts, WorkerHandle};
 use super::wrong_protocol::WrongProtocols;
 
-/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that is
-/// more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
+/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those whose credentials are
+/// verified; or four times the maximum message size if that is more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
 /// attack (S20 in SECURITY.md).
 const MAX_UNFINISHED_BYTES: usize = 32 << 20;
 
@@ -48,9 +50,10 @@ pub struct Running {
 #[derive(Clone, Debug)]
 pub struct Counters {
     workers: Vec<(Arc<ThreadCounters>, Arc<ConnectionCounters>)>,
-    accept_errors: Arc<AtomicU64>,
+    accept_errors: Arc<AcceptErrors>,
     hashing: Arc<Hashing>,
     wrong_protocols: Arc<WrongProtocols>,
+    overloads: Arc<Overloads>,
     tls: Option<Arc<Tls>>,
 }
 
@@ -66,10 +69,11 @@ impl Server {
         let caching = policy.clone();
         let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
         let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_result)?);
-        let wrong_protocols = Arc::new(WrongProtocols::new());
+        let (wrong_protocols, overloads) = (Arc::new(WrongProtocols::new()), Arc::new(Overloads::new()));
         let tls = options.tls.clone();
         let parts = Parts {
             wrong_protocols: Arc::clone(&wrong_protocols),
+            overloads: Arc::clone(&overloads),
             other_services: OtherServices::new(policy.clone(), phases.clone(), options.request_timeout)
                 .map_err(io::Error::other)?,
             limits: limits(&options),
@@ -80,12 +84,13 @@ impl Server {
         let spawn = |number| worker::spawn(number, parts.clone());
         let workers = (0..parts.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
-        let accept_errors = Arc::<AtomicU64>::default();
+        let accept_errors = Arc::new(AcceptErrors::new());
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
         let counters_of =
             |worker: &WorkerHandle| (Arc::clone(&worker.checks), Arc::clone(&worker.connections));
         let worker_counters = workers.iter().map(counters_of).collect();
-        let counters = Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols, tls };
+        let counters =
+            Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols, overloads, tls };
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
@@ -146,9 +151,10 @@ impl Counters {
     pub fn totals(&self) -> ServerTotals {
         let mut totals = ServerTotals {
             checks: Totals::sum(self.workers.iter().map(|(checks, _)| &**checks)),
-            accept_errors: self.accept_errors.load(Relaxed),
+            accept_errors: self.accept_errors.counts(),
             hashing: self.hashing.totals(),
             wrong_protocols: self.wrong_protocols.counts(),
+            overloads: self.overloads.counts(),
             tls: self.tls.as_ref().map(|tls| tls.totals()),
             ..ServerTotals::default()
         };
@@ -158,8 +164,12 @@ impl Counters {
 }
 
 fn limits(options: &Options) -> Limits {
-    let budget = MAX_UNFINISHED_BYTES.max(options.max_message_size.saturating_mul(4));
-    Limits { message: options.max_message_size, budget: Budget::new(budget) }
+    let bytes = MAX_UNFINISHED_BYTES.max(options.max_message_size.saturating_mul(4));
+    Limits {
+        message: options.max_message_size,
+        budget: Budget::new(options.max_waiting_checks, bytes),
+        verifications: Verifications::new(options.max_waiting_checks, bytes),
+    }
 }
 
 #[cfg(test)]
@@ -190,9 +200,10 @@ mod tests {
             acceptor: thread::spawn(move || _ = stopped.recv()),
             counters: Counters {
                 workers: Vec::new(),
-                accept_errors: Arc::default(),
+                accept_errors: Arc::new(AcceptErrors::new()),
                 hashing: Arc::new(hashing),
                 wrong_protocols: Arc::new(WrongProtocols::new()),
+                overloads: Arc::new(Overloads::new()),
                 tls: None,
             },
         };

@@ -250,16 +250,11 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Sliced<I> {
         Pin::new(&mut self.io).poll_write(cx, from)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        from: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, from)
-    }
-
+    /// Not even where the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or more in a write of its
+    /// own, to any other only those of 1,024 or more: it copies smaller ones into the one write of their batch. Many
+    /// answers lie between the two, and a system call costs far more than a copy.
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        false
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -272,89 +267,4 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Sliced<I> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::AsyncReadExt as _;
-
-    use super::*;
-
-    /// A socket that always has data.
-    struct Endless;
-
-    impl AsyncRead for Endless {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            to: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            to.put_slice(&[0; 64]);
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    /// Two sockets that always have data are read in slices, in alternation.
-    #[tokio::test(flavor = "local")]
-    async fn two_busy_connections_alternate() {
-        let queue = Rc::new(SliceQueue::default());
-        let order = Rc::new(RefCell::new(Vec::new()));
-        let endless = |name: char| {
-            let (queue, order) = (Rc::clone(&queue), Rc::clone(&order));
-            async move {
-                let slice = Rc::new(Slice::default());
-                let mut socket = Sliced::new(Endless, Rc::clone(&slice));
-                for _ in 0..20 {
-                    slice.begin();
-                    order.borrow_mut().push(name);
-                    poll_fn(|cx| {
-                        let mut buffer = [0; 1024];
-                        while !slice.is_used_up() {
-                            slice.begin_round();
-                            let _ = Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut buffer));
-                        }
-                        Poll::Ready(())
-                    })
-                    .await;
-                    queue.wait_for_turn(&slice).await;
-                }
-            }
-        };
-        let run = tokio::task::spawn_local(Rc::clone(&queue).run());
-        let (one, other) = (tokio::task::spawn_local(endless('a')), tokio::task::spawn_local(endless('b')));
-        one.await.unwrap();
-        other.await.unwrap();
-        run.abort();
-        assert_eq!(order.borrow().iter().collect::<String>(), "ab".repeat(20));
-    }
-
-    /// The number of streams that are read but not answered yet is bounded.
-    #[tokio::test]
-    async fn the_bytes_of_a_round_are_bounded() {
-        let slice = Rc::new(Slice::default());
-        let mut socket = Sliced::new(Endless, Rc::clone(&slice));
-        slice.begin();
-        for bound in [1, 2, 4, 8, 8].map(|times| times * MIN_ROUND) {
-            slice.begin_round();
-            assert!(!slice.is_round_full());
-            let mut read = 0;
-            poll_fn(|cx| {
-                let mut buffer = [0; 1024];
-                while Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut buffer)).is_ready() {
-                    read += 64;
-                }
-                Poll::Ready(())
-            })
-            .await;
-            assert_eq!((read, slice.is_round_full()), (bound, true));
-            slice.lengthen_rounds();
-        }
-        slice.shorten_rounds();
-        assert_eq!(slice.round(), MIN_ROUND);
-    }
-
-    #[tokio::test]
-    async fn reads_before_the_first_slice_are_not_limited() {
-        let mut socket = Sliced::new(Endless, Rc::default());
-        for _ in 0..10_000 {
-            assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 64);
-        }
-    }
-}
+mod tests;

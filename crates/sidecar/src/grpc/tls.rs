@@ -4,6 +4,7 @@
 //! are open keep the certificate with which they began; `max-connection-age` limits for how long.
 
 mod client_names;
+mod expiry;
 mod failure;
 
 use std::fmt;
@@ -49,13 +50,19 @@ pub struct TlsFiles {
 /// The TLS of a server.
 pub struct Tls {
     files: TlsFiles,
-    active: ArcSwap<ServerConfig>,
+    active: ArcSwap<Active>,
     /// The content of the files that were read last, whether they could be used or not.
     seen: Mutex<Content>,
     failures: Failures,
     reloads: AtomicU64,
     failed_reloads: AtomicU64,
     reload: Notify,
+}
+
+/// What connections begin with.
+struct Active {
+    config: Arc<ServerConfig>,
+    expiry: Option<Duration>,
 }
 
 /// Why the files cannot be used.
@@ -71,6 +78,8 @@ pub struct TlsError {
 pub struct TlsTotals {
     /// Handshakes that failed, by why. Each is listed.
     pub failures: Vec<(TlsFailure, u64)>,
+    /// When the certificate of the active chain that expires soonest does, since the Unix epoch.
+    pub expiry: Option<Duration>,
     /// How often changed files came into use.
     pub reloads: u64,
     /// How often changed files could not be used.
@@ -92,12 +101,12 @@ impl Tls {
     /// [`TlsError`] if a file cannot be read or used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let content = Content::read(&files)?;
-        let active = ArcSwap::from_pointee(content.config(&files)?);
+        let active = ArcSwap::from_pointee(content.active(&files)?);
         Ok(Self {
             files,
             active,
             seen: Mutex::new(content),
-            failures: Failures::default(),
+            failures: Failures::new(),
             reloads: AtomicU64::new(0),
             failed_reloads: AtomicU64::new(0),
             reload: Notify::new(),
@@ -124,9 +133,9 @@ impl Tls {
         let loaded = match Content::read(&self.files) {
             Ok(content) if content == *seen => return,
             Ok(content) => {
-                let config = content.config(&self.files);
+                let active = content.active(&self.files);
                 *seen = content;
-                config
+                active
             }
             Err(error) => {
                 // So that the same files are used again when they are back.
@@ -138,8 +147,8 @@ impl Tls {
             }
         };
         match loaded {
-            Ok(config) => {
-                self.active.store(Arc::new(config));
+            Ok(active) => {
+                self.active.store(Arc::new(active));
                 self.reloads.fetch_add(1, Relaxed);
                 tracing::info!("the TLS certificate and its settings were loaded again");
             }
@@ -157,7 +166,7 @@ impl Tls {
         limit: Duration,
         peer: Peer,
     ) -> Result<TlsStream<TcpStream>, TlsFailure> {
-        let acceptor = TlsAcceptor::from(self.active.load_full());
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.active.load().config));
         let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => (TlsFailure::of(&error), error.to_string()),
@@ -170,6 +179,7 @@ impl Tls {
     pub(super) fn totals(&self) -> TlsTotals {
         TlsTotals {
             failures: self.failures.counts(),
+            expiry: self.active.load().expiry,
             reloads: self.reloads.load(Relaxed),
             failed_reloads: self.failed_reloads.load(Relaxed),
         }
@@ -202,7 +212,7 @@ impl Content {
         })
     }
 
-    fn config(&self, files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+    fn active(&self, files: &TlsFiles) -> Result<Active, TlsError> {
         let chain = certificates(&files.certificate, &self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|error| TlsError::new(&files.key, format!("no private key in PEM: {error}")))?;
@@ -210,6 +220,7 @@ impl Content {
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::new(&files.certificate, error))?;
+        let expiry = chain.iter().filter_map(expiry::of).min();
         let builder = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
             None => builder.with_no_client_auth(),
             Some((file, pem)) => {
@@ -227,11 +238,11 @@ impl Content {
                 })
             }
         };
-        let mut config = builder
-            .with_single_cert(chain, key)
-            .map_err(|error| TlsError::new(&files.certificate, format!("{error} (with this key)")))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            TlsError::new(&files.certificate, format!("{error}, with the key {}", files.key.display()))
+        })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(config)
+        Ok(Active { config: Arc::new(config), expiry })
     }
 }
 

@@ -13,11 +13,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use authorizer::Limit;
 use runtime::ClientNetwork;
 use runtime::fair_queue::FairQueue;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
+
+use super::overload::Overload;
 
 /// The requests of one worker that wait for admission.
 #[derive(Debug, Default)]
@@ -32,12 +33,12 @@ impl TokenQueue {
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this one.
-    pub(super) fn enqueue(&self, network: ClientNetwork) -> Result<oneshot::Receiver<()>, Limit> {
+    pub(super) fn enqueue(&self, network: ClientNetwork) -> Result<oneshot::Receiver<()>, Overload> {
         let (admit, admission) = oneshot::channel();
         // Cancelled requests take no room.
         let enqueued = self.queue.borrow_mut().enqueue(network, admit, |admit| !admit.is_closed());
         // Dropping the sender of a displaced request resolves its receiver with an error.
-        drop(enqueued.map_err(|_| Limit::Capacity)?);
+        drop(enqueued.map_err(|_| Overload::TokenQueue)?);
         self.wake.notify_one();
         Ok(admission)
     }
@@ -75,7 +76,7 @@ mod tests {
     async fn cancelled_requests_take_no_room() {
         let tokens = TokenQueue::default();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| tokens.enqueue(network(1)).unwrap()).collect();
-        assert_eq!(tokens.enqueue(network(1)).err(), Some(Limit::Capacity));
+        assert_eq!(tokens.enqueue(network(1)).err(), Some(Overload::TokenQueue));
         assert!(tokens.enqueue(network(2)).is_ok());
         drop(waiting);
         assert!(tokens.enqueue(network(1)).is_ok());

@@ -5,7 +5,7 @@
 //! once more (seen with strace: two `epoll_wait` per check, the second for nothing) and took the processor from
 //! Envoy, which often shares it. Here a socket is registered for reading only, and for writing only while it is full.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -101,18 +101,6 @@ impl AsyncWrite for UnixSocket {
         self.get_mut().poll_write_by(cx, |mut socket| socket.write(from))
     }
 
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        from: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_by(cx, |mut socket| socket.write_vectored(from))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -149,14 +137,7 @@ mod tests {
             (0..5_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
         let wanted = sent.clone();
         let write = tokio::spawn(async move {
-            let (first, second) = sent.split_at(2_000_000);
-            writer.write_all(first).await.unwrap();
-            let mut left = second;
-            while !left.is_empty() {
-                let (one, other) = left.split_at(left.len() / 2);
-                let written = writer.write_vectored(&[IoSlice::new(one), IoSlice::new(other)]).await.unwrap();
-                left = &left[written..];
-            }
+            writer.write_all(&sent).await.unwrap();
             writer.shutdown().await.unwrap();
             assert!(writer.full.is_none());
             let mut answer = Vec::new();

@@ -23,6 +23,7 @@ use super::counters::ConnectionCounters;
 use super::message::Limits;
 use super::options::Options;
 use super::other_services::OtherServices;
+use super::overload::Overloads;
 use super::registry::{RegisteredConnection, Registry};
 use super::tls::Tls;
 use super::unix_socket::UnixSocket;
@@ -43,6 +44,7 @@ pub(super) struct Parts {
     pub(super) hashing: Arc<Hashing>,
     pub(super) other_services: OtherServices,
     pub(super) wrong_protocols: Arc<WrongProtocols>,
+    pub(super) overloads: Arc<Overloads>,
 }
 
 /// The handle to a worker thread.
@@ -106,6 +108,7 @@ async fn work(
         slices: Rc::default(),
         token_queue: Rc::default(),
         wrong_protocols: parts.wrong_protocols,
+        overloads: parts.overloads,
     });
     let worker = Worker { context, registry: Registry::new(share, connections) };
     // These tasks end with the runtime.

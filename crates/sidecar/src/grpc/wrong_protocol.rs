@@ -1,12 +1,10 @@
 //! Peers that do not make `Check` calls over gRPC, which is nearly always a mistake in the configuration of a proxy.
 //! What they speak is counted, and logged together with the change in Envoy that helps.
-//!
-//! Only connections and requests that fail for this reason come here, so the shared counters cost the others nothing.
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+
+use super::notices::Notices;
 
 /// What a peer speaks in place of `Check` calls over gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,21 +33,8 @@ pub(super) enum Peer {
 
 /// Counts and logs wrong protocols, for all workers.
 #[derive(Debug)]
-pub(super) struct WrongProtocols {
-    start: Instant,
-    seen: [Seen; WrongProtocol::ALL.len()],
-}
+pub(super) struct WrongProtocols(Notices<WrongProtocol>);
 
-/// How often one wrong protocol was seen.
-#[derive(Debug, Default)]
-struct Seen {
-    count: AtomicU64,
-    /// The time before which no line is logged, in milliseconds since the start.
-    quiet_until: AtomicU64,
-}
-
-/// The least time between two log lines about the same wrong protocol.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of bytes at the start of a connection that tell its protocol.
 pub(super) const FIRST_BYTES: usize = 3;
 /// The most characters of a method's name that are logged.
@@ -120,18 +105,13 @@ impl WrongProtocol {
 
 impl WrongProtocols {
     pub(super) fn new() -> Self {
-        Self { start: Instant::now(), seen: Default::default() }
+        Self(Notices::new(&WrongProtocol::ALL))
     }
 
     /// Counts it, and logs it unless that was done a short time ago. `method` is what the peer called, if it got that
     /// far.
     pub(super) fn notice(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
-        let Some(seen) = self.seen(wrong) else { return };
-        seen.count.fetch_add(1, Relaxed);
-        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let until = seen.quiet_until.load(Relaxed);
-        let next = now.saturating_add(LOG_INTERVAL.as_millis().try_into().unwrap_or(u64::MAX));
-        if now < until || seen.quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_err() {
+        if !self.0.notice(wrong) {
             return;
         }
         let (protocol, advice) = (wrong.name(), wrong.advice());
@@ -146,12 +126,7 @@ impl WrongProtocols {
 
     /// How often each was seen.
     pub(super) fn counts(&self) -> Vec<(WrongProtocol, u64)> {
-        let count = |wrong| self.seen(wrong).map_or(0, |seen| seen.count.load(Relaxed));
-        WrongProtocol::ALL.map(|wrong| (wrong, count(wrong))).into()
-    }
-
-    fn seen(&self, wrong: WrongProtocol) -> Option<&Seen> {
-        WrongProtocol::ALL.iter().zip(&self.seen).find(|(each, _)| **each == wrong).map(|(_, seen)| seen)
+        self.0.counts()
     }
 }
 

@@ -13,6 +13,17 @@ pub struct DecisionLogArgs {
     #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
     pub decision_log: DecisionLog,
 
+    /// Where they go: to `decision-log-file`, to `otlp-endpoint`, or to both.
+    #[arg(
+        long,
+        env = "ROLEGATE_DECISION_LOG_TO",
+        value_enum,
+        value_name = "TO",
+        default_value = "file",
+        value_delimiter = ','
+    )]
+    pub decision_log_to: Vec<DecisionLogTo>,
+
     /// The file that decisions are appended to. If it is renamed or removed, it is created again.
     #[arg(long, env = "ROLEGATE_DECISION_LOG_FILE", value_name = "FILE", default_value = "/dev/stdout")]
     pub decision_log_file: PathBuf,
@@ -56,6 +67,15 @@ pub enum DecisionLog {
     All,
 }
 
+/// Where decisions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DecisionLogTo {
+    /// To a file, or standard output.
+    File,
+    /// To an OpenTelemetry collector, as log records.
+    Otlp,
+}
+
 /// What is logged of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MaskUsers {
@@ -75,6 +95,8 @@ impl DecisionLogArgs {
                 DecisionLog::Denied => settings::DecisionLog::Denied,
                 DecisionLog::All => settings::DecisionLog::All,
             },
+            to_file: self.decision_log_to.contains(&DecisionLogTo::File),
+            to_otlp: self.decision_log_to.contains(&DecisionLogTo::Otlp),
             file: self.decision_log_file.clone(),
             max_size: self.decision_log_max_size.unwrap_or(0),
             keep: self.decision_log_keep,

@@ -1,14 +1,18 @@
 //! What clients see through a real Envoy while rolegate hangs, dies, comes back and stops.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use load::Protocol;
-use testbed::Stack;
 use testbed::client::Version;
 use testbed::envoy::Settings;
+use testbed::grpc::basic;
+use testbed::policies::Example;
+use testbed::{Options, Stack};
+use tokio::task::JoinSet;
 
 use super::under_load::{get, nothing_slipped_through, only_right_answers, statuses, traffic};
-use super::{ALICE, PATIENT, authorization, people};
+use super::{ALICE, PATIENT, authorization, people, start};
 
 fn patient() -> Settings {
     Settings { timeout: PATIENT, ..Settings::default() }
@@ -44,6 +48,37 @@ async fn a_large_body_is_denied_also_by_an_envoy_that_fails_open() {
     assert_eq!(get(&stack).await, 200);
 }
 
+/// `SECURITY.md`, S8: more checks than may wait are denied at once, also by an Envoy that lets requests pass on errors.
+/// (A gRPC error such as RESOURCE_EXHAUSTED would let them pass.) A caller whose password is verified does not notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_checks_than_may_wait_allow_nothing() {
+    let envoy = Settings { failure_mode_allow: true, health_checks: false, ..patient() };
+    let arguments = vec!["--max-waiting-checks", "4", "--hash-threads", "1"];
+    let people = Example::named("people").unwrap();
+    let stack = start(&people.file, &Options { envoy, arguments, ..Options::default() }).await;
+    assert_eq!(get(&stack).await, 200);
+    let mut clients = JoinSet::new();
+    for number in 0..100 {
+        let mut connection = stack.connect(Version::Http1).await.unwrap();
+        clients.spawn(async move {
+            let wrong = authorization(&basic(&format!("alice:guess-{number}")));
+            connection.send("GET", "/people", "localhost", &wrong, b"").await.unwrap().status
+        });
+    }
+    for _ in 0..10 {
+        assert_eq!(get(&stack).await, 200, "{}", stack.envoy.log());
+    }
+    let mut statuses = BTreeMap::<u16, usize>::new();
+    while let Some(status) = clients.join_next().await {
+        *statuses.entry(status.unwrap()).or_default() += 1;
+    }
+    assert_eq!(statuses.keys().collect::<Vec<_>>(), [&401, &503], "{statuses:?}");
+    assert_eq!(stack.app.requests(), 11, "the allowed ones");
+    let log = stack.rolegates.first().unwrap().log();
+    assert_eq!(log.matches("`--max-waiting-checks` others wait").count(), 1, "{log}");
+    assert_eq!(get(&stack).await, 200);
+}
+
 /// `SECURITY.md`, S22: a burst of 1,000 cancelled checks does not close the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_cancelled_requests_close_no_connection() {
@@ -52,7 +87,7 @@ async fn a_thousand_cancelled_requests_close_no_connection() {
     let opened = stack.envoy.stat("cluster.rolegate.upstream_cx_total").await.unwrap();
     // While rolegate is stopped, all of them wait for it; then their clients disconnect at once.
     stack.rolegates.first().unwrap().pause();
-    let mut clients = tokio::task::JoinSet::new();
+    let mut clients = JoinSet::new();
     for _ in 0..50 {
         let connection = stack.connect(Version::Http2).await.unwrap();
         for _ in 0..20 {

@@ -16,6 +16,7 @@ mod lint;
 mod minimal;
 mod requests;
 mod search;
+mod tracing;
 mod under_load;
 
 use std::path::Path;

@@ -33,7 +33,7 @@ pub(super) async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &
 }
 
 /// As [`start`], with files in this folder, and with more arguments of rolegate.
-async fn start_with(
+pub(super) async fn start_with(
     folder: TempDir,
     listen: impl Fn(&Path) -> Target,
     more: &[&str],
@@ -61,7 +61,9 @@ async fn start_with(
         assert_eq!(text.matches(from).count(), 1, "{from}");
         text = text.replace(from, to);
     }
-    let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
+    let has_listener = |name: &&str| text.contains(&format!("    - name: {name}\n      address:"));
+    let listeners: Vec<&str> = ["public", "internal"].into_iter().filter(has_listener).collect();
+    let envoy = Envoy::start_configured(folder.path(), &text, &listeners).await.unwrap();
     Running { envoy, rolegate, app, text, _folder: folder }
 }
 
@@ -83,7 +85,7 @@ impl Running {
     }
 }
 
-async fn eventually(wanted: &str, log: impl Fn() -> String) {
+pub(super) async fn eventually(wanted: &str, log: impl Fn() -> String) {
     let until = Instant::now() + PATIENT;
     while !log().contains(wanted) {
         assert!(Instant::now() < until, "no `{wanted}` in\n{}", log());

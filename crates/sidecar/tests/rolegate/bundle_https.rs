@@ -19,7 +19,7 @@ fn serve(authority: &Authority, answer: Sent) -> BundleServer {
 }
 
 const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, \
-                         or in `bundle-ca`";
+                         in `bundle-ca` or in `otlp-ca`";
 
 #[tokio::test]
 async fn a_bundle_is_fetched_over_a_private_authority() {

@@ -90,6 +90,25 @@ fn a_denial_without_effect_is_named_and_costs_nothing() {
     assert!(policy.contains("finance"), "{policy}");
 }
 
+/// Who reads the policy later did not see the notes.
+#[test]
+fn what_may_be_wider_is_also_a_comment_in_the_policy() {
+    let (_, policy, _) = import(&["istio", "--audience", "shop"], ISTIO);
+    let (head, rest) = policy.split_once("version: 1\n").unwrap();
+    assert!(
+        head.contains(": note: `spec.rules[0].when[0].values[0]`: the claim `groups` must be a list"),
+        "{head}"
+    );
+    assert!(head.lines().count() == 1 && head.starts_with("# -:") && !rest.contains("note:"), "{policy}");
+    let (_, policy, _) = import(&["envoy-rbac"], &RBAC.replace("merge_slashes: true\n", ""));
+    assert!(policy.starts_with("# -:"), "{policy}");
+    assert!(
+        policy.lines().next().unwrap().contains("other spellings of an allowed path are allowed"),
+        "{policy}"
+    );
+    assert!(import(&["envoy-rbac"], RBAC).1.starts_with("version: 1\n"));
+}
+
 #[test]
 fn an_audience_that_is_missing_is_named_once() {
     let (code, out, notes) = import(&["istio"], ISTIO);

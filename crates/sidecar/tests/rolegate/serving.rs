@@ -309,11 +309,13 @@ async fn without_file_descriptors_idle_connections_make_room() {
     let allowed = async || check(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
     assert_eq!(allowed().await, Answer::Http(200));
     let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
-    server.wait_for_log("cannot accept a connection");
+    server.wait_for_log("cannot accept a connection without a file descriptor");
     assert_eq!(allowed().await, Answer::Http(200), "behind the idle ones in the queue");
     drop(idle);
     assert_eq!(allowed().await, Answer::Http(200));
     assert_eq!(server.page("/readyz").0, 200);
+    let errors = server.metric("rolegate_accept_errors_total{reason=\"file_descriptors\"}");
+    assert!(errors.unwrap() >= 1.0, "{errors:?}");
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 0);
 }

@@ -24,12 +24,15 @@ const VALUES: &[(&str, &str)] = &[
     ("tls-client-ca", "ca.pem"),
     ("tls-client-names", "a.example.com,spiffe://b/c"),
     ("admin", "off"),
+    ("console", "true"),
+    ("console-host", "console.internal"),
     ("metrics", "127.0.0.1:9193"),
     ("socket-mode", "0600"),
     ("threads", "3"),
     ("max-message-size", "1MiB"),
     ("max-connections", "7"),
     ("max-connection-age", "30m"),
+    ("max-waiting-checks", "99"),
     ("hash-threads", "2"),
     ("hash-queue", "9"),
     ("drain-delay", "40ms"),
@@ -44,6 +47,7 @@ const VALUES: &[(&str, &str)] = &[
     ("log-format", "text"),
     ("log-level", "debug"),
     ("decision-log", "all"),
+    ("decision-log-to", "file,otlp"),
     ("decision-log-file", "decisions.log"),
     ("decision-log-max-size", "1MiB"),
     ("decision-log-keep", "3"),
@@ -51,6 +55,15 @@ const VALUES: &[(&str, &str)] = &[
     ("decision-log-mask-path", "/people/{id}"),
     ("decision-log-mask-users", "hash"),
     ("decision-log-mask-key", "mask.key"),
+    ("traces", "otlp"),
+    ("trace-ratio", "0.25"),
+    ("otlp-endpoint", "https://otel.example:4317"),
+    ("otlp-ca", "ca.pem"),
+    ("otlp-headers", "otlp.headers"),
+    ("otlp-timeout", "3s"),
+    ("otlp-batch-size", "7"),
+    ("otlp-service-name", "gate"),
+    ("otlp-resource", "a=b,c=d"),
 ];
 
 fn parse(args: &[String]) -> Result<Settings, String> {
@@ -181,7 +194,12 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
 /// A number without its unit, or a 0 that is meant as no limit, must not deny all requests.
 #[test]
 fn values_with_which_nothing_is_served_are_rejected() {
-    for (name, value) in [("max-connections", "0"), ("hash-queue", "0"), ("max-message-size", "4")] {
+    for (name, value) in [
+        ("max-connections", "0"),
+        ("hash-queue", "0"),
+        ("max-waiting-checks", "0"),
+        ("max-message-size", "4"),
+    ] {
         let error = parse(&["--policy=q".to_owned(), format!("--{name}={value}")]).unwrap_err();
         assert!(error.contains(&format!("invalid value '{value}'")), "{error}");
     }

@@ -274,3 +274,17 @@ async fn no_request_notices_that_the_shadow_policy_is_replaced() {
     wait_until(|| compared() == 4000.0, || format!("4000 results: {}", server.page("/metrics").1));
     assert_eq!(server.metric(&result("error")), Some(0.0));
 }
+
+/// Whoever reads the log must not take the active policy for the broken one.
+#[test]
+fn each_line_about_a_shadow_policy_that_does_not_load_says_so() {
+    let (active, shadow) = (policy("allow: [GET /a]"), PolicyFolder::new("version: 1\nunknown: 1\n"));
+    let (code, _, err) =
+        run(&["serve", "--policy", &active.arg(), "--shadow", &shadow.arg(), "--log-format", "json"]);
+    assert_eq!(code, 3, "{err}");
+    let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
+    assert!(errors.len() >= 2 && errors.iter().all(|line| line["span"]["name"] == "shadow"), "{err}");
+    let last = lines.last().unwrap()["message"].as_str().unwrap();
+    assert!(last.starts_with("cannot start: the shadow policy does not compile"), "{err}");
+}

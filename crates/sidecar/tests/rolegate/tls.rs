@@ -47,7 +47,13 @@ impl Certificates {
 
     /// Writes `NAME.pem` and `NAME.key`.
     fn issue(&self, name: &str, names: &[SanType]) {
+        self.issue_until(2100, name, names);
+    }
+
+    /// The same, valid until this year.
+    fn issue_until(&self, year: i32, name: &str, names: &[SanType]) {
         let mut params = CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         params.subject_alt_names = names.to_vec();
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.authority).unwrap();
@@ -159,10 +165,14 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
         stream.get_ref().1.peer_certificates().unwrap().first().unwrap().to_vec()
     };
     let first = presented().await;
+    let expiry = || server.metric("rolegate_tls_certificate_expiry_timestamp_seconds");
+    // 1 January 2100, 00:00 UTC.
+    assert_eq!(expiry(), Some(4_102_444_800.0));
     let mut before = Envoy::over(certificates.connect(server.address(), None).await.unwrap()).await;
 
-    certificates.issue("server", &[dns("localhost")]);
+    certificates.issue_until(2033, "server", &[dns("localhost")]);
     server.wait_for_metric("rolegate_tls_reloads_total{result=\"ok\"}", 1.0);
+    assert_eq!(expiry(), Some(1_988_150_400.0));
     let second = presented().await;
     assert!(first != second);
     // Open connections are not disturbed.
@@ -175,6 +185,7 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
     assert_eq!(presented().await, second);
     assert!(certificates.answers(server.address(), None).await);
     assert!(server.metric("rolegate_tls_reloads_total{result=\"failed\"}").unwrap() >= 1.0);
+    assert_eq!(expiry(), Some(1_988_150_400.0), "that of the certificate in use");
 
     certificates.issue("server", &[dns("localhost")]);
     wait_until(|| server.log().matches("loaded again").count() == 2, || server.log());
@@ -208,7 +219,7 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
             vec!["--tls-certificate", &certificate, "--tls-key", &certificate],
             "server.pem`: no private key in PEM",
         ),
-        (5, vec!["--tls-certificate", &certificate, "--tls-key", &other], "(with this key)"),
+        (5, vec!["--tls-certificate", &certificate, "--tls-key", &other], "with the key "),
         (
             5,
             vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-ca", &key],

@@ -318,6 +318,30 @@ async fn messages_that_never_end() {
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
 
+/// As many small messages that never end as the streams of 1,000 connections allow: more than may wait.
+#[tokio::test]
+async fn more_checks_than_may_wait() {
+    let attack = |address| {
+        let start = [&[0][..], &[0, 0, 4, 0], &[b'x'; 40]].concat();
+        let begin = |number: u32| {
+            let head = frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head());
+            [head, frame(DATA, 0, 2 * number + 1, &start)].concat()
+        };
+        let mut connections = Vec::new();
+        for number in 0..1000_u32 {
+            let Ok(mut raw) = Raw::open(address, &[]) else { continue };
+            // `STREAMS_DIVIDEND` and `MIN_STREAMS` of the server.
+            let streams = (1536 / (number + 4)).max(4);
+            let calls: Vec<u8> = (0..streams).flat_map(begin).collect();
+            let _ = raw.acknowledge_settings().and_then(|()| raw.write(&calls));
+            connections.push(raw);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        reactions(connections)
+    };
+    survive(attack, |reaction| reaction.data > 0).await;
+}
+
 /// Calls of health and reflection that begin a message of 4 MiB and never end it. tonic alone would keep all of it.
 #[tokio::test]
 async fn unfinished_calls_of_other_services() {

@@ -28,7 +28,7 @@ fn honest() -> Vec<u8> {
     from(HONEST, "GET", "/people", &[("authorization", ALICE)])
 }
 
-async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
+pub(crate) async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition(server) {
         assert!(Instant::now() < end, "timeout: {:?}", server.totals());
@@ -80,7 +80,10 @@ async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
 }
 
 /// Sends a check and does not read the answer.
-async fn send(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
+pub(crate) async fn send(
+    client: &Client,
+    message: &[u8],
+) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
     let mut client = client.clone().ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(framed(message), true).unwrap();

@@ -10,5 +10,6 @@ mod framing;
 mod hashing;
 mod lifecycle;
 mod other_services;
+mod overload;
 mod support;
 mod tokens;

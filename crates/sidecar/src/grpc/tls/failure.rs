@@ -1,13 +1,10 @@
 //! Handshakes that fail: counted by why, and logged with what to change.
 
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use rustls::{CertificateError, Error, InvalidMessage};
 
+use crate::grpc::notices::Notices;
 use crate::grpc::wrong_protocol::Peer;
 
 /// Why a TLS handshake failed.
@@ -28,14 +25,8 @@ pub enum TlsFailure {
 }
 
 /// The failures of all workers.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    counts: [AtomicU64; TlsFailure::ALL.len()],
-    logged: Mutex<[Option<Instant>; TlsFailure::ALL.len()]>,
-}
-
-/// The least time between two log lines about the same failure: clients try again and again.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+#[derive(Debug)]
+pub(super) struct Failures(Notices<TlsFailure>);
 
 impl TlsFailure {
     /// All of them.
@@ -100,26 +91,19 @@ impl TlsFailure {
 }
 
 impl Failures {
+    pub(super) fn new() -> Self {
+        Self(Notices::new(&TlsFailure::ALL))
+    }
+
     /// Counts it, and logs it unless that was done a short time ago.
     pub(super) fn notice(&self, failure: TlsFailure, peer: Peer, why: &str) {
-        let at = TlsFailure::ALL.iter().position(|each| *each == failure).unwrap_or_default();
-        if let Some(count) = self.counts.get(at) {
-            count.fetch_add(1, Relaxed);
-        }
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(last) = logged.get_mut(at) else { return };
-        if last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL) {
-            *last = Some(Instant::now());
+        if self.0.notice(failure) {
             tracing::warn!(failure = failure.name(), %peer, error = why, "{}", failure.advice());
         }
     }
 
     /// How often each was seen.
     pub(super) fn counts(&self) -> Vec<(TlsFailure, u64)> {
-        TlsFailure::ALL
-            .into_iter()
-            .zip(&self.counts)
-            .map(|(failure, count)| (failure, count.load(Relaxed)))
-            .collect()
+        self.0.counts()
     }
 }

@@ -1,0 +1,154 @@
+//! Whose turn it is, how much is read, and how answers are written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+
+use super::*;
+
+/// A socket that always has data.
+struct Endless;
+
+impl AsyncRead for Endless {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        to.put_slice(&[0; 64]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Two sockets that always have data are read in slices, in alternation.
+#[tokio::test(flavor = "local")]
+async fn two_busy_connections_alternate() {
+    let queue = Rc::new(SliceQueue::default());
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let endless = |name: char| {
+        let (queue, order) = (Rc::clone(&queue), Rc::clone(&order));
+        async move {
+            let slice = Rc::new(Slice::default());
+            let mut socket = Sliced::new(Endless, Rc::clone(&slice));
+            for _ in 0..20 {
+                slice.begin();
+                order.borrow_mut().push(name);
+                poll_fn(|cx| {
+                    let mut buffer = [0; 1024];
+                    while !slice.is_used_up() {
+                        slice.begin_round();
+                        let _ = Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut buffer));
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+                queue.wait_for_turn(&slice).await;
+            }
+        }
+    };
+    let run = tokio::task::spawn_local(Rc::clone(&queue).run());
+    let (one, other) = (tokio::task::spawn_local(endless('a')), tokio::task::spawn_local(endless('b')));
+    one.await.unwrap();
+    other.await.unwrap();
+    run.abort();
+    assert_eq!(order.borrow().iter().collect::<String>(), "ab".repeat(20));
+}
+
+/// The number of streams that are read but not answered yet is bounded.
+#[tokio::test]
+async fn the_bytes_of_a_round_are_bounded() {
+    let slice = Rc::new(Slice::default());
+    let mut socket = Sliced::new(Endless, Rc::clone(&slice));
+    slice.begin();
+    for bound in [1, 2, 4, 8, 8].map(|times| times * MIN_ROUND) {
+        slice.begin_round();
+        assert!(!slice.is_round_full());
+        let mut read = 0;
+        poll_fn(|cx| {
+            let mut buffer = [0; 1024];
+            while Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut buffer)).is_ready() {
+                read += 64;
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!((read, slice.is_round_full()), (bound, true));
+        slice.lengthen_rounds();
+    }
+    slice.shorten_rounds();
+    assert_eq!(slice.round(), MIN_ROUND);
+}
+
+#[tokio::test]
+async fn reads_before_the_first_slice_are_not_limited() {
+    let mut socket = Sliced::new(Endless, Rc::default());
+    for _ in 0..10_000 {
+        assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 64);
+    }
+}
+
+/// A socket that counts its writes, and could write from several buffers at once.
+struct Counting(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for Counting {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, to)
+    }
+}
+
+impl AsyncWrite for Counting {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.0).poll_write(cx, from)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Also those of some hundred bytes, which `h2` would send in a write each if it could write from several buffers at once.
+#[tokio::test(flavor = "local")]
+async fn ten_answers_of_900_bytes_leave_in_one_write() {
+    let (client, server) = tokio::io::duplex(1 << 20);
+    let writes = Arc::new(AtomicUsize::new(0));
+    let io = Sliced::new(Counting(server, Arc::clone(&writes)), Rc::default());
+    let connect = h2::client::handshake(client);
+    let (connected, server) = tokio::join!(connect, h2::server::handshake(io));
+    let ((mut client, connection), mut server) = (connected.unwrap(), server.unwrap());
+    tokio::task::spawn_local(connection);
+    let mut answers = Vec::new();
+    let mut streams = Vec::new();
+    for _ in 0..10 {
+        answers.push(client.send_request(http::Request::new(()), true).unwrap().0);
+    }
+    for _ in 0..10 {
+        streams.push(server.accept().await.unwrap().unwrap().1);
+    }
+    let before = writes.load(Ordering::Relaxed);
+    for mut stream in streams {
+        let mut body = stream.send_response(http::Response::new(()), false).unwrap();
+        body.send_data(Bytes::from(vec![b'x'; 900]), true).unwrap();
+    }
+    poll_fn(|cx| Poll::Ready(server.poll_closed(cx).is_ready())).await;
+    assert_eq!(writes.load(Ordering::Relaxed) - before, 1);
+    tokio::task::spawn_local(async move { poll_fn(|cx| server.poll_closed(cx)).await });
+    for answer in answers {
+        let mut body = answer.await.unwrap().into_body();
+        let mut length = 0;
+        while let Some(part) = body.data().await {
+            length += part.unwrap().len();
+        }
+        assert_eq!(length, 900);
+    }
+}

@@ -1,0 +1,158 @@
+//! How much the checks may hold whose credentials are being verified: together, and those of one client network.
+//!
+//! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size that Envoy permits for
+//! headers. Together they get at most half of the memory of all checks that wait, so that messages can still arrive, also
+//! those of known callers. Those of one network get a share, so that callers from other networks can still sign in.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use runtime::ClientNetwork;
+
+use super::overload::Overload;
+
+/// What the checks of one network may take of all places, and the least number that they may in any case.
+const NETWORK_PLACES: usize = 4;
+const MIN_NETWORK_PLACES: usize = 16;
+/// What verifications may take of the memory of all checks that wait, and those of one network.
+const BYTES: usize = 2;
+const NETWORK_BYTES: usize = 8;
+
+/// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached are
+/// not among them.
+#[derive(Debug)]
+pub(super) struct Verifications {
+    most: Held,
+    most_of_network: Held,
+    held: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    all: Held,
+    networks: HashMap<ClientNetwork, Held>,
+}
+
+/// Places and bytes that are taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    places: usize,
+    bytes: usize,
+}
+
+/// The share of one check. Dropping this returns it.
+#[derive(Debug)]
+pub(super) struct HeldVerification {
+    of: Arc<Verifications>,
+    network: ClientNetwork,
+    bytes: usize,
+}
+
+impl Held {
+    /// With one more check of so many bytes, unless that is more than `most`.
+    fn with(self, bytes: usize, most: Self) -> Option<Self> {
+        let more = Self { places: self.places.saturating_add(1), bytes: self.bytes.saturating_add(bytes) };
+        (more.places <= most.places && more.bytes <= most.bytes).then_some(more)
+    }
+
+    fn without(self, bytes: usize) -> Self {
+        Self { places: self.places.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
+    }
+}
+
+impl Verifications {
+    /// Of a server in which so many checks may wait, which take at most so many bytes.
+    pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            // The places of all are counted elsewhere, with those of unfinished messages.
+            most: Held { places: usize::MAX, bytes: bytes / BYTES },
+            most_of_network: Held {
+                places: (places / NETWORK_PLACES).max(MIN_NETWORK_PLACES),
+                bytes: bytes / NETWORK_BYTES,
+            },
+            held: Mutex::default(),
+        })
+    }
+
+    /// Reserves a share for a check of this network that takes so many bytes.
+    ///
+    /// # Errors
+    /// When the network, or all together, already take as much as they may.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        network: ClientNetwork,
+        bytes: usize,
+    ) -> Result<HeldVerification, Overload> {
+        let mut table = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = table.all.with(bytes, self.most).ok_or(Overload::Memory)?;
+        let of_network = table.networks.get(&network).copied().unwrap_or_default();
+        // One check may always wait, however long its message.
+        let most = if of_network.places == 0 { self.most } else { self.most_of_network };
+        let of_network = of_network.with(bytes, most).ok_or(Overload::ClientNetwork)?;
+        table.all = all;
+        table.networks.insert(network, of_network);
+        Ok(HeldVerification { of: Arc::clone(self), network, bytes })
+    }
+}
+
+impl Drop for HeldVerification {
+    fn drop(&mut self) {
+        let mut table = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        table.all = table.all.without(self.bytes);
+        if let Entry::Occupied(mut entry) = table.networks.entry(self.network) {
+            let left = entry.get().without(self.bytes);
+            if left.places == 0 {
+                entry.remove();
+            } else {
+                *entry.get_mut() = left;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> ClientNetwork {
+        ClientNetwork::of(text.as_bytes())
+    }
+
+    #[test]
+    fn a_network_gets_a_share_and_others_theirs() {
+        let all = Verifications::new(8192, 32 << 20);
+        let (one, other) = (network("192.0.2.1"), network("198.51.100.1"));
+        let hold = |network, number, bytes| -> Result<Vec<_>, Overload> {
+            (0..number).map(|_| all.hold(network, bytes)).collect()
+        };
+        let held = hold(one, 64, 64 << 10).unwrap();
+        assert_eq!(all.hold(one, 1).err(), Some(Overload::ClientNetwork), "4 MiB");
+        assert!(hold(other, 64, 64 << 10).is_ok());
+        drop(held);
+        let held = hold(one, 2048, 10).unwrap();
+        assert_eq!(all.hold(one, 10).err(), Some(Overload::ClientNetwork), "a quarter of the places");
+        assert!(all.hold(other, 10).is_ok());
+        drop(held);
+        assert!(all.held.lock().unwrap().networks.is_empty());
+    }
+
+    #[test]
+    fn verifications_leave_half_of_the_memory_to_messages() {
+        let all = Verifications::new(8192, 32 << 20);
+        let of_many = (0..5).flat_map(|number| {
+            let network = network(&format!("192.0.{number}.1"));
+            (0..64).map(|_| all.hold(network, 64 << 10)).collect::<Vec<_>>()
+        });
+        let (held, denied): (Vec<_>, Vec<_>) = of_many.partition(Result::is_ok);
+        assert_eq!((held.len(), denied.len()), (256, 64));
+        assert!(denied.iter().all(|denied| matches!(denied, Err(Overload::Memory))));
+    }
+
+    #[test]
+    fn of_few_places_a_network_may_have_all() {
+        let all = Verifications::new(8, 32 << 20);
+        let held: Vec<_> = (0..8).map(|_| all.hold(network("192.0.2.1"), 10).unwrap()).collect();
+        assert_eq!(held.len(), 8);
+    }
+}
