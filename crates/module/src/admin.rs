@@ -75,8 +75,9 @@ pub(crate) fn show(
 ) -> Result<Shown, String> {
     let authorization = Arc::new(Counters { threads, hashing });
     let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
-    let shadow = runtime.shadow().cloned();
-    let metrics = Arc::new(Metrics { status, shadow, decisions, logs: None, authorization });
+    let (shadow, otlp) = (runtime.shadow().cloned(), runtime.otlp().clone());
+    let caches = runtime.caches();
+    let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs: None, authorization });
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {

@@ -171,6 +171,12 @@ impl<F: Filter> Host<F> {
         unsafe { &*self.filter.cast::<F>() }
     }
 
+    /// The names of the metrics that it has defined.
+    #[must_use]
+    pub fn metric_names(&self) -> Vec<String> {
+        self.metrics.defined.borrow().iter().map(|(name, _)| name.clone()).collect()
+    }
+
     /// The value of a metric with these label values, such as `requests` or `requests{allowed,rule}`. That of a histogram is
     /// the sum.
     #[must_use]

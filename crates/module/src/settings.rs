@@ -2,99 +2,126 @@
 //!
 //! Settings that `rolegate serve` also has, have the same name and values. Only these are accepted.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use admin::AdminAddress;
 use runtime::settings::{
-    BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, PathMask,
-    PolicySettings, PolicySource, Sample,
+    BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, OtlpSettings, PathMask,
+    PolicySettings, PolicySource, ResourceAttribute, Sample, Share,
 };
-use runtime::units::{self, UnitError};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
+
+mod values;
 
 /// The configuration of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FilterSettings {
     /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle.
-    #[serde(deserialize_with = "source")]
+    #[serde(deserialize_with = "values::source")]
     pub(crate) policy: PolicySource,
     /// A shadow policy: a candidate that decides requests as well, as many as the machine has time for, without effect on the answer.
-    #[serde(default, deserialize_with = "optional_source")]
+    #[serde(default, deserialize_with = "values::optional_source")]
     shadow: Option<PolicySource>,
     /// Address of the admin listener, or `off`.
-    #[serde(default = "off", deserialize_with = "admin")]
+    #[serde(default = "off", deserialize_with = "values::admin")]
     pub(crate) admin: AdminAddress,
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
-    #[serde(default = "five_seconds", deserialize_with = "duration")]
+    #[serde(default = "five_seconds", deserialize_with = "values::duration")]
     poll_interval: Duration,
     /// Age at which the last good policy counts as stale, while newer files cannot be loaded; 0 means never.
-    #[serde(default, deserialize_with = "duration")]
+    #[serde(default, deserialize_with = "values::duration")]
     max_policy_age: Duration,
     /// Age at which fetched keys count as stale, while they cannot be fetched again; 0 means never.
-    #[serde(default, deserialize_with = "duration")]
+    #[serde(default, deserialize_with = "values::duration")]
     max_keys_age: Duration,
     /// What happens with a policy or keys that are stale.
     #[serde(default)]
     on_stale: Stale,
     /// Maximum time that Envoy's main thread waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster, before the configuration is used.
-    #[serde(default = "three_seconds", deserialize_with = "duration")]
+    #[serde(default = "three_seconds", deserialize_with = "values::duration")]
     pub(crate) keys_wait: Duration,
     /// Number of threads that hash passwords; 0 means half the cores.
     #[serde(default)]
     pub(crate) hash_threads: u16,
     /// Maximum number of passwords that wait to be hashed.
-    #[serde(default = "queue", deserialize_with = "positive_count")]
+    #[serde(default = "queue", deserialize_with = "values::positive_count")]
     pub(crate) hash_queue: u16,
     /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
-    #[serde(default = "two_seconds", deserialize_with = "positive_duration")]
+    #[serde(default = "two_seconds", deserialize_with = "values::positive_duration")]
     pub(crate) hash_timeout: Duration,
     /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is buffered as a whole.
-    #[serde(default = "ten_mebibytes", deserialize_with = "size")]
+    #[serde(default = "ten_mebibytes", deserialize_with = "values::size")]
     pub(crate) max_request_body: usize,
     /// Which decisions are logged, as one JSON object per line.
-    #[serde(default, deserialize_with = "log")]
+    #[serde(default, deserialize_with = "values::log")]
     decision_log: Log,
+    /// Where they go.
+    #[serde(default = "to_file", deserialize_with = "values::some")]
+    decision_log_to: Vec<LogTo>,
     /// The file that they are appended to.
     #[serde(default = "standard_output")]
     decision_log_file: PathBuf,
     /// Size at which the file is renamed and a new one begun.
-    #[serde(default, deserialize_with = "optional_size")]
+    #[serde(default, deserialize_with = "values::optional_size")]
     decision_log_max_size: Option<usize>,
     /// Number of renamed files that are kept.
-    #[serde(default = "five_files", deserialize_with = "positive_count")]
+    #[serde(default = "five_files", deserialize_with = "values::positive_count")]
     decision_log_keep: u16,
     /// Shares of decisions that are logged.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(default, deserialize_with = "values::some")]
     decision_log_sample: Vec<Sample>,
     /// Paths whose segments in braces are masked.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(default, deserialize_with = "values::some")]
     decision_log_mask_path: Vec<PathMask>,
     /// What is logged of users.
-    #[serde(default, deserialize_with = "users")]
+    #[serde(default, deserialize_with = "values::users")]
     decision_log_mask_users: Users,
     /// File with the key of the hashes of users.
     decision_log_mask_key: Option<PathBuf>,
+    /// Whether spans are sent to a collector.
+    #[serde(default, deserialize_with = "values::traces")]
+    traces: bool,
+    /// Share of the requests without a trace that begin one.
+    #[serde(default = "none", deserialize_with = "values::share")]
+    trace_ratio: Share,
+    /// URL of the collector.
+    otlp_endpoint: Option<String>,
+    /// File with the only certificate authorities that the collector is trusted by.
+    otlp_ca: Option<PathBuf>,
+    /// File with headers for the collector.
+    otlp_headers: Option<PathBuf>,
+    /// Maximum time that the collector may take to answer.
+    #[serde(default = "ten_seconds", deserialize_with = "values::answer_time")]
+    otlp_timeout: Duration,
+    /// Maximum number of records that are sent at once.
+    #[serde(default = "batch_size", deserialize_with = "values::positive_count")]
+    otlp_batch_size: u16,
+    /// The `service.name` of what is sent.
+    #[serde(default = "service_name")]
+    otlp_service_name: String,
+    /// Further attributes of the resource.
+    #[serde(default, deserialize_with = "values::some")]
+    otlp_resource: Vec<ResourceAttribute>,
     /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later filters.
     #[serde(default)]
     pub(crate) metadata: bool,
     /// Files with public keys, one of which must have signed each bundle.
-    #[serde(default, deserialize_with = "one_or_more")]
+    #[serde(default, deserialize_with = "values::one_or_more")]
     bundle_public_key: Vec<PathBuf>,
     /// Interval at which the server of a bundle is asked for a new one.
-    #[serde(default = "one_minute", deserialize_with = "duration")]
+    #[serde(default = "one_minute", deserialize_with = "values::duration")]
     bundle_interval: Duration,
     /// Folder that keeps the last good bundle.
     bundle_cache: Option<PathBuf>,
-    /// File with the only certificate authorities that the server of a bundle is trusted by.
+    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted.
     bundle_ca: Option<PathBuf>,
     /// File with credentials for the server of a bundle.
     bundle_credentials: Option<PathBuf>,
     /// Maximum size of the files in a bundle.
-    #[serde(default = "sixty_four_mebibytes", deserialize_with = "size")]
+    #[serde(default = "sixty_four_mebibytes", deserialize_with = "values::size")]
     bundle_max_size: usize,
 }
 
@@ -123,6 +150,12 @@ enum Log {
     #[default]
     Denied,
     All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogTo {
+    File,
+    Otlp,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -170,12 +203,25 @@ impl FilterSettings {
                 Stale::Unavailable => OnStale::Unavailable,
             },
             keys_needed: KeysNeeded::None,
+            otlp: OtlpSettings {
+                traces: self.traces,
+                trace_ratio: self.trace_ratio,
+                endpoint: self.otlp_endpoint.clone(),
+                ca: self.otlp_ca.clone(),
+                headers: self.otlp_headers.clone(),
+                timeout: self.otlp_timeout,
+                batch_size: self.otlp_batch_size,
+                service_name: self.otlp_service_name.clone(),
+                resource: self.otlp_resource.clone(),
+            },
             decision_log: DecisionLogSettings {
                 which: match self.decision_log {
                     Log::Off => DecisionLog::Off,
                     Log::Denied => DecisionLog::Denied,
                     Log::All => DecisionLog::All,
                 },
+                to_file: self.decision_log_to.contains(&LogTo::File),
+                to_otlp: self.decision_log_to.contains(&LogTo::Otlp),
                 file: self.decision_log_file.clone(),
                 max_size: self.decision_log_max_size.unwrap_or(0),
                 keep: self.decision_log_keep,
@@ -188,6 +234,18 @@ impl FilterSettings {
                 },
                 mask_key: self.decision_log_mask_key.clone(),
             },
+        }
+    }
+}
+
+impl FromStr for LogTo {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "file" => Ok(Self::File),
+            "otlp" => Ok(Self::Otlp),
+            _ => Err("not one of `file` and `otlp`"),
         }
     }
 }
@@ -241,147 +299,6 @@ fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
     if text.contains(" setting `") { text } else { format!("`{path}`: {text}") }
 }
 
-/// A string such as `5s`.
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    quantity(deserializer, "a duration is a string such as `500ms`, or 0", units::duration)
-}
-
-/// The same, but not zero.
-fn positive_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let duration = duration(deserializer)?;
-    if duration.is_zero() {
-        Err(de::Error::custom("with 0, every password would be denied"))
-    } else {
-        Ok(duration)
-    }
-}
-
-fn positive_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-    match u16::deserialize(deserializer)? {
-        0 => Err(de::Error::custom(format!("`0` is {}", UnitError::PositiveCount))),
-        count => Ok(count),
-    }
-}
-
-/// A string such as `10MiB`, or a number of bytes.
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    quantity(deserializer, "a size is a number of bytes, or a string such as `10MiB`", units::size)
-}
-
-/// A text with a unit. In YAML, which Envoy turns into JSON, a number without one is no text.
-fn quantity<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    expected: &'static str,
-    read: impl Fn(&str) -> Result<T, UnitError>,
-) -> Result<T, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Value {
-        Text(String),
-        Number(serde_json::Number),
-    }
-    let text = match Value::deserialize(deserializer) {
-        Ok(Value::Text(text)) => text,
-        Ok(Value::Number(number)) => number.to_string(),
-        Err(_) => return Err(de::Error::custom(expected)),
-    };
-    read(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
-}
-
-/// In YAML, which Envoy turns into JSON, `off` is `false`.
-fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, rename_all = "kebab-case")]
-    enum Value {
-        Which(Log),
-        Off(bool),
-    }
-    match Value::deserialize(deserializer) {
-        Ok(Value::Which(which)) => Ok(which),
-        Ok(Value::Off(false)) => Ok(Log::Off),
-        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("not one of `off`, `denied` and `all`")),
-    }
-}
-
-/// Also `false`, as above.
-fn users<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Users, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Value {
-        Which(Users),
-        Off(bool),
-    }
-    match Value::deserialize(deserializer) {
-        Ok(Value::Which(which)) => Ok(which),
-        Ok(Value::Off(false)) => Ok(Users::Off),
-        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("not one of `off`, `hash` and `drop`")),
-    }
-}
-
-/// Also `false`, as above.
-fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Value {
-        Address(String),
-        Off(bool),
-    }
-    match Value::deserialize(deserializer) {
-        Ok(Value::Address(text)) => {
-            text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
-        }
-        Ok(Value::Off(false)) => Ok(AdminAddress::Off),
-        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("neither an address nor `off`")),
-    }
-}
-
-fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicySource, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-}
-
-fn optional_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicySource>, D::Error> {
-    source(deserializer).map(Some)
-}
-
-fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    size(deserializer).map(Some)
-}
-
-/// One value or a list of values.
-fn some<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Value {
-        One(String),
-        More(Vec<String>),
-    }
-    let texts = match Value::deserialize(deserializer) {
-        Ok(Value::One(text)) => text.split(',').map(str::to_owned).collect(),
-        Ok(Value::More(texts)) => texts,
-        Err(_) => return Err(de::Error::custom("neither a text nor a list of texts")),
-    };
-    let value =
-        |text: &String| text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")));
-    texts.iter().map(value).collect()
-}
-
-/// A path or a list of paths.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Value {
-        One(PathBuf),
-        More(Vec<PathBuf>),
-    }
-    match Value::deserialize(deserializer) {
-        Ok(Value::One(path)) => Ok(vec![path]),
-        Ok(Value::More(paths)) => Ok(paths),
-        Err(_) => Err(de::Error::custom("neither a file nor a list of files")),
-    }
-}
-
 fn one_minute() -> Duration {
     Duration::from_secs(60)
 }
@@ -412,6 +329,26 @@ fn ten_mebibytes() -> usize {
 
 fn queue() -> u16 {
     256
+}
+
+fn to_file() -> Vec<LogTo> {
+    vec![LogTo::File]
+}
+
+fn none() -> Share {
+    Share::NONE
+}
+
+fn ten_seconds() -> Duration {
+    OtlpSettings::off().timeout
+}
+
+fn batch_size() -> u16 {
+    OtlpSettings::off().batch_size
+}
+
+fn service_name() -> String {
+    OtlpSettings::off().service_name
 }
 
 fn five_files() -> u16 {

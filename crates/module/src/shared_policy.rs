@@ -12,7 +12,7 @@ use ::admin::AdminAddress;
 use identity::VerificationResult;
 use runtime::hashing::Hashing;
 use runtime::status::Status;
-use runtime::{ActivePolicy, LoadedPolicy, Runtime, ShadowStats};
+use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -30,6 +30,7 @@ pub(crate) struct SharedPolicy {
     pub(crate) status: Arc<Status>,
     /// How its shadow policy compares, if it has one.
     shadow: Option<Arc<ShadowStats>>,
+    caches: Caches,
     /// The snapshot that worker threads decide with.
     pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
@@ -79,6 +80,8 @@ impl SharedPolicy {
         let observed = |policy: Arc<Self>| Observed {
             status: Arc::clone(&policy.status),
             shadow: policy.shadow.clone(),
+            caches: policy.caches.clone(),
+            hashing: Arc::clone(&policy.hashing),
         };
         Some(policies.iter().filter_map(Weak::upgrade).map(observed).collect())
     }
@@ -113,6 +116,7 @@ impl SharedPolicy {
             hashing,
             status: Arc::clone(runtime.status()),
             shadow: runtime.shadow().cloned(),
+            caches: runtime.caches(),
             active: runtime.policy().clone(),
             threads,
             _admin: admin,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Reason;
-use runtime::ShadowStats;
-use runtime::counters::ErrorKind;
+use runtime::counters::{CacheSize, ErrorKind};
+use runtime::hashing::Hashing;
 use runtime::status::{Facts, Status};
+use runtime::{Caches, ShadowStats};
 
 use crate::abi::{Counter, Filter, Gauge, Histogram, MetricError, Setup, Stream};
 
@@ -23,6 +24,12 @@ pub(crate) struct Stats {
     failing: Gauge,
     warnings: Gauge,
     issuers_without_keys: Gauge,
+    policy_loaded: Gauge,
+    keys_fetched: Gauge,
+    hash_queue: Gauge,
+    cached: Gauge,
+    cached_bytes: Gauge,
+    evicted: Gauge,
     shadow: Box<[(&'static str, Gauge)]>,
     shadow_dropped: Gauge,
 }
@@ -32,6 +39,8 @@ pub(crate) struct Observed {
     pub(crate) status: Arc<Status>,
     /// How its shadow policy compares, if it has one.
     pub(crate) shadow: Option<Arc<ShadowStats>>,
+    pub(crate) caches: Caches,
+    pub(crate) hashing: Arc<Hashing>,
 }
 
 /// How often a worker sets the gauges, at most.
@@ -71,6 +80,12 @@ impl Stats {
             failing: gauge("policy_failing")?,
             warnings: gauge("policy_warnings")?,
             issuers_without_keys: gauge("issuers_without_keys")?,
+            policy_loaded: gauge("policy_loaded_timestamp_seconds")?,
+            keys_fetched: gauge("keys_fetched_timestamp_seconds")?,
+            hash_queue: gauge("hash_queue_length")?,
+            cached: gauge("credential_cache_entries")?,
+            cached_bytes: gauge("credential_cache_bytes")?,
+            evicted: gauge("credential_cache_evictions")?,
             time: setup.histogram("rolegate.authorization_ns", &[])?,
         })
     }
@@ -99,7 +114,8 @@ impl Stats {
         }
     }
 
-    /// Sets the gauges to the sums over all policies in use: a route may have another one than its filter.
+    /// Sets the gauges to the sums over all policies in use, and the times to the earliest: a route may have another policy than
+    /// its filter.
     pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, policies: &[Observed]) {
         let all: Vec<_> = policies.iter().map(|policy| policy.status.facts()).collect();
         let set = |gauge, value: fn(&Facts) -> u64| stream.set_gauge(gauge, &[], all.iter().map(value).sum());
@@ -108,6 +124,21 @@ impl Stats {
         set(self.failing, |facts| u64::from(facts.policy.failing_since.is_some()));
         set(self.warnings, |facts| number(facts.policy.warnings));
         set(self.issuers_without_keys, |facts| number(facts.issuers_without_keys().0.len()));
+        let earliest = |gauge, times: &mut dyn Iterator<Item = Duration>| {
+            stream.set_gauge(gauge, &[], times.min().unwrap_or_default().as_secs());
+        };
+        earliest(self.policy_loaded, &mut all.iter().map(|facts| facts.policy.loaded));
+        let keys = all.iter().flat_map(|facts| facts.keys.values());
+        earliest(self.keys_fetched, &mut keys.map(|keys| keys.fetched));
+        let queued = policies.iter().map(|policy| policy.hashing.totals().queued).sum();
+        stream.set_gauge(self.hash_queue, &[], queued);
+        let caches: Vec<_> = policies.iter().flat_map(|policy| policy.caches.credentials()).collect();
+        let set = |gauge, value: fn(&CacheSize) -> u64| {
+            stream.set_gauge(gauge, &[], caches.iter().map(value).sum());
+        };
+        set(self.cached, |size| number(size.entries));
+        set(self.cached_bytes, |size| number(size.bytes));
+        set(self.evicted, |size| size.evicted);
         let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
         if !shadows.is_empty() {
             let results = || shadows.iter().flat_map(|shadow| shadow.results());
@@ -122,4 +153,33 @@ impl Stats {
 
 fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::fake::Host;
+    use crate::filter::Authorization;
+
+    #[test]
+    fn the_table_of_statistics_is_what_is_defined() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("policy.yaml");
+        std::fs::write(&policy, "version: 1\nroles: {}\n").unwrap();
+        let config = format!(r#"{{"policy": "{}", "decision-log": "off"}}"#, policy.display());
+        let host = Host::<Authorization>::load(b"rolegate", config.as_bytes()).unwrap();
+        let kinds = |name: &str| match name.split_once('.') {
+            Some(("denied", _)) => "denied.REASON".to_owned(),
+            Some(("error", _)) => "error.KIND".to_owned(),
+            Some(("shadow", _)) => "shadow.RESULT".to_owned(),
+            _ => name.to_owned(),
+        };
+        let names = host.metric_names();
+        let defined: BTreeSet<_> =
+            names.iter().map(|name| kinds(name.strip_prefix("rolegate.").unwrap())).collect();
+        let rows = testbed::pages::table(include_str!("../../../deploy/module/README.md"), "| name | kind |");
+        let listed = rows.iter().flat_map(|row| testbed::pages::names(row[0])).map(str::to_owned).collect();
+        assert_eq!(defined, listed);
+    }
 }

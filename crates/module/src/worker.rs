@@ -170,7 +170,10 @@ impl Worker {
     ) {
         self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
-        self.thread.record(verdict, DecisionContext { authorizer, request, client, received, decided_at });
+        self.thread.record(
+            verdict,
+            DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
+        );
     }
 }
 

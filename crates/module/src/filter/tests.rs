@@ -132,16 +132,22 @@ fn a_request_is_allowed_with_its_headers_changed_or_answered() {
 #[test]
 fn a_known_caller_costs_no_allocation() {
     let test = Test::new();
-    let host = test.host(r#", "decision-log": "off""#);
-    let ann = basic("ann:password");
-    let headers = [("authorization", &*ann), ("x-user", "root"), ("cookie", "a=b")];
-    assert_eq!(decided(&get(&host, "/reports/1", &headers)), 200);
-    assert_eq!(get(&host, "/reports/2", &headers).request_headers(true), hooks::CONTINUE);
-    let stream = get(&host, "/reports/3", &headers);
-    let allocated = allocation_counter::measure(|| {
-        assert_eq!(stream.request_headers(true), hooks::CONTINUE);
-    });
-    assert_eq!(allocated.count_total, 0, "{allocated:?}");
+    let traces = r#", "traces": "otlp", "otlp-endpoint": "http://127.0.0.1:9""#;
+    // Of a trace that is not sampled there is nothing to record.
+    for (traces, flags) in [("", "01"), (traces, "00")] {
+        let host = test.host(&format!(r#", "decision-log": "off"{traces}"#));
+        let ann = basic("ann:password");
+        let traceparent = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}");
+        let headers =
+            [("authorization", &*ann), ("x-user", "root"), ("cookie", "a=b"), ("traceparent", &*traceparent)];
+        assert_eq!(decided(&get(&host, "/reports/1", &headers)), 200);
+        assert_eq!(get(&host, "/reports/2", &headers).request_headers(true), hooks::CONTINUE);
+        let stream = get(&host, "/reports/3", &headers);
+        let allocated = allocation_counter::measure(|| {
+            assert_eq!(stream.request_headers(true), hooks::CONTINUE);
+        });
+        assert_eq!(allocated.count_total, 0, "{flags}: {allocated:?}");
+    }
 }
 
 #[test]
@@ -215,6 +221,17 @@ fn the_gauges_count_the_policies_of_all_routes() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(decided(&get(&host, "/open", &[]).with_route(&own)), 200);
+    // November 2023, and later.
+    assert!(host.metric("rolegate.policy_loaded_timestamp_seconds") > 1_700_000_000);
+    assert_eq!(host.metric("rolegate.keys_fetched_timestamp_seconds"), 0, "there are none");
+    assert_eq!(host.metric("rolegate.credential_cache_entries"), 0);
+    let ann = basic("ann:password");
+    while host.metric("rolegate.credential_cache_entries") != 1 {
+        assert_eq!(decided(&get(&host, "/reports/1", &[("authorization", &ann)])), 200);
+        assert!(Instant::now() < until, "the gauge does not change");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(host.metric("rolegate.credential_cache_bytes") > 100);
 }
 
 /// Filters of several listeners share a policy, its caches and its threads.

@@ -57,6 +57,13 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected a string"),
         (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
         (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
+        (r#"{"policy": "p", "traces": "on"}"#, "`traces`: not one of `off` and `otlp`"),
+        (
+            r#"{"policy": "p", "trace-ratio": 2}"#,
+            "`trace-ratio`: `2` is not a share: write a number from 0 to 1",
+        ),
+        (r#"{"policy": "p", "decision-log-to": "stdout"}"#, "`stdout` is not one of `file` and `otlp`"),
+        (r#"{"policy": "p", "otlp-timeout": 0}"#, "`otlp-timeout`: `0` is not a duration"),
         (r#"{"policy": "p", "decision-log": true}"#, "`decision-log`: not one of `off`, `denied` and `all`"),
         (r#"{"policy": "p", "admin": "9192"}"#, "`admin`: `9192` is not an address: write one such as"),
         (r#"{"policy": "p", "admin": true}"#, "`admin`: neither an address nor `off`"),
@@ -147,4 +154,32 @@ fn a_route_has_another_policy_or_none() {
     for config in ["", "{}", r#"{"disabled": false}"#, r#"{"disabled": true, "policy": "p"}"#] {
         assert!(RouteSettings::read(config.as_bytes()).is_err(), "{config}");
     }
+}
+
+#[test]
+fn what_a_collector_gets_has_the_settings_of_the_sidecar() {
+    let of = |more: &str| {
+        let config = format!(r#"{{"policy": "p"{more}}}"#);
+        FilterSettings::read(config.as_bytes()).unwrap().of_policy()
+    };
+    assert_eq!(of("").otlp, OtlpSettings::off());
+    assert_eq!(of(r#", "traces": false, "trace-ratio": "0""#).otlp, OtlpSettings::off());
+    let all = of(
+        r#", "traces": "otlp", "trace-ratio": 0.25, "otlp-endpoint": "http://127.0.0.1:4317", "otlp-ca": "ca.pem",
+            "otlp-headers": "headers", "otlp-timeout": "1s", "otlp-batch-size": 7, "otlp-service-name": "gate",
+            "otlp-resource": "a=b,c=d", "decision-log-to": ["otlp"]"#,
+    );
+    let expected = OtlpSettings {
+        traces: true,
+        trace_ratio: "0.25".parse().unwrap(),
+        endpoint: Some("http://127.0.0.1:4317".to_owned()),
+        ca: Some("ca.pem".into()),
+        headers: Some("headers".into()),
+        timeout: Duration::from_secs(1),
+        batch_size: 7,
+        service_name: "gate".to_owned(),
+        resource: vec!["a=b".parse().unwrap(), "c=d".parse().unwrap()],
+    };
+    assert_eq!(all.otlp, expected);
+    assert!(all.decision_log.to_otlp && !all.decision_log.to_file);
 }
