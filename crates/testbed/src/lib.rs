@@ -1,7 +1,7 @@
 //! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of it, and rolegate.
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
-//! [`envoy`] and [`rolegate`]; [`client`] sends requests, [`grpc`] Check calls; [`golden`] checks a running stack against the `cases.yaml` of a
+//! [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium; [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs; [`golden`] checks a running stack against the `cases.yaml` of a
 //! policy; [`pages`] reads the tables of a page, for tests that compare them with the code.
 
 #![expect(
@@ -10,7 +10,9 @@
 )]
 
 pub mod app;
+pub mod browser;
 pub mod client;
+pub mod collector;
 pub mod envoy;
 pub mod golden;
 pub mod grpc;
@@ -24,6 +26,7 @@ pub mod tokens;
 pub mod traffic;
 
 pub use app::App;
+pub use browser::Browser;
 pub use client::block_on;
 pub use envoy::Envoy;
 pub use process::{Failed, Process, Stdout, repository};

@@ -15,7 +15,7 @@ use aws_lc_rs::signature::{
     RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
 };
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use policy::model::Identity;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,14 @@ const SECRET: [u8; 64] = *b"0123456789abcdef0123456789abcdef0123456789abcdef0123
 pub const ISSUER: &str = "https://id.example.com";
 /// The audience of [`Signer::bearer`].
 pub const AUDIENCE: &str = "people";
+
+/// A new P-256 key in PEM (PKCS #8).
+#[must_use]
+pub fn private_key() -> String {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+    let text = STANDARD.encode(key.expect("a key").as_ref());
+    format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
+}
 
 /// The keys of an issuer. Each is generated when it is first used; RSA keys have 2048 bits.
 pub struct Signer {

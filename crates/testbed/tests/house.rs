@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bundle", &["policy"]),
     ("runtime", &["policy", "bundle", "identity", "authorizer"]),
     ("admin", &["runtime"]),
+    ("console", &["policy", "authorizer", "review", "runtime", "admin"]),
     ("review", &["policy"]),
     ("import", &["policy"]),
     ("envoy-lint", &["policy"]),
@@ -51,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "envoy-lint",
             "runtime",
             "admin",
+            "console",
             "envoy",
         ],
     ),
@@ -65,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.
 const MAY_DO_IO: &[&str] = &[
     "crates/admin/",
+    "crates/console/",
     "crates/install/",
     "crates/module/",
     "crates/runtime/",
@@ -266,9 +269,18 @@ fn readers_find_every_crate_on_the_map() {
 /// Invariant 1 of `crates/README.md`: a new variant must not get an old answer. Clippy checks that where the lint is on.
 #[test]
 fn catch_all_arms_are_forbidden_where_answers_are_made() {
-    for name in
-        ["admin", "authorizer", "engine", "envoy", "identity", "module", "runtime", "search", "sidecar"]
-    {
+    for name in [
+        "admin",
+        "authorizer",
+        "console",
+        "engine",
+        "envoy",
+        "identity",
+        "module",
+        "runtime",
+        "search",
+        "sidecar",
+    ] {
         let denied = "\n#![deny(clippy::wildcard_enum_match_arm)]\n";
         assert!(
             read(&format!("crates/{name}/src/lib.rs")).contains(denied),
@@ -311,9 +323,14 @@ fn a_name_is_found_as_a_whole_word() {
 
 /// The Makefile fetches the versions of Envoy that the tests start.
 #[test]
-fn the_versions_of_envoy_are_the_same_everywhere() {
-    let (makefile, started) = (read("Makefile"), read("crates/testbed/src/envoy.rs"));
-    for (fetched, constant) in [("ENVOY_VERSION", "VERSION"), ("ENVOY_OLDER_VERSION", "OLDER_VERSION")] {
+fn the_versions_of_envoy_and_chromium_are_the_same_everywhere() {
+    let makefile = read("Makefile");
+    for (fetched, constant, program) in [
+        ("ENVOY_VERSION", "VERSION", "envoy"),
+        ("ENVOY_OLDER_VERSION", "OLDER_VERSION", "envoy"),
+        ("CHROMIUM_VERSION", "VERSION", "browser"),
+    ] {
+        let started = read(&format!("crates/testbed/src/{program}.rs"));
         let prefix = format!("{fetched} := ");
         let version = makefile.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap();
         assert!(started.contains(&format!("const {constant}: &str = \"{version}\";")), "{version}");

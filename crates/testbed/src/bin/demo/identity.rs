@@ -7,13 +7,12 @@ use std::path::Path;
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use testbed::client::{Answer, Connection, Version, get};
 use testbed::policies::{self, Example};
+use testbed::tokens::private_key;
 use testbed::{Options, Stack};
 
 const AUDIENCE: &str = "people-app";
@@ -95,17 +94,11 @@ fn signing(example: &Example, folder: &Path) -> Result<std::path::PathBuf, Box<d
     let from = example.file.parent().ok_or("the policy has no folder")?;
     let to = folder.join("policy");
     policies::copy(from, &to)?;
-    std::fs::write(to.join("identity.pem"), private_key()?)?;
+    std::fs::write(to.join("identity.pem"), private_key())?;
     let policy = to.join("policy.yaml");
     let mut file = std::fs::OpenOptions::new().append(true).open(&policy)?;
     writeln!(file, "identity_header: {{ format: jwt, keys: [identity.pem], audience: {AUDIENCE} }}")?;
     Ok(policy)
-}
-
-/// A new P-256 key in PEM.
-fn private_key() -> Result<String, Box<dyn std::error::Error>> {
-    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())?;
-    Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(key.as_ref())))
 }
 
 fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {

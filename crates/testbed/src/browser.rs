@@ -1,0 +1,260 @@
+//! A headless Chromium, driven by the DevTools protocol over a pipe: each message is JSON that ends with a zero byte.
+//!
+//! It resolves no name and reaches only loopback addresses. What goes wrong on a page (an error of the console, a violation
+//! of the Content-Security-Policy, a request to elsewhere) is kept, for the test to look at.
+
+#![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::process::{Failed, first_file, repository};
+
+/// The version that `make tools` installs.
+const VERSION: &str = "147.0.0";
+/// How long the browser may send nothing while something is waited for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running browser with one page. Dropping it ends it.
+#[derive(Debug)]
+pub struct Browser {
+    child: Child,
+    to: ChildStdin,
+    from: Receiver<Value>,
+    session: Option<String>,
+    next: u64,
+    /// Events that have come and were not waited for.
+    events: Vec<Value>,
+}
+
+impl Browser {
+    /// Starts it, with its files in `folder`.
+    ///
+    /// # Errors
+    /// If Chromium is not installed, or does not start.
+    pub fn start(folder: &Path) -> Result<Self, Failed> {
+        let program = program()?;
+        let home = program.parent().unwrap_or(Path::new("/"));
+        let fonts = folder.join("fonts.conf");
+        let config = format!(
+            "<?xml version=\"1.0\"?><fontconfig><dir>{}</dir><dir>/usr/share/fonts</dir><cachedir>{}</cachedir>\
+             <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias></fontconfig>",
+            home.join("fonts").display(),
+            folder.join("fonts-cache").display(),
+        );
+        std::fs::write(&fonts, config).map_err(|error| Failed::io("fonts.conf", &error))?;
+        let errors = std::fs::File::create(folder.join("chromium.log"));
+        let errors = errors.map_err(|error| Failed::io("chromium.log", &error))?;
+        // The protocol uses the file descriptors 3 and 4.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2"])
+            .arg(&program)
+            .args(["--headless=shell", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
+            .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
+            .args(["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--no-proxy-server"])
+            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+            .arg("about:blank")
+            .env("LD_LIBRARY_PATH", home.join("lib"))
+            .env("FONTCONFIG_FILE", &fonts)
+            .env("HOME", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| Failed::io("chromium", &error))?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failed::new("chromium", "it has no pipes"));
+        };
+        let from = messages(from);
+        let mut this = Self { child, to, from, session: None, next: 0, events: Vec::new() };
+        let page = this.call("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let attached =
+            this.call("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }))?;
+        this.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
+            this.call(&format!("{domain}.enable"), json!({}))?;
+        }
+        Ok(this)
+    }
+
+    /// Calls a method of the protocol, and returns its result.
+    ///
+    /// # Errors
+    /// If the browser has ended, or answers with an error.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, Failed> {
+        self.next += 1;
+        let id = self.next;
+        let mut message = json!({ "id": id, "method": method, "params": parameters });
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        self.to
+            .write_all(format!("{message}\0").as_bytes())
+            .map_err(|error| Failed::io("chromium", &error))?;
+        loop {
+            let mut answer = self.read()?;
+            if answer["id"] != id {
+                self.events.push(answer);
+            } else if answer["error"].is_null() {
+                return Ok(answer["result"].take());
+            } else {
+                return Err(Failed::new(method, answer["error"].to_string()));
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Value, Failed> {
+        let message = self.from.recv_timeout(ANSWER_TIMEOUT);
+        message.map_err(|_| Failed::new("chromium", "it has ended or does not answer: see its log"))
+    }
+
+    /// Does something that loads a page, and waits until the page is loaded.
+    ///
+    /// # Errors
+    /// If no page is loaded.
+    pub fn loading(&mut self, what: impl FnOnce(&mut Self) -> Result<(), Failed>) -> Result<(), Failed> {
+        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
+        self.events.retain(|event| !is_loaded(event));
+        what(self)?;
+        while !self.events.iter().any(is_loaded) {
+            let event = self.read()?;
+            self.events.push(event);
+        }
+        Ok(())
+    }
+
+    /// Opens a page.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub fn open(&mut self, url: &str) -> Result<(), Failed> {
+        self.loading(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
+    }
+
+    /// The value of an expression on the page. It is evaluated by the debugger, which no policy of the page forbids.
+    ///
+    /// # Errors
+    /// If it throws.
+    pub fn value(&mut self, expression: &str) -> Result<Value, Failed> {
+        let parameters = json!({ "expression": expression, "returnByValue": true });
+        let mut result = self.call("Runtime.evaluate", parameters)?;
+        match result["exceptionDetails"].is_null() {
+            true => Ok(result["result"]["value"].take()),
+            false => Err(Failed::new(expression, result["exceptionDetails"].to_string())),
+        }
+    }
+
+    /// Presses a key, such as `Tab`, with shift or without.
+    ///
+    /// # Errors
+    /// If the browser has ended.
+    pub fn press(&mut self, key: &str, shift: bool) -> Result<(), Failed> {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            _ => return Err(Failed::new("press", format!("not a known key: {key}"))),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let parameters = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+                "modifiers": if shift { 8 } else { 0 },
+            });
+            self.call("Input.dispatchKeyEvent", parameters)?;
+        }
+        Ok(())
+    }
+
+    /// Types text into the field that has the focus.
+    ///
+    /// # Errors
+    /// If the browser has ended.
+    pub fn write(&mut self, text: &str) -> Result<(), Failed> {
+        self.call("Input.insertText", json!({ "text": text })).map(drop)
+    }
+
+    /// Shows pages in a viewport of this width, in dark or light colours.
+    ///
+    /// # Errors
+    /// If the browser has ended.
+    pub fn show(&mut self, width: u32, dark: bool) -> Result<(), Failed> {
+        let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", metrics)?;
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features })).map(drop)
+    }
+
+    /// Writes a picture of the whole page, as PNG.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn picture(&mut self, file: &Path) -> Result<(), Failed> {
+        let picture = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }))?;
+        let bytes = BASE64_STANDARD.decode(picture["data"].as_str().unwrap_or_default());
+        let bytes = bytes.map_err(|error| Failed::new("picture", error.to_string()))?;
+        std::fs::write(file, bytes).map_err(|error| Failed::io(file.display().to_string(), &error))
+    }
+
+    /// What has gone wrong on the pages so far: errors and warnings, what a policy has blocked, and requests to other
+    /// addresses than this one.
+    #[must_use]
+    pub fn complaints(&self, origin: &str) -> Vec<String> {
+        let is_wrong = |event: &&Value| match event["method"].as_str() {
+            Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
+            // A link that a test clicks by script leaves a page that no person has used.
+            Some("Audits.issueAdded") => !event.to_string().contains("NavigationEntryMarkedSkippable"),
+            Some("Network.requestWillBeSent") => {
+                let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
+                !url.starts_with(origin) && url != "about:blank"
+            }
+            Some(_) | None => false,
+        };
+        self.events.iter().filter(is_wrong).map(ToString::to_string).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.session = None;
+        // Its helper processes end with it. If it does not answer, it is killed.
+        let _ = self.call("Browser.close", json!({}));
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The messages of a pipe, until it is closed.
+fn messages(pipe: ChildStdout) -> Receiver<Value> {
+    let (send, messages) = channel();
+    std::thread::spawn(move || {
+        let parts = BufReader::new(pipe).split(0).map_while(Result::ok);
+        let parsed = parts.filter_map(|message| serde_json::from_slice(&message).ok());
+        // Sending fails once the browser is dropped.
+        parsed.take_while(|message: &Value| send.send(message.clone()).is_ok()).for_each(drop);
+    });
+    messages
+}
+
+/// Chromium: `CHROMIUM=/path`, else the one that `make tools` installed in `.tools/`.
+///
+/// # Errors
+/// If it is missing. The message says how to get it.
+fn program() -> Result<PathBuf, Failed> {
+    let named = std::env::var("CHROMIUM").ok().map(PathBuf::from);
+    let installed = repository().join(format!(".tools/chromium-{VERSION}/chromium"));
+    first_file([named.unwrap_or(installed)]).ok_or_else(|| {
+        let why = format!("{VERSION} was not found: run `make tools`, or set CHROMIUM=/path/to/chromium");
+        Failed::new("chromium", why)
+    })
+}
