@@ -106,9 +106,9 @@ fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {
         write(&args.out.join("report.txt"), &document::text("Attacks", &parts))?;
         write(&args.out.join("attack.md"), &document::markdown("Attacks", &parts))?;
     }
-    let measured: Vec<_> = rows.iter().filter_map(Row::record).collect();
+    let measured: Vec<_> = rows.iter().flat_map(Row::records).collect();
     records::append(&args.out, &facts, &measured)?;
-    print!("{}", document::text("Attacks", &[report::tabled(&rows)]));
+    print!("{}", document::text("Attacks", &[report::tabled(&rows), report::summary(&rows)]));
     Ok(())
 }
 
@@ -117,9 +117,10 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
     let folder = tempfile::tempdir().unwrap();
     let policy = (attack.policy)(people::BASIC);
     write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
-    let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
+    let mut server =
+        Server::start(program, &policy, attack.arguments, attack.stdout, attack.tls, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
-    honest::window(server.address, WARM_UP);
+    honest::window(&server.honest, WARM_UP);
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let rounds = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -143,7 +144,7 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
 /// A usual window, one during the attack, and the time until recovery.
 fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Round {
     let capacity = if attack.hashes { passwords::capacity(server, CAPACITY_TIME).ok() } else { None };
-    let usual = honest::window(server.address, times.window);
+    let usual = honest::window(&server.honest, times.window);
     let (before, length) = (server.resident(), times.window * attack.times);
     let until = Instant::now() + LEAD + length + LEAD;
     let scene = Scene { address: server.address, admin: server.admin, until, round, capacity };
@@ -153,9 +154,9 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
         run(&scene)
     });
     std::thread::sleep(LEAD);
-    let beside = honest::window(server.address, length);
+    let beside = honest::window(&server.honest, length);
     let note = attacker.join().unwrap_or_else(|_| "THE ATTACKER FAILED".to_owned());
-    let recovery = honest::recovery(server.address, &usual, times.recovery);
+    let recovery = honest::recovery(&server.honest, &usual, times.recovery);
     Round { usual, before, beside, recovery, note }
 }
 
@@ -183,6 +184,7 @@ fn parts(facts: &Facts, times: Times, own_core: bool, rows: &[Row]) -> Vec<Part>
             times.rounds
         )),
         report::tabled(rows),
+        report::summary(rows),
     ]
 }
 
@@ -197,7 +199,7 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
     let folder = tempfile::tempdir()?;
     let policy = passwords::policy(people::BASIC);
     let more = ["--decision-log", "off"];
-    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, folder.path())?;
+    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, false, folder.path())?;
     let mut text = String::new();
     hour::flood(&mut server, time, &mut |line| {
         println!("{line}");

@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `cluster`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long, `bundle` many at once; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `cluster`, `scale`, `wire`, `options` and `attack` measure running servers; `soak` runs one for long, `bundle` many at once; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -14,6 +14,7 @@ mod cluster;
 mod compare;
 mod filters;
 mod machine;
+mod options;
 mod pin;
 mod records;
 mod results;
@@ -60,6 +61,8 @@ enum Experiment {
     Scale(scale::ScaleArgs),
     /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
     Wire(wire::WireArgs),
+    /// Measures what the decision log, traces, the console and the identity header cost, alone and through Envoy.
+    Options(options::OptionsArgs),
     /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
     Attack(attack::AttackArgs),
     /// Sends requests through Envoy with the module while its policy and its listener are replaced again and again, and
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Experiment::Cluster(args) => cluster::run(&args),
         Experiment::Scale(args) => scale::run(&args),
         Experiment::Wire(args) => wire::run(&args),
+        Experiment::Options(args) => options::run(&args),
         Experiment::Attack(args) => attack::run(args),
         Experiment::Soak(args) => soak::run(&args),
         Experiment::Bundle(args) => bundle::run(&args),

@@ -1,40 +1,51 @@
-//! A long run of Envoy with the module: requests of a known answer, while the policy and the listener are replaced again and
-//! again. No request may fail or get another answer, and Envoy's memory must stay flat.
+//! A long run through Envoy, with rolegate beside it or, as the module, inside it: requests of a known answer, while the policy is
+//! replaced again and again. No request may fail or get another answer, and memory must stay flat.
+//!
+//! Beside Envoy, rolegate has a shadow policy, which is replaced as well, and logs every decision. Inside, the listener is
+//! replaced, too.
+
+mod module;
+mod sidecar;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use load::report::document::{self, Part, table};
 use load::{Exit, Protocol, RunResults};
+use testbed::Failed;
 use testbed::client::get;
-use testbed::envoy::{Dynamic, Listener, Module, Settings};
 use testbed::policies::Example;
 use testbed::traffic::{Kinds, Tally, Traffic};
-use testbed::{App, Failed};
 
+use self::module::Inside;
+use self::sidecar::Beside;
 use crate::machine::Usage;
 
 /// The arguments of `soak`.
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// The folder of `librolegate.so`.
+    /// The folder of `librolegate.so`, to run rolegate inside Envoy; without it, rolegate runs beside Envoy.
     #[arg(long, value_name = "FOLDER")]
-    module: PathBuf,
+    module: Option<PathBuf>,
+    /// The program `rolegate` [default: the one in the folder of this program].
+    #[arg(long, conflicts_with = "module")]
+    program: Option<PathBuf>,
     /// The least number of requests.
     #[arg(long, default_value_t = 10_000_000)]
     requests: u64,
     /// How often the policy is replaced.
     #[arg(long, default_value_t = 100)]
     reloads: u64,
-    /// How often the listener is replaced. It is at least `reloads`.
+    /// How often memory is measured and, with `--module`, the listener is replaced. It is at least `reloads`.
     #[arg(long, default_value_t = 1000)]
     updates: u64,
 }
 
 /// The number of lines that are printed on the way.
 const LINES: u64 = 40;
-/// The number of requests from which memory is judged: before, caches and Envoy's allocator still grow.
+/// The number of requests from which memory is judged: before, caches and allocators still grow.
 const JUDGED_FROM: u64 = 500_000;
 /// How much more memory the last quarter may take than the second one, as a ratio and in bytes. The first one includes the
 /// start.
@@ -43,14 +54,18 @@ const NOISE: f64 = 4_194_304.0;
 /// How long a reload may take on a busy machine.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is running.
-struct Soak {
-    folder: PathBuf,
-    module: PathBuf,
-    /// The policy that the listeners use, without what changes.
-    policy: String,
-    proxy: Dynamic,
-    app: App,
+/// What is running, with the file that it takes the policy from.
+enum Subject {
+    Inside(Inside),
+    Beside(Beside),
+}
+
+/// A line of the table: what was measured, what was asked for, and whether it is so.
+struct Line {
+    what: &'static str,
+    measured: String,
+    wanted: &'static str,
+    holds: bool,
 }
 
 /// Runs it.
@@ -63,18 +78,21 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Exit, Box<dyn Error>> {
     let done = runtime.block_on(soak(args, folder.path()));
     // After an error the threads that send requests may still wait for answers.
     runtime.shutdown_background();
-    let good = done?;
-    Ok(if good { Exit::Success } else { Exit::Failed })
+    let lines = done?;
+    print!("{}", document::text("Soak", &[tabled(&lines)]));
+    Ok(if lines.iter().all(|line| line.holds) { Exit::Success } else { Exit::Failed })
 }
 
-async fn soak(args: &SoakArgs, folder: &Path) -> Result<bool, Failed> {
+async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
     let updates = args.updates.max(args.reloads).max(1);
-    let mut soak = Soak::start(args, folder).await?;
+    let people = Example::named("people")?;
+    let policy = std::fs::read_to_string(&people.file).map_err(|error| Failed::io("policy", &error))?;
+    write(&folder.join("policy.yaml"), &policy, 0)?;
+    let mut subject = Subject::start(args, folder, &policy).await?;
     let kinds =
         Kinds { credentials: "alice:wonderland", allowed: ("GET", "/people"), denied: ("POST", "/people") };
-    let address = soak.proxy.envoy.address;
-    let both =
-        [Protocol::Http1, Protocol::Http2].map(|protocol| Traffic::start(address, 2, protocol, &kinds));
+    let both = [Protocol::Http1, Protocol::Http2]
+        .map(|protocol| Traffic::start(subject.address(), 2, protocol, &kinds));
     let [one, two] = both;
     let traffic = [one?, two?];
     let start = Instant::now();
@@ -84,12 +102,14 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<bool, Failed> {
         for each in &traffic {
             each.more(args.requests.div_ceil(updates * 4)).await?;
         }
-        soak.proxy.replace(&soak.listener(update)).await?;
+        if let Subject::Inside(inside) = &mut subject {
+            inside.replace_listener(update).await?;
+        }
         if update * args.reloads / updates > reloads {
             reloads += 1;
-            soak.reload(reloads).await?;
+            subject.reload(folder, &policy, reloads).await?;
         }
-        resident.push(Usage::of(soak.proxy.envoy.id()).resident);
+        resident.push(Usage::of(subject.process()).resident);
         if update.is_multiple_of(updates.div_ceil(LINES)) {
             let mib = resident.last().copied().unwrap_or_default() >> 20;
             println!("{:5} s  {update} updates  {reloads} reloads  {mib} MiB", start.elapsed().as_secs());
@@ -98,37 +118,56 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<bool, Failed> {
     let [one, two] = traffic;
     let tallies = [one.stop().await?, two.stop().await?];
     println!("{updates} updates and {reloads} reloads in {} s", start.elapsed().as_secs());
-    let right = answers(&tallies, soak.app.forbidden());
-    let flat = memory(&resident, args.requests >= JUDGED_FROM);
-    Ok(right && flat)
+    let mut lines = answers(&tallies, args.requests, subject.forbidden());
+    lines.push(Line::new("reloads that were active", reloads, "all", reloads == args.reloads));
+    if let Subject::Beside(beside) = &subject {
+        lines.extend(beside.counted().await?);
+    }
+    lines.push(memory(&resident, args.requests >= JUDGED_FROM));
+    Ok(lines)
 }
 
-impl Soak {
-    async fn start(args: &SoakArgs, folder: &Path) -> Result<Self, Failed> {
-        let module = std::fs::canonicalize(&args.module)
-            .map_err(|error| Failed::io(args.module.display().to_string(), &error))?;
-        let people = Example::named("people")?;
-        let policy = std::fs::read_to_string(&people.file).map_err(|error| Failed::io("policy", &error))?;
-        write(folder, &policy, 0)?;
-        let app = App::start().await?;
-        let first = listener(folder, &module, 0);
-        let proxy = Dynamic::start(folder, app.address, &first).await?;
-        Ok(Self { folder: folder.to_owned(), module, policy, proxy, app })
+impl Subject {
+    async fn start(args: &SoakArgs, folder: &Path, policy: &str) -> Result<Self, Failed> {
+        match &args.module {
+            Some(module) => Inside::start(module, folder).await.map(Self::Inside),
+            None => Beside::start(args.program.as_deref(), folder, policy).await.map(Self::Beside),
+        }
     }
 
-    fn listener(&self, update: u64) -> Listener {
-        listener(&self.folder, &self.module, update)
+    fn address(&self) -> std::net::SocketAddr {
+        match self {
+            Self::Inside(inside) => inside.proxy.envoy.address,
+            Self::Beside(beside) => beside.stack.envoy.address,
+        }
+    }
+
+    /// The process whose memory must stay flat.
+    fn process(&self) -> u32 {
+        match self {
+            Self::Inside(inside) => inside.proxy.envoy.id(),
+            Self::Beside(beside) => beside.process(),
+        }
+    }
+
+    /// The requests that reached the application although they are denied.
+    fn forbidden(&self) -> u64 {
+        match self {
+            Self::Inside(inside) => inside.app.forbidden(),
+            Self::Beside(beside) => beside.stack.app.forbidden(),
+        }
     }
 
     /// Replaces the policy, and waits until it is active: then what the previous one allowed to anyone is denied.
-    async fn reload(&self, number: u64) -> Result<(), Failed> {
-        write(&self.folder, &self.policy, number)?;
+    async fn reload(&self, folder: &Path, policy: &str, number: u64) -> Result<(), Failed> {
+        if let Self::Beside(beside) = self {
+            write(&beside.shadow, policy, number)?;
+        }
+        write(&folder.join("policy.yaml"), policy, number)?;
         let until = Instant::now() + RELOAD_TIMEOUT;
         loop {
             let status = async |number| {
-                get(self.proxy.envoy.address, &format!("/version/{number}"), &[])
-                    .await
-                    .map(|answer| answer.status)
+                get(self.address(), &format!("/version/{number}"), &[]).await.map(|answer| answer.status)
             };
             match (status(number).await?, status(number - 1).await?) {
                 (200, 401) => return Ok(()),
@@ -143,59 +182,62 @@ impl Soak {
     }
 }
 
-/// A listener that differs from the previous one. Every other one has the same settings of the module and shares its policy;
-/// the others start it anew, with empty caches, while the previous one ends.
-fn listener(folder: &Path, module: &Path, update: u64) -> Listener {
-    let policy = folder.join("policy.yaml");
-    let queue = format!("hash-queue: {}", 256 + update / 2 % 2);
-    let module = Module { folder: module.to_owned(), policy, decisions: None, more: vec![queue] };
-    // Makes no difference to these requests.
-    let settings = Settings { normalize_path: update.is_multiple_of(2), ..Settings::default() };
-    Listener { name: "public".to_owned(), targets: Vec::new(), module: Some(module), settings }
-}
-
-/// Replaces the policy by one that also allows a path with this number.
-fn write(folder: &Path, policy: &str, number: u64) -> Result<(), Failed> {
+/// Replaces a policy by one that also allows a path with this number.
+fn write(file: &Path, policy: &str, number: u64) -> Result<(), Failed> {
     let anyone = format!("\nroles:\n  anyone:\n    allow: [\"GET /version/{number}\"]");
     let text = policy.replacen("\nroles:", &anyone, 1);
-    let (new, file) = (folder.join("policy.new"), folder.join("policy.yaml"));
+    let new = file.with_extension("new");
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(new, file));
     written.map_err(|error| Failed::io("policy", &error))
 }
 
-/// Prints how many requests got which answer. Returns whether all are right.
-fn answers(tallies: &[Tally], forbidden: u64) -> bool {
-    let mut right = forbidden == 0;
-    let mut total = 0;
-    for (tally, protocol) in tallies.iter().zip(["HTTP/1.1", "HTTP/2"]) {
-        for (name, results, status) in [("allowed", &tally.allowed, "200"), ("denied", &tally.denied, "403")]
-        {
-            let RunResults { responses, errors, .. } = results;
-            let counts: Vec<u64> = responses.values().map(|each| each.count).collect();
-            total += counts.iter().sum::<u64>();
-            right &= responses.keys().eq([status]) && errors.is_empty();
-            let statuses: Vec<_> = responses.keys().zip(counts).collect();
-            println!("{protocol}, {name}: {statuses:?}, failed: {errors:?}");
-        }
+impl Line {
+    fn new(what: &'static str, measured: impl ToString, wanted: &'static str, holds: bool) -> Self {
+        Self { what, measured: measured.to_string(), wanted, holds }
     }
-    println!("{total} requests; {forbidden} denied ones reached the application");
-    right
 }
 
-/// Prints the memory of each quarter. Returns whether it is flat, if that is to be judged.
-fn memory(resident: &[u64], judged: bool) -> bool {
+fn tabled(lines: &[Line]) -> Part {
+    let cells = |line: &Line| {
+        let verdict = if line.holds { "yes" } else { "NO" };
+        vec![line.what.to_owned(), line.measured.clone(), line.wanted.to_owned(), verdict.to_owned()]
+    };
+    table(&["", "measured", "asked for", "holds"], lines.iter().map(cells).collect())
+}
+
+/// How many requests got which answer.
+fn answers(tallies: &[Tally], wanted: u64, forbidden: u64) -> Vec<Line> {
+    let (mut total, mut wrong, mut failed) = (0, 0, 0);
+    for (tally, protocol) in tallies.iter().zip(["HTTP/1.1", "HTTP/2"]) {
+        for (name, results, right) in [("allowed", &tally.allowed, "200"), ("denied", &tally.denied, "403")] {
+            let RunResults { responses, errors, .. } = results;
+            let counts: Vec<_> = responses.iter().map(|(status, each)| (status, each.count)).collect();
+            total += counts.iter().map(|(_, count)| count).sum::<u64>();
+            wrong +=
+                counts.iter().filter(|(status, _)| *status != right).map(|(_, count)| count).sum::<u64>();
+            failed += results.errors();
+            println!("{protocol}, {name}: {counts:?}, failed: {errors:?}");
+        }
+    }
+    vec![
+        Line::new("requests with an answer", total, "as many as asked for", total >= wanted),
+        Line::new("requests that failed", failed, "0", failed == 0),
+        Line::new("wrong answers", wrong, "0", wrong == 0),
+        Line::new("denied requests that reached the application", forbidden, "0", forbidden == 0),
+    ]
+}
+
+/// The memory of each quarter. Whether it is flat is judged only in a long run.
+fn memory(resident: &[u64], judged: bool) -> Line {
     let quarters: Vec<f64> = resident.chunks(resident.len().div_ceil(4).max(1)).map(mean).collect();
     let mib: Vec<String> =
         quarters.iter().map(|bytes| format!("{:.1}", bytes / f64::from(1 << 20))).collect();
-    println!("resident memory of Envoy, mean of each quarter of the run: {} MiB", mib.join(", "));
     let flat = match quarters.as_slice() {
         [_, second, .., last] => *last <= (second * GROWTH).max(second + NOISE),
         _ => true,
     };
-    if judged && !flat {
-        println!("IT GROWS");
-    }
-    flat || !judged
+    let wanted = if judged { "flat" } else { "(not judged: too short)" };
+    Line::new("resident memory, MiB, mean of each quarter", mib.join(", "), wanted, flat || !judged)
 }
 
 fn mean(values: &[u64]) -> f64 {

@@ -46,8 +46,8 @@ pub(crate) struct WireArgs {
 }
 
 /// A server that is measured.
-struct Server {
-    name: &'static str,
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
     process: u32,
     address: String,
     /// The message in its gRPC frame.
@@ -61,15 +61,10 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let pins = Pins::new();
     let servers = on(pins.server.as_deref(), || servers(args, folder.path()))?;
-    let load = |server: &Server, seconds| on(pins.outside.as_deref(), || load(server, seconds));
     println!("round server checks/s cpu_ns_per_check");
     for round in 1..=args.rounds {
         for server in &servers {
-            load(server, 1);
-            let before = Usage::of(server.process).ran;
-            let Run { rate, answered, .. } = load(server, args.seconds);
-            let ran = units::float(Usage::of(server.process).ran.saturating_sub(before));
-            let cpu = ran / units::float(answered);
+            let Measured { rate, cpu } = server.measure(&pins, args.seconds);
             println!("{round} {} {rate:.0} {cpu:.0}", server.name);
             note(&format!("wire/{}/rate", server.name), "checks/s", rate)?;
             note(&format!("wire/{}/cpu", server.name), "ns", cpu)?;
@@ -81,31 +76,63 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
 fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let signer = Signer::default();
     let bearer = signer.bearer("ES256", now());
-    let rolegate = |name, policy: &str, authorization: &str, with_shadow: bool| -> Result<Server, Failed> {
-        let file = folder.join(name).join("policy.yaml");
-        write(&file, policy)?;
-        write(&file.with_file_name("jwks.json"), &signer.key_set())?;
-        let (program, listen) = (testbed::program()?, Target::Tcp(ANY_PORT));
-        let mut more = vec!["--threads", "1", "--drain-delay", "0s", "--log-format", "json"];
-        let shadow = file.display().to_string();
-        if with_shadow {
-            more.extend(["--shadow", &shadow]);
-        }
-        let rolegate = block_on(Rolegate::start(&program, &file, listen, folder, &more))?;
+    let with_tokens = people::with_tokens();
+    let jwks = signer.key_set();
+    let rolegate = |name, policy, files, authorization, options: &[&str]| {
+        let (rolegate, _) = started(&folder.join(name), policy, files, Target::Tcp(ANY_PORT), options)?;
         let (address, process) = (rolegate.listen.to_string(), rolegate.id());
-        Ok(server(name, (process, address), authorization, Box::new(rolegate)))
+        Ok::<_, Failed>(server(name, (process, address), authorization, Box::new(rolegate)))
     };
     let program = crate::baseline(args.baseline.as_ref())?;
     let (process, address) = announced("baseline", &program, &["127.0.0.1:0"], folder)?;
+    let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
     Ok(vec![
-        rolegate("rolegate-basic", people::BASIC, ALICE, false)?,
-        rolegate("rolegate-shadow", people::BASIC, ALICE, true)?,
+        rolegate("rolegate-basic", people::BASIC, &[], ALICE, &[])?,
+        rolegate("rolegate-shadow", people::BASIC, &[], ALICE, &["--shadow", &shadow])?,
         server("baseline", (process.id(), address), ALICE, Box::new(process)),
-        rolegate("rolegate-jwt", &people::with_tokens(), &bearer, false)?,
+        rolegate("rolegate-jwt", &with_tokens, &[("jwks.json", &jwks)], &bearer, &[])?,
     ])
 }
 
-fn server(
+/// Starts rolegate with one thread, this policy and the files that it names, and returns it with the file of the policy.
+pub(crate) fn started(
+    folder: &Path,
+    policy: &str,
+    files: &[(&str, &str)],
+    listen: Target,
+    options: &[&str],
+) -> Result<(Rolegate, PathBuf), Failed> {
+    let file = folder.join("policy.yaml");
+    write(&file, policy)?;
+    for (name, text) in files {
+        write(&folder.join(name), text)?;
+    }
+    let mut all = vec!["--threads", "1", "--drain-delay", "0s", "--log-format", "json"];
+    all.extend(options);
+    Ok((block_on(Rolegate::start(&testbed::program()?, &file, listen, folder, &all))?, file))
+}
+
+/// What a measurement gave.
+pub(crate) struct Measured {
+    /// Checks per second.
+    pub(crate) rate: f64,
+    /// Processor time per check, in nanoseconds.
+    pub(crate) cpu: f64,
+}
+
+impl Server {
+    /// Measures it for so many seconds, after one second to warm up.
+    pub(crate) fn measure(&self, pins: &Pins, seconds: u32) -> Measured {
+        let load = |seconds| on(pins.outside.as_deref(), || load(self, seconds));
+        load(1);
+        let before = Usage::of(self.process).ran;
+        let Run { rate, answered, .. } = load(seconds);
+        let ran = units::float(Usage::of(self.process).ran.saturating_sub(before));
+        Measured { rate, cpu: ran / units::float(answered) }
+    }
+}
+
+pub(crate) fn server(
     name: &'static str,
     (process, address): (u32, String),
     authorization: &str,

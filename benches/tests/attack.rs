@@ -11,7 +11,7 @@ fn every_kind_of_attack_reports_its_figures() {
     let rolegate = program.with_file_name("rolegate");
     assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package sidecar --bin rolegate`");
     let folder = tempfile::tempdir().unwrap();
-    let kinds = ["rapid reset", "watches", "admin", "one address"];
+    let kinds = ["rapid reset", "watches", "admin", "one address", "broken CheckRequests", "may wait", "TLS"];
     let mut command = Command::new(program);
     command
         .args(["attack", "--rounds", "1", "--seconds", "0.3", "--recovery", "0.5", "--out"])
@@ -23,7 +23,16 @@ fn every_kind_of_attack_reports_its_figures() {
     for kind in kinds {
         assert!(text.lines().any(|line| line.contains(kind)), "{kind}: {text}");
         let row = markdown.lines().find(|line| line.starts_with('|') && line.contains(kind)).unwrap();
-        assert_eq!(row.matches('|').count(), 10, "{row}");
+        assert_eq!(row.matches('|').count(), 11, "{row}");
+        assert!(row.contains("| met |") || row.contains("| MISSED: "), "{row}");
     }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" of 8 attacks met all."), "{text}");
+    assert!(!text.contains(" 0 denied at once"), "{text}");
+    let records = read("records.csv");
+    for kind in ["p99 ratio", "memory growth"] {
+        assert_eq!(records.matches(kind).count(), 8, "{records}");
+    }
+    assert!(!text.contains(" 0 handshakes") && !text.contains(" 0 connections with garbage"), "{text}");
     assert!(!text.contains("THE SERVER ENDED") && !text.contains("THE ATTACKER FAILED"), "{text}");
 }

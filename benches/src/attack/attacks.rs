@@ -12,6 +12,7 @@ mod connections;
 mod hashing;
 mod requests;
 mod streams;
+pub(crate) mod tls;
 pub(crate) mod tokens;
 
 /// One attack.
@@ -22,6 +23,8 @@ pub(crate) struct Attack {
     /// Further arguments of the server.
     pub(crate) arguments: &'static [&'static str],
     pub(crate) stdout: Stdout,
+    /// Whether the server has TLS on TCP.
+    pub(crate) tls: bool,
     /// Its duration, as a multiple of the usual one.
     pub(crate) times: u32,
     /// Whether the server's password hashing rate is measured before.
@@ -57,6 +60,7 @@ const DEFAULT: Attack = Attack {
     policy: str::to_owned,
     arguments: &["--decision-log", "off"],
     stdout: Stdout::Discarded,
+    tls: false,
     times: 1,
     hashes: false,
     run: |_| String::new(),
@@ -73,6 +77,15 @@ pub(crate) const ALL: &[Attack] = &[
     Attack { name: "10,000 idle connections", run: connections::idle, ..DEFAULT },
     Attack { name: "slow bytes", run: connections::slow_bytes, times: 2, ..DEFAULT },
     Attack { name: "10 MiB messages", run: requests::large_messages, ..DEFAULT },
+    Attack { name: "broken CheckRequests", run: requests::garbage, ..DEFAULT },
+    Attack {
+        name: "more checks than may wait",
+        arguments: &["--decision-log", "off", "--max-waiting-checks", "512"],
+        run: connections::waiting,
+        ..DEFAULT
+    },
+    Attack { name: "TLS handshakes", tls: true, run: tls::handshakes, ..DEFAULT },
+    Attack { name: "TLS garbage and half handshakes", tls: true, run: tls::garbage, ..DEFAULT },
     Attack { name: "unfinished health and reflection calls", run: requests::unfinished_calls, ..DEFAULT },
     Attack { name: "4,088 health watches", run: requests::watches, ..DEFAULT },
     Attack {

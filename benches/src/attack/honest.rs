@@ -4,7 +4,6 @@
 //! His password hash is bcrypt. The hash of alice is argon2id, which takes 19 MiB; these return to the system at
 //! arbitrary times and would hide memory growth of the same size.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use load::report::units;
@@ -31,10 +30,10 @@ const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
 const RECOVERED: f64 = 1.5;
 
 /// Sends requests for this long.
-pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
+pub(crate) fn window(address: &str, length: Duration) -> Window {
     let mut request = Request::get("/people").basic("bob:builder");
     request.expect = vec![200];
-    let mut plan = load::Plan::check(&address.to_string()).unwrap();
+    let mut plan = load::Plan::check(address).unwrap();
     plan.workload = Workload::of(request);
     plan.rate = Rate::Constant(RATE);
     plan.connections = 2;
@@ -60,7 +59,7 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
 }
 
 /// The time from now until the server has recovered: the start of the first window that is as good as usual.
-pub(crate) fn recovery(address: SocketAddr, usual: &Window, limit: Duration) -> Option<Duration> {
+pub(crate) fn recovery(address: &str, usual: &Window, limit: Duration) -> Option<Duration> {
     let start = Instant::now();
     while start.elapsed() < limit {
         let began = start.elapsed();

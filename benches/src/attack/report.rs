@@ -31,7 +31,15 @@ pub(crate) struct Round {
     pub(crate) note: String,
 }
 
-const COLUMNS: [&str; 9] = [
+/// By how much the memory may grow, in bytes.
+const MAX_GROWTH: u64 = 64 << 20;
+/// The most that the p99 during an attack may be, as a multiple of that without.
+const MAX_RATIO: f64 = 5.0;
+/// How long the recovery may take: a second, to a tenth, as the table has it. Windows begin every half second, and a little
+/// later each.
+const MAX_RECOVERY: Duration = Duration::from_millis(1049);
+
+const COLUMNS: [&str; 10] = [
     "attack",
     "MiB before / at most / after",
     "p50 µs without / during",
@@ -40,6 +48,7 @@ const COLUMNS: [&str; 9] = [
     "errors",
     "wrong",
     "recovery s",
+    "bounds",
     "attack progress (last round)",
 ];
 
@@ -70,14 +79,47 @@ impl Row {
             sum(|window| window.errors),
             sum(|window| window.wrong),
             recovery,
+            self.bounds(),
             format!("{ended}{note}"),
         ]
     }
 
-    /// The ratio of the p99 as a record.
-    pub(crate) fn record(&self) -> Option<Record> {
-        let ratios: Vec<f64> = self.rounds.iter().map(|round| round.beside.p99 / round.usual.p99).collect();
-        Record::of_rounds(&format!("attack/{}/p99 ratio", self.name), "ratio", &ratios)
+    /// The ratio of the p99, the recovery and the growth of the memory as records. A recovery that was not seen is left out.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
+        let ratios = self.rounds.iter().map(|round| round.beside.p99 / round.usual.p99).collect();
+        let recovery = |round: &Round| Some(round.recovery?.as_secs_f64());
+        let recoveries = self.rounds.iter().filter_map(recovery).collect();
+        let growth = vec![units::float(self.growth()) / MIB];
+        let all: [(_, _, Vec<f64>); 3] =
+            [("p99 ratio", "ratio", ratios), ("recovery", "s", recoveries), ("memory growth", "MiB", growth)];
+        all.into_iter().filter_map(|(what, unit, values)| {
+            Record::of_rounds(&format!("attack/{}/{what}", self.name), unit, &values)
+        })
+    }
+
+    /// By how much the memory grew, in bytes.
+    fn growth(&self) -> u64 {
+        let [before, most, _] = self.memory;
+        most.saturating_sub(before)
+    }
+
+    /// The bounds that were missed.
+    fn missed(&self) -> Vec<&'static str> {
+        let wrong = |round: &Round| round.beside.wrong > 0;
+        let slow = |round: &Round| round.recovery.is_none_or(|time| time > MAX_RECOVERY);
+        let bounds = [
+            ("it ended", self.ended),
+            ("memory", self.growth() > MAX_GROWTH),
+            ("p99", self.ratio().median > MAX_RATIO),
+            ("recovery", self.rounds.iter().any(slow)),
+            ("wrong answers", self.rounds.iter().any(wrong)),
+        ];
+        bounds.into_iter().filter(|(_, missed)| *missed).map(|(name, _)| name).collect()
+    }
+
+    fn bounds(&self) -> String {
+        let missed = self.missed();
+        if missed.is_empty() { "met".to_owned() } else { format!("MISSED: {}", missed.join(", ")) }
     }
 
     fn ratio(&self) -> Spread {
@@ -95,6 +137,62 @@ pub(crate) fn tabled(rows: &[Row]) -> Part {
     table(&COLUMNS, rows.iter().map(Row::cells).collect())
 }
 
+/// Which attacks met all bounds, and which did not.
+pub(crate) fn summary(rows: &[Row]) -> Part {
+    let missed: Vec<String> = rows
+        .iter()
+        .filter(|row| !row.missed().is_empty())
+        .map(|row| format!("{} ({})", row.name, row.missed().join(", ")))
+        .collect();
+    let met = rows.len() - missed.len();
+    let misses = if missed.is_empty() { String::new() } else { format!(" Missed: {}.", missed.join("; ")) };
+    Part::Text(format!(
+        "Bounds: the process goes on, its memory grows by at most 64 MiB, the p99 is at most 5 × that without the attack (the \
+         median of the rounds), recovered within 1 s (each round), and no wrong answer. {met} of {} attacks met all.{misses}",
+        rows.len()
+    ))
+}
+
+const MIB: f64 = 1_048_576.0;
+
 pub(crate) fn mib(bytes: u64) -> String {
-    format!("{:.1}", units::float(bytes) / 1_048_576.0)
+    format!("{:.1}", units::float(bytes) / MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(p99: f64, recovery: Option<u64>) -> Round {
+        let window = |p99| Window { p50: 1.0, p99, errors: 0, wrong: 0 };
+        let recovery = recovery.map(Duration::from_millis);
+        Round { usual: window(1.0), before: 0, beside: window(p99), recovery, note: String::new() }
+    }
+
+    fn row(growth: u64, rounds: Vec<Round>) -> Row {
+        Row { name: "flood", memory: [10, 10 + growth, 10], rounds, ended: false }
+    }
+
+    #[test]
+    fn a_missed_bound_is_named() {
+        let good = || round(5.0, Some(1000));
+        assert_eq!(row(MAX_GROWTH, vec![good()]).bounds(), "met");
+        // One slow round does not miss the median, but one late recovery is late.
+        assert_eq!(row(0, vec![good(), good(), round(99.0, Some(500))]).bounds(), "met");
+        let bad = row(MAX_GROWTH + 1, vec![round(5.1, None)]);
+        assert_eq!(bad.bounds(), "MISSED: memory, p99, recovery");
+        let Part::Text(text) = summary(&[bad, row(0, vec![good()])]) else { panic!("a text") };
+        assert!(text.ends_with("1 of 2 attacks met all. Missed: flood (memory, p99, recovery)."), "{text}");
+    }
+
+    #[test]
+    fn each_figure_is_a_record() {
+        let names: Vec<_> =
+            row(1 << 20, vec![round(2.0, Some(500))]).records().map(|record| record.name).collect();
+        assert_eq!(
+            names,
+            ["p99 ratio", "recovery", "memory growth"].map(|what| format!("attack/flood/{what}"))
+        );
+        assert_eq!(row(0, vec![round(2.0, None)]).records().count(), 2);
+    }
 }

@@ -1,4 +1,5 @@
-//! The server under attack: a process for each attack, on free loopback ports.
+//! The server under attack: a process for each attack, on free loopback ports. If TLS is attacked, the honest client uses a Unix
+//! socket, which has none: it measures what the server still does beside the handshakes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use testbed::envoy::Target;
 use testbed::rolegate::{ANY_PORT, Rolegate};
 use testbed::{Failed, Stdout, block_on};
 
+use super::attacks::tls;
 use crate::machine::Usage;
 use crate::pin;
 
@@ -23,6 +25,8 @@ pub(crate) struct Program<'a> {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// Where the honest client connects.
+    pub(crate) honest: String,
     rolegate: Rolegate,
 }
 
@@ -33,17 +37,23 @@ impl Server {
         policy: &str,
         more: &[&str],
         stdout: Stdout,
+        tls: bool,
         folder: &Path,
     ) -> Result<Self, Failed> {
         let file = folder.join("policy.yaml");
         crate::write(&file, policy)?;
-        let more = [&["--log-format", "json"], more].concat();
+        let socket = format!("unix:{}", folder.join("honest.sock").display());
+        let [certificate, key] = if tls { tls::write(folder)? } else { Default::default() };
+        let with_tls = ["--tls-certificate", &certificate, "--tls-key", &key, "--listen", &socket];
+        let with_tls: &[&str] = if tls { &with_tls } else { &[] };
+        let more = [&["--log-format", "json"], more, with_tls].concat();
         let listen = Target::Tcp(ANY_PORT);
         let rolegate = pin::on(program.cores, || {
             block_on(Rolegate::start_with(&program.file, &file, listen, folder, &more, stdout))
         })?;
         let address = rolegate.listen.tcp().unwrap_or(ANY_PORT);
-        Ok(Self { address, admin: rolegate.admin, rolegate })
+        let honest = if tls { socket } else { address.to_string() };
+        Ok(Self { address, admin: rolegate.admin, honest, rolegate })
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

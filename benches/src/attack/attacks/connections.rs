@@ -55,6 +55,28 @@ fn descriptors() -> usize {
     usize::try_from(current.saturating_sub(500)).unwrap_or(usize::MAX).min(10_000)
 }
 
+/// Messages that are begun and never ended, on 100 connections with as many streams as each may have: more than may wait.
+pub(crate) fn waiting(scene: &Scene) -> String {
+    let start = [&[0, 0, 0, 4, 0][..], &[b'x'; 40]].concat();
+    let begin = |number: u32| {
+        let head = frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head());
+        [head, frame(DATA, 0, 2 * number + 1, &start)].concat()
+    };
+    let (mut held, mut calls) = (Vec::new(), 0);
+    while !scene.is_over() && held.len() < 100 {
+        let Ok(mut raw) = Raw::open(scene.address, &[]) else { continue };
+        // `STREAMS_DIVIDEND` of the server, with one worker thread.
+        let streams = 1536 / (u32::try_from(held.len()).unwrap_or(u32::MAX) + 4);
+        let all: Vec<u8> = (0..streams).flat_map(begin).collect();
+        let _ = raw.acknowledge_settings().and_then(|()| raw.write(&all));
+        calls += streams;
+        held.push(raw);
+    }
+    std::thread::sleep(scene.left());
+    let denied: usize = held.iter_mut().map(|raw| raw.reaction_now().data).sum();
+    format!("{calls} calls begun on {} connections; {denied} denied at once", held.len())
+}
+
 /// Slowloris: calls whose messages arrive at one byte per second; 100 on each of four connections.
 pub(crate) fn slow_bytes(scene: &Scene) -> String {
     let start = [0, 0, 0, 1, 0];

@@ -24,6 +24,36 @@ pub(crate) fn large_messages(scene: &Scene) -> String {
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
+/// Bytes in a valid frame that are no `CheckRequest`: random ones, and a real message with a few of its bytes replaced.
+pub(crate) fn garbage(scene: &Scene) -> String {
+    // A linear congruential generator (Knuth): each run sends the same.
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let [high, low, ..] = state.to_be_bytes();
+        (high, usize::from(low))
+    };
+    let whole = calls::message(SOURCE, "/people", Some(&basic("bob:builder")));
+    let messages: Vec<Bytes> = (0..256)
+        .map(|number| {
+            if number % 2 == 0 {
+                return framed(&(0..1024).map(|_| random().0).collect::<Vec<_>>());
+            }
+            let mut message = whole.get(5..).unwrap_or_default().to_vec();
+            for _ in 0..3 {
+                let (byte, place) = random();
+                let place = place % message.len();
+                message[place] = byte;
+            }
+            framed(&message)
+        })
+        .collect();
+    again_and_again(scene, 4, 32, move |number| {
+        let place = usize::try_from(number).unwrap_or_default() % messages.len();
+        messages[place].clone()
+    })
+}
+
 /// Health and reflection calls that send almost 4 MiB and then stall: 16 on each of 10 connections.
 pub(crate) fn unfinished_calls(scene: &Scene) -> String {
     const PATHS: &[&str] =
