@@ -1,6 +1,7 @@
 //! Application, Envoy and rolegate together.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -10,6 +11,9 @@ use crate::envoy::{self, Envoy, Listener, Module, Settings, Target};
 use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
+
+/// The maximum time for lines of the decision log to appear, on a busy machine.
+const LINES_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An application, Envoy in front of it, and rolegate. Dropping it stops them and removes their files.
 #[derive(Debug)]
@@ -106,6 +110,25 @@ impl Stack {
         let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
         let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
+    }
+
+    /// Waits until this many decisions are logged, for at most half a minute: a thread of its own writes them, after the
+    /// responses.
+    ///
+    /// # Errors
+    /// If there are fewer then.
+    pub async fn wait_for_decisions(&self, number: usize) -> Result<Vec<Value>, Failed> {
+        let until = Instant::now() + LINES_TIMEOUT;
+        loop {
+            let decisions = self.decisions();
+            if decisions.len() >= number {
+                return Ok(decisions);
+            }
+            if Instant::now() > until {
+                return Err(Failed::new("decision log", format!("{number} lines expected: {decisions:?}")));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// How many reloads of the policy have succeeded and how many have failed. The module counts them as of an earlier

@@ -101,7 +101,7 @@ async fn a_body_that_never_ends_is_never_passed_on() {
             assert_eq!(answer.status, 200, "{version:?}");
         }
     }
-    let decided = stack.decisions();
+    let decided = stack.wait_for_decisions(6).await.unwrap();
     assert!(decided.iter().all(|line| line["decision"] == "allowed"), "{decided:?}");
     assert_eq!(stack.app.requests(), 6);
 }

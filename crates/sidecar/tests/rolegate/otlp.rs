@@ -82,7 +82,7 @@ async fn a_decision_is_a_span_of_the_trace_of_its_request() {
         let values = spans.iter().map(|span| attribute(&span.attributes, name));
         values.map(|value| value.unwrap_or_default()).collect::<Vec<_>>()
     };
-    let line = &server.decisions()[0];
+    let line = server.wait_for_decision();
     let revision = line["policy"].as_str().unwrap();
     for (name, expected) in [
         ("rolegate.decision", ["allowed", "denied"]),
@@ -133,7 +133,7 @@ async fn the_span_of_envoys_call_is_the_parent() {
     let parents: Vec<String> = spans.iter().map(|span| hex(&span.parent_span_id)).collect();
     assert_eq!(parents, [ENVOY, CALLER]);
     assert!(spans.iter().all(|span| hex(&span.trace_id) == TRACE));
-    let traces: Vec<_> = server.decisions().iter().map(|line| line["trace_id"].clone()).collect();
+    let traces: Vec<_> = server.wait_for_decisions(3).iter().map(|line| line["trace_id"].clone()).collect();
     assert_eq!(traces, [TRACE, TRACE, TRACE]);
 }
 

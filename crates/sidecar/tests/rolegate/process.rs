@@ -192,8 +192,13 @@ impl Server {
 
     /// The first line of the decision log, once it is there.
     pub(crate) fn wait_for_decision(&self) -> Value {
-        wait_until(|| self.out().contains('\n'), || "a decision".to_owned());
-        self.decisions().remove(0)
+        self.wait_for_decisions(1).remove(0)
+    }
+
+    /// The decision log, once it has this many lines: they are written after the responses.
+    pub(crate) fn wait_for_decisions(&self, number: usize) -> Vec<Value> {
+        wait_until(|| self.out().matches('\n').count() >= number, || format!("{number} decisions"));
+        self.decisions()
     }
 
     /// The decision log.
