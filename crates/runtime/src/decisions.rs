@@ -93,6 +93,11 @@ impl Decisions {
         if !share.takes() {
             return self.counts.leave_out_one();
         }
+        if let (Some(lines), None) = (&self.lines, &self.exported)
+            && lines.drop_unformatted()
+        {
+            return;
+        }
         let exported = line.exported(record);
         let Ok(mut line) = serde_json::to_string(&Line { sampled: share.below_one(), ..line }) else {
             return self.counts.drop_one();

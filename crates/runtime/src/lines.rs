@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ pub struct Counts {
     left_out: AtomicU64,
     /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
+    /// Whether a line has found no room since a line last left the queue.
+    full: AtomicBool,
 }
 
 /// How many lines are written at once.
@@ -115,8 +117,21 @@ impl Lines {
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.counts.full.store(true, Ordering::Relaxed);
             self.counts.drop_one();
         }
+    }
+
+    /// Counts a line as dropped if the last one found no room and none has become free since: formatting a line only to drop
+    /// it costs more than the decision, and an attacker chooses how much.
+    pub(crate) fn drop_unformatted(&self) -> bool {
+        let Counts { full, waiting, .. } = &*self.counts;
+        // The bytes guard against a flag that was set just after the last line had left: nothing would clear it again.
+        let is_full = full.load(Ordering::Relaxed) && waiting.load(Ordering::Relaxed) > MAX_BYTES / 2;
+        if is_full {
+            self.counts.drop_one();
+        }
+        is_full
     }
 }
 
@@ -203,6 +218,7 @@ fn write_batches(
             let size = size(&line);
             drop(line);
             counts.waiting.fetch_sub(size, Ordering::Relaxed);
+            counts.full.store(false, Ordering::Relaxed);
             let is_full = batch.len() >= batching.bytes || number >= batching.lines;
             next = if is_full { None } else { next_line(lines, end) };
         }

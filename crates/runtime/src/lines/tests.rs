@@ -53,6 +53,33 @@ fn a_line_larger_than_the_queue_is_dropped() {
     assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
 }
 
+/// While nobody reads, lines that would be dropped are not even formatted; as soon as somebody does, they are again.
+#[test]
+fn a_line_that_would_be_dropped_need_not_be_formatted() {
+    let counts = Arc::new(Counts::default());
+    let (mut reader, to) = std::io::pipe().unwrap();
+    let (lines, writer) = Lines::start("test", to, counts.clone()).unwrap();
+    assert!(!lines.drop_unformatted());
+    let line = || [&[b'x'; 10_000][..], b"\n"].concat();
+    while counts.dropped() == 0 {
+        lines.offer(line());
+    }
+    let dropped = counts.dropped();
+    assert!(lines.drop_unformatted());
+    assert_eq!(counts.dropped(), dropped + 1);
+    let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());
+    while counts.waiting() > 0 {
+        std::thread::yield_now();
+    }
+    assert!(!lines.drop_unformatted());
+    let before = counts.dropped();
+    lines.offer(line());
+    assert_eq!(counts.dropped(), before);
+    drop(lines);
+    writer.finish(Duration::from_secs(60));
+    reading.join().unwrap();
+}
+
 /// A reader takes one line and goes: no other line counts as written.
 #[test]
 fn lines_count_as_written_only_after_the_write() {
