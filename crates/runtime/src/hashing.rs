@@ -20,6 +20,7 @@ use identity::{Verification, VerificationResult};
 use tokio::sync::oneshot;
 
 use crate::client_network::ClientNetwork;
+use crate::priority;
 use queue::{Entry, Queue};
 
 /// The hashing threads and their queue. The threads end when this is dropped.
@@ -121,7 +122,10 @@ impl Hashing {
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
-            thread::Builder::new().name(format!("hash-{number}")).spawn(move || shared.work())?;
+            thread::Builder::new().name(format!("hash-{number}")).spawn(move || {
+                priority::lower(priority::HASHING);
+                shared.work();
+            })?;
         }
         Ok(hashing)
     }

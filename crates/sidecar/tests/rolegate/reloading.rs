@@ -47,18 +47,18 @@ async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
     server.wait_for_log("the user `ann` has no password, and so no access");
 }
 
-/// A large policy takes seconds to load, so worker threads come first: the policy thread has
-/// niceness 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
+/// A large policy takes seconds to load, and a password milliseconds to hash, so worker threads come first: the threads that hash
+/// have niceness 5, the policy thread 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
 /// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.
 #[cfg(target_os = "linux")]
 #[test]
-fn worker_threads_come_before_loading() {
+fn worker_threads_come_before_loading_and_hashing() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
     let of = |name: &str| {
         threads(server.id()).find(|(of, _)| of == name).map(|(_, niceness)| niceness).unwrap_or_default()
     };
-    for (thread, more) in [("policy", 10), ("background", 19)] {
+    for (thread, more) in [("hash-0", 5), ("policy", 10), ("background", 19)] {
         let nice = (of("worker-0").0 + more).min(19);
         wait_until(|| of(thread).0 == nice, || format!("{thread}: nice {nice}, not {:?}", of(thread)));
         assert_eq!(of(thread).1, 0, "{thread}");
