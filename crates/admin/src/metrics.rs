@@ -201,12 +201,12 @@ fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) -> fmt::Result {
     page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
     page.counter(
         "rolegate_hashes_abandoned",
-        "Password checks that left the queue because Envoy had cancelled them",
+        "Verifications that left the queue because all of their checks were cancelled or too late",
         hashing.abandoned,
     )?;
     page.counter(
         "rolegate_hashes_unawaited",
-        "Passwords hashed whose checks Envoy had cancelled",
+        "Passwords hashed when all of their checks were cancelled or too late",
         hashing.unawaited,
     )?;
     page.counter(

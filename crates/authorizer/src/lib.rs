@@ -95,7 +95,7 @@ pub struct Authorizer {
 
 /// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request
 /// that the rules decide, of a caller whose credentials are in the cache of its own thread, allocates nothing and writes to no
-/// memory that threads share. Requests to a search cluster allocate, and use caches that threads share.
+/// memory that threads share. Making an identity header anew allocates. Requests to a search cluster allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.

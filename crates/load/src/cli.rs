@@ -33,7 +33,7 @@ Examples:
   rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms'
   rolegate-load http http://127.0.0.1:8080/people --find-max --p99 5ms
 
-Options of fortio: -c, -t, -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max,
+Options of fortio: -c, -t (--duration), -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max,
 -json is --json (`fortio report` shows the file), -user is --basic, -payload is --body, -h2 is
 --http2, and -grpc is `check`. With a rate the load is an open loop: a slow server does not slow
 it down, and latencies count from when a request was due.
@@ -191,7 +191,8 @@ pub struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
-    /// A workload file: a weighted mix of requests with variables. The other request options apply to each of its requests.
+    /// A workload file: a weighted mix of requests with variables. Host, headers, credentials, `--gzip` and `--expect` apply to each of its requests;
+    /// `--method` and bodies are in the file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].

@@ -102,9 +102,10 @@ pub struct HashingTotals {
     pub shared: u64,
     /// Verifications whose requests were denied with 503, because the queue was full of ones that take precedence.
     pub denied: u64,
-    /// Verifications removed from the queue, because all requests that waited for them had been cancelled.
+    /// Verifications removed from the queue, because all requests that waited for them had been cancelled, or had passed
+    /// their deadline.
     pub abandoned: u64,
-    /// Hashes finished after all requests that waited for them had been cancelled.
+    /// Hashes finished after all requests that waited for them had been cancelled, or had passed their deadline.
     pub unawaited: u64,
 }
 

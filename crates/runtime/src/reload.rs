@@ -1,8 +1,8 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! One thread does all of this, away from the worker threads. It receives events (from the file system, from SIGHUP,
-//! from the key fetcher), compares the files with what it read last, loads and compiles them, and publishes the new
-//! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
+//! One thread does all of this, away from the worker threads. It receives events (from the file system, from SIGHUP, fetched keys
+//! and bundles), has the files compared with what was read last, loaded and compiled on the thread of `background`, and publishes
+//! the new snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
 //! age report that.
 
 use std::collections::HashMap;

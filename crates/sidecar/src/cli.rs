@@ -49,10 +49,11 @@ Exit codes:
      `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
      `lint-envoy`: something is unsafe or slow, with `--strict` also notes
   2  the arguments or the settings are not valid
-  3  the policy, its test cases, a bundle or a configuration of another program cannot be read or are not valid;
-     `check --strict`: there are warnings
+  3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
+     valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
-  5  another failure: a port is in use, no server answers `health`, and the like";
+  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, no server answers
+     `health`, and the like";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -90,7 +91,7 @@ pub enum Command {
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
     /// Prints a policy with the same answers as the configuration of another system, where it can
-    /// be expressed; `--partial` also prints a stricter one.
+    /// be expressed; with `--partial` it prints one even if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Reports what makes rolegate unsafe or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
@@ -114,7 +115,7 @@ pub enum Command {
 /// The arguments of `health`.
 #[derive(Args, Debug)]
 pub struct HealthArgs {
-    /// Address of the server's admin listener.
+    /// Address of the server's admin listener. The settings file of the server is not read: repeat here what `admin` says there.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
     /// Ask only whether the process answers (/healthz): a server that is draining or has no policy is alive but not ready.

@@ -40,7 +40,8 @@ pub struct Settings {
     /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
     /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
     /// does not accept, `not_compared` a request that was denied before its caller was known. Log lines have samples, at most
-    /// five per second of each. If it does not load at the start, rolegate does not start; later, its last good version is kept.
+    /// five per second of each. At the start, files that do not load are an error; a bundle may arrive later, and until then nothing is
+    /// compared. Later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
@@ -159,7 +160,7 @@ pub struct Settings {
 
     /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or until their credentials are verified.
     /// One more is denied at once with 503 (`overloaded`). Callers whose credentials are cached wait
-    /// for the rest of their message only. Of one client network at most a quarter may wait for verification.
+    /// for the rest of their message only. Of one client network at most a quarter may wait for verification, or 16 if that is more.
     #[arg(
         long,
         env = "ROLEGATE_MAX_WAITING_CHECKS",
@@ -211,7 +212,8 @@ pub struct Settings {
     )]
     pub poll_interval: Duration,
 
-    /// Age at which the last good policy counts as stale, while newer files (or a bundle) cannot be loaded; 0 means never.
+    /// How long newer files (or a bundle) may fail to load until the last good policy counts as stale; 0 means never. It counts from
+    /// the first failure in this process.
     /// A stale policy is reported by a log line and a metric, and used further, unless `--on-stale unavailable` ends its use.
     #[arg(
         long,
@@ -247,7 +249,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 
-    /// Name of a response header, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
+    /// Name of a response header, which begins with `x-`, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
     /// For test systems: it discloses the policy. By default there is none.
     #[arg(long, env = "ROLEGATE_EXPLAIN_HEADER", value_name = "NAME", value_parser = header_name)]
     pub explain_header: Option<String>,

@@ -17,8 +17,8 @@ pub struct BundleArgs {
 /// The keys for a policy that is a bundle.
 #[derive(Args, Debug)]
 pub struct PublicKeys {
-    /// A public key that must have signed the bundle, if the policy is one, in PEM; repeat the flag for more than one. Without it only the
-    /// hashes of the files are verified.
+    /// A public key, in PEM: if the policy is a bundle, one of the given keys must have signed it. Repeat the flag for more than one.
+    /// Without it only the hashes of the files are verified.
     #[arg(long, value_name = "FILE")]
     pub public_key: Vec<PathBuf>,
 }

@@ -7,7 +7,8 @@ use authorizer::Request;
 use serde::Serialize;
 
 use super::body::{Body, NO_BODY};
-use super::{caller, fetched, loaded, logged};
+use super::fetched::{self, Needs};
+use super::{caller, loaded, logged};
 use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -80,8 +81,11 @@ fn explain_request(
             return Exit::Arguments;
         }
     };
-    let needs_keys = args.caller.bearer.is_some() || fetched::has_authorization(&args.headers);
-    let compiled = match fetched::with_keys(compiled, needs_keys, args.output, output) {
+    let needs = Needs {
+        keys: args.caller.bearer.is_some() || fetched::has_authorization(&args.headers),
+        inventory: compiled.authorizer.is_of_cluster(host.as_bytes()),
+    };
+    let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

@@ -1,4 +1,4 @@
-//! Fetches the keys that the tokens of a command need.
+//! Fetches the keys that the tokens of a command need, and the inventory that its request to a search cluster needs.
 
 use identity::FetchedKeys;
 
@@ -14,16 +14,26 @@ pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
-/// Compiles the policy with the keys that its issuers publish now. Tokens whose keys cannot be fetched do not verify.
-/// If no token `needs` them, nothing is fetched.
-pub(super) fn with_keys(
+/// What a command needs of that for which the policy has a URL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    /// The keys of the issuers.
+    pub(super) keys: bool,
+    /// The inventory of the search cluster.
+    pub(super) inventory: bool,
+}
+
+/// Compiles the policy with the keys that its issuers publish now, and with the inventory. Tokens whose keys cannot be fetched do
+/// not verify; an inventory that cannot be fetched counts as absent. What is not needed is not fetched.
+pub(super) fn with_fetched(
     compiled: CompiledPolicy,
-    needs: bool,
+    needs: Needs,
     format: Format,
     output: &mut Output<'_>,
 ) -> Result<CompiledPolicy, Exit> {
-    let urls = compiled.key_urls();
-    if !needs || urls.is_empty() {
+    let mut urls = compiled.key_urls();
+    urls.retain(|url, _| if url.is_inventory() { needs.inventory } else { needs.keys });
+    if urls.is_empty() {
         return Ok(compiled);
     }
     let fetched = fetch(&urls, output);
@@ -37,7 +47,7 @@ fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            output.error(&format!("keys not fetched: {error}"));
+            output.error(&format!("nothing is fetched: {error}"));
             return FetchedKeys::new();
         }
     };
@@ -46,6 +56,9 @@ fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
     for (url, source) in urls {
         match runtime.block_on(client.for_url(url).fetch(url)) {
             Ok(keys) => _ = fetched.insert(url.clone(), Some(keys)),
+            Err(error) if url.is_inventory() => {
+                output.error(&format!("inventory at `{url}` not fetched, so it counts as absent: {error}"));
+            }
             Err(error) => {
                 output.error(&format!("keys of {} at `{url}` not fetched: {error}", source.issuers));
             }

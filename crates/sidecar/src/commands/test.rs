@@ -8,7 +8,7 @@ use policy::cases::{self, Case, Credentials};
 use policy::{Place, Policy, Problem};
 use serde::Serialize;
 
-use super::fetched;
+use super::fetched::{self, Needs};
 use super::loaded::{self, ReportedPlace, counted};
 use super::policy_files::is_bundle;
 use crate::cli::{Format, TestArgs};
@@ -23,8 +23,9 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
         Ok(loaded) => loaded,
         Err(exit) => return exit,
     };
-    let needs_keys = cases.iter().any(may_have_a_token);
-    let compiled = match fetched::with_keys(compiled, needs_keys, args.output, output) {
+    let has_tokens = cases.iter().any(may_have_a_token);
+    let needs = Needs { keys: has_tokens, inventory: has_tokens };
+    let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

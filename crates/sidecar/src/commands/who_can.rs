@@ -4,6 +4,7 @@ use authorizer::{Header, Request};
 use runtime::clock;
 
 use super::body::{Body, NO_BODY};
+use super::fetched::{self, Needs};
 use super::loaded;
 use crate::cli::{Format, WhoCanArgs};
 use crate::exit::Exit;
@@ -23,6 +24,11 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let (path, host) = args.request.path_and_host();
+    let needs = Needs { keys: false, inventory: compiled.authorizer.is_of_cluster(host.as_bytes()) };
+    let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
+        Ok(compiled) => compiled,
+        Err(exit) => return exit,
+    };
     let lines: Vec<_> = body.header(&[]).into_iter().collect();
     let lines = lines.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
     let headers: Vec<_> = lines.collect();

@@ -24,7 +24,8 @@ pub struct OtlpArgs {
     #[arg(long, env = "ROLEGATE_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// File with the only certificate authorities (PEM) that the collector is trusted by; by default those of the system.
+    /// File with certificate authorities (PEM): only a collector with a certificate of one of these is trusted; by default those of the
+    /// system.
     #[arg(long, env = "ROLEGATE_OTLP_CA", value_name = "FILE")]
     pub otlp_ca: Option<PathBuf>,
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::client::{Answer, check};
 use crate::keys::{Issuer, ok};
-use crate::process::{PolicyFolder, Server};
+use crate::process::{PolicyFolder, Server, run};
 
 /// `harbour`, hashed with SHA-1, which costs least.
 const HASH: &str = "{SHA}YWi3kCY+Sqkj7dOAcDXAL7DeMiU=";
@@ -68,6 +68,31 @@ async fn a_pattern_stands_for_what_the_cluster_contains() {
     assert_eq!(search(&server, "logs-*").await, ALLOWED);
     assert_eq!(server.metric("rolegate_inventory_loaded"), Some(1.0));
     assert!(!server.log().contains("s3cret"), "{}", server.log());
+}
+
+/// Otherwise they would show other answers than the server gives.
+#[test]
+fn commands_ask_about_patterns_with_the_inventory() {
+    let cluster = Issuer::start(&inventory(&["logs-a", "logs-b"]));
+    let folder = policy(&cluster, "1h");
+    let (policy, url) = (folder.arg(), "https://search.example.com/*-a/_mapping/field/f");
+    let asked = [
+        &["explain", "--policy", &policy, "--user", "leo", "GET", url][..],
+        &["who-can", "--policy", &policy, "GET", url],
+    ];
+    for arguments in asked {
+        let (code, out, err) = run(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {out}{err}");
+    }
+    cluster.answer(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+    );
+    for arguments in asked {
+        let (code, out, err) = run(arguments);
+        assert_eq!(code, 1, "{arguments:?}: {out}{err}");
+        assert!(err.contains("not fetched, so it counts as absent"), "{err}");
+        assert!(!(out + &err).contains("s3cret"));
+    }
 }
 
 /// Fails closed: without an inventory it is not known what a pattern stands for.
