@@ -140,6 +140,7 @@ fn bulk(criterion: &mut Criterion) {
             target: "/_bulk",
             content_type: Some("application/x-ndjson"),
             content_encoding: None,
+            scrolls_are_checked: false,
             body: RequestBody::Whole(body.as_bytes()),
             now: Request::time(Duration::from_secs(1_800_000_000)),
         };

@@ -17,6 +17,7 @@ pub fn search_request(data: &[u8]) {
         target,
         content_type: Some("application/json"),
         content_encoding: None,
+        scrolls_are_checked: false,
         body: RequestBody::Whole(parts.next().unwrap_or_default()),
         now: jiff::Timestamp::UNIX_EPOCH,
     };

@@ -152,7 +152,7 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let (mut needs, mut reduced) = (Vec::new(), None);
         let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
-        let (operation, verdict) = match cluster_request(request, now) {
+        let (operation, verdict) = match cluster_request(&cluster.compiled, request, now) {
             Ok(search_request) => match search::read(&search_request, &mut needs) {
                 Ok(operation) => {
                     let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
@@ -373,6 +373,7 @@ pub(crate) fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]
 
 /// The request as the cluster reads it.
 pub(crate) fn cluster_request<'a>(
+    compiled: &Compiled,
     request: &Request<'a>,
     now: UnixTime,
 ) -> Result<search::Request<'a>, search::Problem> {
@@ -384,6 +385,7 @@ pub(crate) fn cluster_request<'a>(
         target: text(request.path)?,
         content_type: header(request, "content-type")?,
         content_encoding: header(request, "content-encoding")?,
+        scrolls_are_checked: compiled.scrolls_are_checked,
         body: request.body,
         now: search::Request::time(now),
     })

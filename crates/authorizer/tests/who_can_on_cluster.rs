@@ -268,6 +268,7 @@ fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
                 target: asked.1,
                 content_type: None,
                 content_encoding: None,
+                scrolls_are_checked: false,
                 body: RequestBody::Whole(b""),
                 now: search::Request::time(Duration::from_secs(1_800_000_000)),
             };

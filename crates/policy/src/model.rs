@@ -360,6 +360,8 @@ pub struct Search {
     /// Whether a role that shows all documents or fields of an index prevails over roles that show some of them
     /// (`plugins.security.dfm_empty_overrides_all`).
     pub dfm_empty_overrides_all: bool,
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs the right to search all indices.
+    pub cluster_checks_scrolls: bool,
     /// What the cluster contains, if that is known.
     pub inventory: Option<Inventory>,
     /// Where it is configured.

@@ -199,6 +199,12 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
         &new.dfm_empty_overrides_all,
         |value| Some(value.to_string()),
     );
+    found.value(
+        "search.cluster_checks_scrolls",
+        &old.cluster_checks_scrolls,
+        &new.cluster_checks_scrolls,
+        |value| Some(value.to_string()),
+    );
     let indices = |search: &Search| -> Vec<Arc<str>> {
         search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
     };

@@ -55,12 +55,17 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
 fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
     let mut parameters = Vec::new();
     for pattern in &reading.found.group.needs {
-        let is_need = target(reading, pattern.place).ok()?.is_some() || pattern.place == Place::All;
+        let is_of_all = match pattern.place {
+            Place::OpenScroll => !reading.request.scrolls_are_checked,
+            place => place == Place::All,
+        };
+        let is_need = is_of_all || target(reading, pattern.place).ok()?.is_some();
         match pattern.place {
             _ if !is_need => {}
             Place::List(parameter) | Place::OptionalList(parameter) => parameters.push(Some(parameter)),
             Place::Cluster
             | Place::All
+            | Place::OpenScroll
             | Place::Name(_)
             | Place::Missing(_)
             | Place::MissingIfVersioned(_)
@@ -134,6 +139,7 @@ mod tests {
             target,
             content_type: None,
             content_encoding: None,
+            scrolls_are_checked: false,
             body: RequestBody::Whole(b""),
             now: jiff::Timestamp::UNIX_EPOCH,
         }

@@ -25,6 +25,9 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The header `content-encoding`.
     pub content_encoding: Option<&'a str>,
+    /// Whether what stands behind checks that a scroll is the caller's own. Otherwise its id may be of any index: it says neither
+    /// whose it is nor what it searches, and the next ones can be computed from one's own.
+    pub scrolls_are_checked: bool,
     /// The body.
     pub body: RequestBody<'a>,
     /// The time, for date math in the names of indices.

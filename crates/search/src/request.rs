@@ -27,6 +27,9 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         match target(&reading, pattern.place)? {
             Some(target) => reading.need(&pattern.actions, target),
             None if pattern.place == Place::All => reading.need_all(&pattern.actions),
+            None if pattern.place == Place::OpenScroll && !request.scrolls_are_checked => {
+                reading.need_all(&pattern.actions);
+            }
             None => {}
         }
     }
@@ -68,7 +71,7 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
     };
     Ok(match place {
         Place::Cluster => Some(Target::Cluster),
-        Place::All => None,
+        Place::All | Place::OpenScroll => None,
         Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
         Place::OptionalList(parameter) => match reading.parameter(parameter)? {
             Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),

@@ -61,6 +61,8 @@ pub(crate) enum Place {
     Cluster,
     /// All indices, whatever the request says.
     All,
+    /// The indices of a scroll that is open, so all indices unless what stands behind checks whose scroll it is.
+    OpenScroll,
     /// A parameter with names and patterns; all indices without it.
     List(&'static str),
     /// The same; nothing is needed without it.
@@ -327,6 +329,7 @@ impl Place {
         Some(match word.split_once('=') {
             None if word == "cluster" => Place::Cluster,
             None if word == "all" => Place::All,
+            None if word == "open-scroll" => Place::OpenScroll,
             Some(("list", parameter)) => Place::List(parameter),
             Some(("optional", parameter)) => Place::OptionalList(parameter),
             Some(("name", parameter)) => Place::Name(parameter),

@@ -36,6 +36,7 @@ fn request<'a>(method: &'a str, target: &'a str, body: &'a [u8]) -> Request<'a> 
         target,
         content_type: Some("application/json"),
         content_encoding: None,
+        scrolls_are_checked: false,
         body: RequestBody::Whole(body),
         now: "2026-01-01T00:00:00Z".parse().expect("a time"),
     }
@@ -290,12 +291,23 @@ fn a_point_in_time_may_be_of_any_index() {
         r#"{"pit_id":["abc"]}"#,
         "indices:data/read/point_in_time/delete on all",
     );
-    assert_needs(
-        "POST",
-        "/_search/scroll",
-        r#"{"scroll_id":"abc"}"#,
-        "indices:data/read/scroll on the cluster",
-    );
+}
+
+/// An id says neither whose scroll it is nor which indices it searches, and others can be computed from one's own.
+#[test]
+fn a_scroll_may_be_of_any_index() {
+    let body = r#"{"scroll_id":"abc"}"#;
+    for (method, path, body) in [
+        ("POST", "/_search/scroll", body),
+        ("GET", "/_search/scroll/abc", ""),
+        ("GET", "/_search/scroll?scroll_id=abc", ""),
+    ] {
+        assert_needs(method, path, body, "indices:data/read/scroll on the cluster");
+        assert_needs(method, path, body, "indices:data/read/search on all");
+    }
+    let checked =
+        Request { scrolls_are_checked: true, ..request("POST", "/_search/scroll", body.as_bytes()) };
+    assert_eq!(needs_of(&checked), Ok(vec!["indices:data/read/scroll on the cluster".to_owned()]));
 }
 
 #[test]

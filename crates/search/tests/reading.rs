@@ -12,6 +12,7 @@ fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Request<'a> {
         target,
         content_type: Some("application/json"),
         content_encoding: None,
+        scrolls_are_checked: false,
         body: RequestBody::Whole(body.as_bytes()),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
     }

@@ -29,6 +29,8 @@ pub(crate) struct Compiled {
     inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped to addresses.
     pub(crate) maps_addresses: bool,
+    /// Whether the cluster checks that a scroll is the caller's own.
+    pub(crate) scrolls_are_checked: bool,
     warnings: Arc<[Problem]>,
 }
 
@@ -122,6 +124,7 @@ impl Compiled {
             identity: Arc::new(identity(section, &config, policy)),
             users: Arc::new(users),
             maps_addresses,
+            scrolls_are_checked: section.cluster_checks_scrolls,
             warnings: [loaded.warnings, ambiguous_users(section, &config, policy)].concat().into(),
             privileges: Arc::new(privileges),
             inventory: bytes.cloned(),

@@ -180,7 +180,7 @@ impl Cluster {
             inventory: privileges.inventory().map(search::Inventory::len),
             ..ExplainedCluster::default()
         };
-        let Ok(search_request) = cluster_request(request, now) else { return explained };
+        let Ok(search_request) = cluster_request(&self.compiled, request, now) else { return explained };
         let without = search::Request { body: RequestBody::Unseen, ..search_request };
         explained.depends_on_body =
             search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);

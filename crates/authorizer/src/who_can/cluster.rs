@@ -41,7 +41,8 @@ impl Authorizer {
             return nobody.because_of(Reason::InvalidMethod);
         }
         let mut needs = Vec::new();
-        let read = cluster_request(request, now).and_then(|asked| search::read(&asked, &mut needs));
+        let read = cluster_request(&cluster.compiled, request, now)
+            .and_then(|asked| search::read(&asked, &mut needs));
         if let Err(problem) = read {
             return nobody.because_of(Reason::Cluster(problem));
         }

@@ -23,6 +23,7 @@ const SEARCH: &[&str] = &[
     "system_indices",
     "document_security",
     "dfm_empty_overrides_all",
+    "cluster_checks_scrolls",
     "inventory",
 ];
 
@@ -63,6 +64,10 @@ pub(crate) fn read(
         .value("dfm_empty_overrides_all")
         .and_then(|node| reader.boolean(node, "`dfm_empty_overrides_all`"))
         .unwrap_or_default();
+    let cluster_checks_scrolls = fields
+        .value("cluster_checks_scrolls")
+        .and_then(|node| reader.boolean(node, "`cluster_checks_scrolls`"))
+        .unwrap_or_default();
     let inventory = fields.value("inventory").and_then(|node| inventory(reader, cached, file, node));
     let (folder, files) = folder?;
     let at = reader.place(key.at);
@@ -75,6 +80,7 @@ pub(crate) fn read(
         system_indices,
         document_security,
         dfm_empty_overrides_all,
+        cluster_checks_scrolls,
         inventory,
         at,
     })

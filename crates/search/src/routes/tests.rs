@@ -35,6 +35,7 @@ fn only_lists_of_paths_need_nothing() {
                 target: &target,
                 content_type: Some("application/json"),
                 content_encoding: None,
+                scrolls_are_checked: false,
                 body: RequestBody::Whole(body.as_bytes()),
                 now: Request::time(std::time::Duration::ZERO),
             };

@@ -87,6 +87,7 @@ pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
         target: &sent.target,
         content_type: Some("application/json"),
         content_encoding: None,
+        scrolls_are_checked: false,
         body: RequestBody::Whole(sent.body.as_bytes()),
         now: "2026-01-01T00:00:00Z".parse().expect("a time"),
     };
