@@ -67,15 +67,17 @@ impl Authorizer {
     /// requests to this host.
     #[must_use]
     pub fn is_unknown_to_basic(&self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
-        match self.cluster_of(host, &mut Vec::new()) {
-            Some(cluster) => {
-                is_of_basic(cluster.identity(), source) && cluster.authenticator.basic_user(user).is_none()
-            }
-            None => {
-                is_of_basic(&self.loaded.policy.identity, source)
-                    && self.authenticator.basic_user(user).is_none()
-            }
-        }
+        let known = match self.cluster_of(host, &mut Vec::new()) {
+            Some(cluster) => cluster.authenticator.basic_user(user),
+            None => self.authenticator.basic_user(user),
+        };
+        known.is_none() && is_of_basic(self.identity_on(host), source)
+    }
+
+    /// How callers authenticate on this host: on those of the search cluster, its own users may take the place of the policy's.
+    #[must_use]
+    pub fn identity_on(&self, host: &[u8]) -> &Identity {
+        self.cluster_of(host, &mut Vec::new()).map_or(&self.loaded.policy.identity, Cluster::identity)
     }
 
     /// Whether requests to this host are decided by a search cluster's own roles.

@@ -138,7 +138,7 @@ impl LoggedDecision {
             }
             (_, Some(user)) => {
                 let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
-                let identity = &authorizer.loaded().policy.identity;
+                let identity = authorizer.identity_on(self.host.as_bytes());
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
@@ -251,7 +251,7 @@ impl LoggedDecision {
 
     /// The caller of this name under a policy; one without any identity source takes every caller as logged.
     fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
-        let identity = &authorizer.loaded().policy.identity;
+        let identity = authorizer.identity_on(self.host.as_bytes());
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
         let as_logged = |source: Option<SourceId>| Subject {
             user: user.into(),

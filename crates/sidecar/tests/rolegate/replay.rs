@@ -182,3 +182,25 @@ fn rules_that_decided_no_request_are_listed() {
     let (code, _, err) = run_with(&["suggest", "-"], &denied);
     assert!(code == 2 && err.contains("no allowed request"), "{err}");
 }
+
+/// The users of a search cluster are its own, also beside issuers of the policy.
+#[test]
+fn a_user_of_a_search_cluster_is_found_beside_issuers() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [ { issuer: \"https://id.example.com\", audiences: [search], user_prefix: \"id:\", \
+         keys: { url: \"https://id.example.com/jwks\" } } ] }\nsearch: { folder: cluster }\n",
+    );
+    testbed::policies::copy(
+        &testbed::repository().join("policies/search/cluster"),
+        &folder.path().join("cluster"),
+    )
+    .unwrap();
+    let of =
+        |user: &str| line("allowed", "cat.help", json!({ "user": user, "scheme": "basic" }), "GET", "/_cat");
+    let again = |user: &str| run_with(&["replay", "-", "--policy", &folder.arg()], &of(user));
+    let (code, out, err) = again("leo");
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, out, _) = again("nobody");
+    assert_eq!(code, 1);
+    assert!(out.contains("bad_password"), "{out}");
+}
