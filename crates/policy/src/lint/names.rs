@@ -370,9 +370,16 @@ pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
 impl Names<'_> {
     /// Whether another source may provide a name that this one may provide.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
-        let may_have = |one: &Self, names: &Self| match &names.only {
-            Some(only) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
-            None => one.prefix.starts_with(names.prefix) || names.prefix.starts_with(one.prefix),
+        if !self.prefix.starts_with(other.prefix) && !other.prefix.starts_with(self.prefix) {
+            return false;
+        }
+        let may_have = |one: &Self, names: &Self| match (&names.only, one.prefix.strip_prefix(names.prefix)) {
+            // Without a text for each of perhaps a million users.
+            (Some(only), Some(rest)) if one.only.is_none() => {
+                only.iter().any(|own| own.len() > rest.len() && own.starts_with(rest))
+            }
+            (Some(only), _) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
+            (None, _) => true,
         };
         if other.only.is_some() { may_have(self, other) } else { may_have(other, self) }
     }
