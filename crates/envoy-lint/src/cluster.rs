@@ -39,7 +39,12 @@ pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], findings: &mut
             continue;
         };
         lint_protocol(cluster, findings);
-        lint_limits(cluster, service.get("retry_policy").is_some(), findings);
+        // One finding for the cluster, whichever of its services it is found by.
+        let mut same = services.iter().filter(|other| {
+            other.at(&["envoy_grpc", "cluster_name"]).is_some_and(|other| other.text() == name.text())
+        });
+        let retries = same.any(|service| service.get("retry_policy").is_some());
+        lint_limits(cluster, retries, findings);
         lint_endpoints(cluster, findings);
     }
 }

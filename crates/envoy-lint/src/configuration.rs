@@ -4,6 +4,7 @@ use policy::document::View;
 
 use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
+use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
 use crate::{Findings, authorizer, cluster, routes};
 
@@ -20,12 +21,21 @@ pub(crate) struct Configuration<'n> {
     open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
     route_tables: Vec<View<'n>>,
+    /// The static listeners on their page of `/config_dump`, which the page of the bootstrap has, too.
+    static_listeners: Vec<View<'n>>,
 }
 
 impl<'n> Configuration<'n> {
     pub(crate) fn of(root: &View<'n>) -> Self {
-        let mut found = Self::default();
+        let mut found = Self { static_listeners: config_dump::static_listeners(root), ..Self::default() };
         found.search(root, "");
+        let inline: Vec<View<'_>> =
+            found.managers.iter().filter_map(|manager| manager.view.get("route_config")).collect();
+        let tables = config_dump::static_routes(root);
+        let is_repeated = |table: &View<'_>| {
+            tables.iter().any(|one| one.path == table.path) && inline.iter().any(|one| is_same(one, table))
+        };
+        found.route_tables.retain(|table| !is_repeated(table));
         found
     }
 
@@ -39,6 +49,9 @@ impl<'n> Configuration<'n> {
     }
 
     fn search(&mut self, view: &View<'n>, key: &str) {
+        if key == "listeners" && self.static_listeners.iter().any(|one| is_same(one, view)) {
+            return;
+        }
         if view.get("http_filters").is_some() {
             self.managers.push(Manager::of(view));
             return;

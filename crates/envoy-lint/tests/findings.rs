@@ -199,6 +199,57 @@ fn routes_of_a_config_dump_are_seen() {
     assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
 }
 
+/// The page of the bootstrap has the static listeners, as the page of the listeners has; their routes are in them and on
+/// a third page. A listener that differs is another one.
+#[test]
+fn what_a_config_dump_has_twice_is_found_once() {
+    let routes = "{ virtual_hosts: [{ typed_per_filter_config: { a: { disabled: true } } }] }";
+    let listener = format!(
+        "{{ filter_chains: [{{ filters: [{{ typed_config: {{ route_config: {routes}, http_filters: [{{ name: a, typed_config: {{ \
+         '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, failure_mode_allow: true, \
+         grpc_service: {{ envoy_grpc: {{ cluster_name: authz }} }} }} }}] }} }}] }}] }}"
+    );
+    let typed = |value: &str| value.replacen('{', "{ '@type': x/y, ", 1);
+    let pages = |listener: &str, of_page: &str, routes: &str| {
+        format!(
+            "configs:
+  - bootstrap: {{ static_resources: {{ listeners: [{listener}] }} }}
+  - static_listeners: [{{ listener: {} }}]
+  - static_route_configs: [{{ route_config: {} }}]
+",
+            typed(of_page),
+            typed(routes)
+        )
+    };
+    let count = |text: &str, kind: Kind| found(text).iter().filter(|finding| finding.kind == kind).count();
+    let dump = pages(&listener, &listener, routes);
+    let once = [Kind::FailsOpen, Kind::NoRetries, Kind::DisabledRoute];
+    assert_eq!(once.map(|kind| count(&dump, kind)), [1, 1, 1], "{:?}", found(&dump));
+    let other = listener.replace("failure_mode_allow: true", "failure_mode_allow: false");
+    let differ = pages(&listener, &other, &routes.replace("a:", "b:"));
+    assert_eq!([Kind::FailsOpen, Kind::NoRetries].map(|kind| count(&differ, kind)), [1, 2], "{differ}");
+    // Two listeners of one page are not the same one.
+    let both = format!("static_resources: {{ listeners: [{listener}, {listener}] }}");
+    assert_eq!(count(&both, Kind::NoRetries), 2, "{both}");
+}
+
+/// Retries count for the limits of a cluster, whichever filter has them.
+#[test]
+fn the_limits_of_a_cluster_are_one_finding() {
+    let manager = |more: &str| {
+        format!(
+            "{{ http_filters: [{{ name: a, typed_config: {{ '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, \
+             grpc_service: {{ {more} envoy_grpc: {{ cluster_name: authz }} }} }} }}] }}"
+        )
+    };
+    let managers = [manager(""), manager("retry_policy: {},")].join(", ");
+    let text = format!("managers: [{managers}]\nclusters: [{{ name: authz }}]\n");
+    let findings = found(&text);
+    let limits: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::CircuitBreakers).collect();
+    assert_eq!(limits.len(), 1, "{limits:?}");
+    assert!(limits.first().unwrap().message.contains("max_retries"), "{limits:?}");
+}
+
 /// The tables of both listeners are on a page of their own.
 #[test]
 fn a_bypass_by_a_table_of_routes_is_seen() {

@@ -9,6 +9,7 @@ mod names;
 mod prefixed_users;
 mod reach;
 mod search;
+mod shared_names;
 mod shared_users;
 mod token_roles;
 mod trie;
@@ -16,6 +17,7 @@ mod warnings;
 
 pub(crate) use names::{identities, roles};
 pub(crate) use prefixed_users::prefixed_users;
+pub(crate) use shared_names::shared_names;
 pub(crate) use shared_users::shared_users;
 pub(crate) use token_roles::token_roles;
 

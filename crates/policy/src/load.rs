@@ -49,6 +49,7 @@ pub fn load_with(
     if !missing.roles && !missing_grants && !missing.identity {
         lint::roles(&policy, &mut problems);
         lint::shared_users(&policy, &mut problems);
+        lint::shared_names(&policy, &mut problems);
         if !missing.rules {
             lint::prefixed_users(&policy, &mut problems);
         }

@@ -242,6 +242,8 @@ pub struct SetHeader {
     pub name: Arc<str>,
     /// Its value.
     pub value: Template,
+    /// Where it is configured.
+    pub at: Place,
 }
 
 /// A header of each allowed request that tells the application who the caller is, signed.

@@ -101,6 +101,10 @@ impl PolicyParser<'_> {
         self.open.push(normalized(file));
         let mut reader = Reader::new(file.into());
         let tree = reader.parse_nonempty(bytes);
+        if reader.errors() > 0 {
+            // Such as the second one of two keys with the same name.
+            self.all_missing();
+        }
         let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", KEYS));
         match fields {
             Some(fields) => self.sections(&mut reader, file, &fields),
@@ -240,6 +244,16 @@ impl PolicyParser<'_> {
         }
         match self.files.read(path) {
             Ok(bytes) => self.file(path, &bytes),
+            Err(error) if error.is_folder() => {
+                let help = match text.text.trim_end_matches('/') {
+                    "" => "name a file".to_owned(),
+                    name if name.contains('*') => {
+                        "end the name in `*.yaml`: it then matches files only".to_owned()
+                    }
+                    name => format!("write `{name}/*.yaml` for the files in it"),
+                };
+                reader.error_help(text.at, format!("cannot read `{}`: {error}", path.display()), help);
+            }
             Err(error) => unreadable(reader, text.at, path, &error),
         }
     }

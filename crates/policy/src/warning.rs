@@ -72,6 +72,8 @@ warnings! {
     ReservedRole = "reserved-role",
     /// A path that looks like several.
     SeveralPaths = "several-paths",
+    /// A header with names of users or groups that two sources can provide.
+    SharedName = "shared-name",
     /// A rule with `{user}` for callers from two sources who can have the same name.
     SharedUser = "shared-user",
     /// A `*` at the end of a path, which is one segment.

@@ -34,7 +34,7 @@ pub use diff::{Cause, Change, Diff, Who, diff};
 pub use hosts::HostRegion;
 pub use regions::{Methods, Region};
 pub use settings::SettingChange;
-pub use suggest::Usage;
+pub use suggest::{Usage, UserId};
 
 /// Why two policies were not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,7 @@ const SEVERAL_IDS: usize = 3;
 /// with the text `{id}`, which must not become one.
 const ID: &str = "\0id";
 const USER: &str = "\0user";
+const USER_ID: &str = "\0user.id";
 
 /// The requests that callers have made.
 #[derive(Debug, Default)]
@@ -24,8 +25,19 @@ pub struct Usage {
     count: usize,
 }
 
+/// The name of a user without the prefix of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserId<'a> {
+    /// The name.
+    pub id: &'a str,
+    /// `basic`, or the issuer.
+    pub source: &'a str,
+}
+
 #[derive(Debug, Default)]
 struct Requests {
+    /// The id and the source of the caller, if the policy has a prefix for it.
+    id: Option<(String, String)>,
     allowed: BTreeSet<Request>,
     denied: BTreeSet<Request>,
 }
@@ -36,21 +48,43 @@ struct Request {
     host: String,
     path: String,
     method: String,
+    /// The source of `{user.id}`; empty if the path has none.
+    user_id_from: String,
+}
+
+/// Whose requests a rule with placeholders matches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Caller<'a> {
+    user: Option<&'a str>,
+    id: Option<&'a str>,
 }
 
 impl Usage {
-    /// Adds a request of this user; `None` is an anonymous caller. An invalid request is no use of a policy.
-    pub fn add(&mut self, user: Option<&str>, allowed: bool, method: &str, host: &str, path: &str) {
+    /// Adds a request of this user; `None` is an anonymous caller. An invalid request is no use of a policy. `id` is given
+    /// if the source of the user has a prefix.
+    pub fn add(
+        &mut self,
+        (user, id): (Option<&str>, Option<UserId<'_>>),
+        allowed: bool,
+        (method, host, path): (&str, &str, &str),
+    ) {
         let (mut lowered, mut buffers) = (Vec::new(), Buffers::default());
         let host = canonical::host(host.as_bytes(), &mut lowered);
         let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers);
         let (Ok(host), Ok(paths)) = (host, paths) else { return };
-        let requests = self.callers.entry(user.map(str::to_owned)).or_default();
+        let id = id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
+        let new = || Requests { id: id.clone(), ..Requests::default() };
+        let requests = self.callers.entry(user.map(str::to_owned)).or_insert_with(new);
+        // Users of two sources with the same name: a rule about those of one would not match the others.
+        if requests.id != id {
+            requests.id = None;
+        }
         // All interpretations of a path must be allowed; a request is denied by its canonical one.
         let count = if allowed { usize::MAX } else { 1 };
         for path in paths.all().take(count) {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let request = Request { host: text(host), path: text(path), method: method.to_owned() };
+            let (host, path, method) = (text(host), text(path), method.to_owned());
+            let request = Request { host, path, method, user_id_from: String::new() };
             let set = if allowed { &mut requests.allowed } else { &mut requests.denied };
             self.count += usize::from(set.insert(request));
         }
@@ -87,7 +121,7 @@ impl Usage {
             // What anyone may do and this user may not.
             let denied = requests.denied.difference(&requests.allowed);
             let deny: BTreeSet<Request> = denied
-                .filter(|denied| anyone.iter().any(|rule| rule.matches(denied, None)))
+                .filter(|denied| anyone.iter().any(|rule| rule.matches(denied, Caller::default())))
                 .cloned()
                 .collect();
             if !allow.is_empty() || !deny.is_empty() {
@@ -111,13 +145,23 @@ impl Usage {
 
     /// The rules for the requests of a caller.
     fn rules(&self, user: Option<&str>, requests: &Requests) -> BTreeSet<Request> {
-        let own = |segment: &str| match user {
-            Some(user) if decoded(segment.as_bytes()) == user.as_bytes() => USER.to_owned(),
-            _ => segment.to_owned(),
-        };
-        let with_user = |request: &Request| Request {
-            path: request.path.split('/').map(own).collect::<Vec<_>>().join("/"),
-            ..request.clone()
+        let caller = requests.caller(user);
+        let with_user = |request: &Request| {
+            let mut user_id_from = String::new();
+            let own = |segment| {
+                if is_name(segment, caller.user) {
+                    return USER;
+                }
+                match &requests.id {
+                    Some((_, source)) if is_name(segment, caller.id) => {
+                        user_id_from.clone_from(source);
+                        USER_ID
+                    }
+                    _ => segment,
+                }
+            };
+            let path = request.path.split('/').map(own).collect::<Vec<_>>().join("/");
+            Request { path, user_id_from, ..request.clone() }
         };
         let exact: BTreeSet<Request> = requests.allowed.iter().map(with_user).collect();
         let mut general: BTreeMap<Request, BTreeSet<&Request>> = BTreeMap::new();
@@ -137,8 +181,17 @@ impl Usage {
 
     /// Whether a rule matches a request that was denied to this caller, or to any caller if it is for anyone.
     fn is_denied(&self, user: Option<&str>, requests: &Requests, rule: &Request) -> bool {
-        let any = |requests: &Requests| requests.denied.iter().any(|denied| rule.matches(denied, user));
+        let any = |requests: &Requests| {
+            requests.denied.iter().any(|denied| rule.matches(denied, requests.caller(user)))
+        };
         if user.is_some() { any(requests) } else { self.callers.values().any(any) }
+    }
+}
+
+impl Requests {
+    /// Whose they are.
+    fn caller<'a>(&'a self, user: Option<&'a str>) -> Caller<'a> {
+        Caller { user, id: self.id.as_ref().map(|(id, _)| &**id) }
     }
 }
 
@@ -150,17 +203,23 @@ impl Request {
         Self { path: segments.join("/"), ..self.clone() }
     }
 
-    /// Whether this, as a rule, matches a request of this user.
-    fn matches(&self, request: &Self, user: Option<&str>) -> bool {
+    /// Whether this, as a rule, matches a request of this caller.
+    fn matches(&self, request: &Self, caller: Caller<'_>) -> bool {
         let segment = |(rule, segment): (&str, &str)| match rule {
             ID => !segment.is_empty(),
-            USER => user.is_some_and(|user| decoded(segment.as_bytes()) == user.as_bytes()),
+            USER => is_name(segment, caller.user),
+            USER_ID => is_name(segment, caller.id),
             literal => literal == segment,
         };
         (&self.host, &self.method) == (&request.host, &request.method)
             && self.path.split('/').count() == request.path.split('/').count()
             && self.path.split('/').zip(request.path.split('/')).all(segment)
     }
+}
+
+/// Whether a segment of a path is this name.
+fn is_name(segment: &str, name: Option<&str>) -> bool {
+    name.is_some_and(|name| decoded(segment.as_bytes()) == name.as_bytes())
 }
 
 /// A number, or a UUID or another long hexadecimal one.
@@ -178,14 +237,16 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
         }
         let _ = writeln!(text, "    {key}:");
         // One rule for all methods of a path.
-        let mut methods: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-        for Request { host, path, method } in rules {
-            methods.entry((host, path)).or_default().push(quoted(method));
+        let mut methods: BTreeMap<(&str, &str, &str), Vec<String>> = BTreeMap::new();
+        for Request { host, path, method, user_id_from } in rules {
+            methods.entry((host, path, user_id_from)).or_default().push(quoted(method));
         }
-        for ((host, path), methods) in methods {
+        for ((host, path, from), methods) in methods {
+            let from =
+                if from.is_empty() { String::new() } else { format!(", user_id_from: [{}]", quoted(from)) };
             let host = if host.is_empty() { String::new() } else { format!(" hosts: [{}],", quoted(host)) };
             let (methods, path) = (methods.join(", "), quoted(&written(path)));
-            let _ = writeln!(text, "      - {{ methods: [{methods}],{host} paths: [{path}] }}");
+            let _ = writeln!(text, "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}");
         }
     }
 }
@@ -195,6 +256,7 @@ fn written(path: &str) -> String {
     let segment = |segment: &str| match segment {
         ID => "{id}".to_owned(),
         USER => "{user}".to_owned(),
+        USER_ID => "{user.id}".to_owned(),
         _ if path == "*" => segment.to_owned(),
         _ => literal(segment),
     };
@@ -202,91 +264,4 @@ fn written(path: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use policy::MapFiles;
-
-    use super::Usage;
-
-    fn usage(requests: &[(&str, bool, &str)]) -> Usage {
-        let mut usage = Usage::default();
-        for (user, allowed, request) in requests {
-            let (method, path) = request.split_once(' ').unwrap();
-            usage.add(
-                Some(*user).filter(|user| !user.is_empty()),
-                *allowed,
-                method,
-                "A.example.com:443",
-                path,
-            );
-        }
-        let text = usage.policy();
-        let loaded = policy::load(&MapFiles::of("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
-        assert!(loaded.is_ok(), "{text}\n{loaded:?}");
-        usage
-    }
-
-    #[test]
-    fn each_caller_has_rules_for_its_requests() {
-        let text = usage(&[
-            ("", true, "GET /open"),
-            ("ann", true, "GET /open"),
-            ("ann", true, "GET /users/ann"),
-            ("bob", true, "GET /users/bob"),
-            ("bob", true, "PUT /users/bob"),
-            ("eve", false, "GET /open"),
-        ])
-        .policy();
-        let expected = r#"version: 1
-roles:
-  anyone:
-    allow:
-      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/open"] }
-  used-1:
-    deny:
-      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/open"] }
-  used-2:
-    allow:
-      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/users/{user}"] }
-  used-3:
-    allow:
-      - { methods: ["GET", "PUT"], hosts: ["a.example.com"], paths: ["/users/{user}"] }
-grants:
-  used-1: { users: ["eve"] }
-  used-2: { users: ["ann"] }
-  used-3: { users: ["bob"] }
-"#;
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn several_ids_become_a_placeholder_unless_one_of_them_was_denied() {
-        let all = [("x", true, "GET /a/1"), ("x", true, "GET /a/22"), ("x", true, "GET /a/333")];
-        assert!(usage(&all).policy().contains(r#"paths: ["/a/{id}"]"#));
-        assert!(usage(&all[..2]).policy().contains(r#"paths: ["/a/22"]"#));
-        let denied = [&all[..], &[("x", false, "GET /a/locked")]].concat();
-        assert!(!usage(&denied).policy().contains("{id}"));
-    }
-
-    /// A client chooses the path: what it writes there must not become a rule for other paths.
-    #[test]
-    fn the_text_of_a_placeholder_in_a_request_is_not_one() {
-        for path in ["/secrets/{id}", "/secrets/{id%7D", "/secrets/%7Bid}", "/brace/{user}", "/{a}"] {
-            for user in ["", "ann"] {
-                let text = usage(&[(user, true, &format!("GET {path}"))]).policy();
-                assert!(text.contains("%7B") && !text.contains("/{"), "{path}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn any_path_can_be_written() {
-        for path in
-            ["/", "/a*b", "/:id", "/a(b)+", "/a%25b", "/a;x=1/b", "/%C3%A9", "/a@b:c", "/~a", "/a,b", "/a/"]
-        {
-            usage(&[("a", true, &format!("GET {path}"))]);
-        }
-        usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
-    }
-}
+mod tests;

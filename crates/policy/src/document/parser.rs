@@ -356,10 +356,28 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let at = mark(number, column);
     let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
     let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
+    let above =
+        text.lines().take(number.saturating_sub(1)).enumerate().filter(|(_, line)| !line.trim().is_empty());
+    if is_without_space(line) {
+        return problem.help(SPACE);
+    }
+    if let Some((index, _)) = above.last().filter(|(_, line)| is_without_space(line)) {
+        return problem.help(format!("{SPACE} on line {}", index + 1));
+    }
     match cause(error.info(), line, line.chars().nth(column)) {
         Some(help) => problem.help(help),
         None => problem,
     }
+}
+
+const SPACE: &str = "write a space after the `:`";
+
+/// Whether a line begins like `reader:{` or `- allow:[`, which YAML does not read as a key and its value.
+fn is_without_space(line: &str) -> bool {
+    let line = line.trim_start();
+    let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':').unwrap_or_default();
+    let is_name = |letter: char| letter.is_alphanumeric() || "_-.\"'".contains(letter);
+    value.starts_with(['{', '[']) && !key.is_empty() && key.chars().all(is_name)
 }
 
 /// Whether a line is like `a: 1, b: 2`.
@@ -375,7 +393,7 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
         return Some("indent with spaces");
     }
     match info {
-        "':' may not precede any of `[{` in flow mapping" => return Some("write a space after the `:`"),
+        "':' may not precede any of `[{` in flow mapping" => return Some(SPACE),
         "while parsing a block mapping, did not find expected key"
         | "while parsing a block collection, did not find expected '-' indicator" => {
             return Some(

@@ -42,12 +42,12 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
 /// Warns of `{claims.…}` in a header if no tokens are accepted: it is then always empty.
 fn claims_of_no_token(policy: &UnresolvedPolicy, identity: &Identity, problems: &mut Vec<Problem>) {
     let response = policy.allow_response.as_ref().filter(|_| identity.jwt.is_empty());
-    let Some((at, response)) = response else { return };
+    let Some((_, response)) = response else { return };
     for header in &response.set_headers {
         if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
             let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);
             let help = "add an issuer under `identity.jwt`, or leave the header out";
-            problems.push(Problem::warning(at.clone(), Warning::UnknownClaim, message).help(help));
+            problems.push(Problem::warning(header.at.clone(), Warning::UnknownClaim, message).help(help));
         }
     }
 }
@@ -177,8 +177,8 @@ fn ambiguous_names(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: 
             .map(|named| (named, "user", &users))
             .chain(grant.groups.iter().map(|named| (named, "group", &groups)))
         {
-            let having = sources.iter().filter(|(_, names)| names.may_be(&named.name));
-            let having: Vec<_> = having.map(|(source, _)| *source).collect();
+            let having: Vec<_> =
+                sources.iter().filter(|(_, names)| names.may_be(&named.name)).copied().collect();
             if having.len() > 1 {
                 warnings.push(ambiguous(grant, named, what, &having));
             }
@@ -195,11 +195,34 @@ fn sources_of_shared<'s, 'i>(
     all.iter().copied().filter(|(_, names)| meets(names)).collect()
 }
 
-fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&Source<'_>]) -> Problem {
-    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", sources));
-    let help = format!("give each a `{what}_prefix` of its own, and grant to the name with it");
+fn ambiguous(
+    grant: &UnresolvedGrant,
+    named: &NameRef,
+    what: &str,
+    having: &[(&Source<'_>, &Names<'_>)],
+) -> Problem {
+    let (sources, names): (Vec<_>, Vec<_>) = having.iter().copied().unzip();
+    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", &sources));
+    let help = format!("{}, and grant to the name with it", keep_apart(what, &names));
     let problem = Problem::warning(place(grant, named), Warning::AmbiguousName, message).help(help);
-    related(problem, sources)
+    related(problem, &sources)
+}
+
+/// What to write so that no two of these have the same name. A prefix of its own is not enough: with the prefixes `p`
+/// and `pa:` the name `pa:x` is `a:x` of the one and `x` of the other.
+pub(super) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
+    let mut prefixes: Vec<&str> = names.iter().map(|names| names.prefix).collect();
+    prefixes.sort_unstable();
+    let distinct = prefixes.is_sorted_by(|one, next| one < next) && !prefixes.contains(&"");
+    let nested = prefixes.iter().zip(prefixes.iter().skip(1)).find(|(one, next)| next.starts_with(**one));
+    match nested.filter(|_| distinct) {
+        Some((one, next)) => {
+            format!(
+                "`{next}` begins with `{one}`: give each a `{what}_prefix` that does not begin with another"
+            )
+        }
+        None => format!("give each a `{what}_prefix` of its own"),
+    }
 }
 
 /// The maximum number of sources that a warning names.
@@ -347,9 +370,16 @@ pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
 impl Names<'_> {
     /// Whether another source may provide a name that this one may provide.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
-        let may_have = |one: &Self, names: &Self| match &names.only {
-            Some(only) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
-            None => one.prefix.starts_with(names.prefix) || names.prefix.starts_with(one.prefix),
+        if !self.prefix.starts_with(other.prefix) && !other.prefix.starts_with(self.prefix) {
+            return false;
+        }
+        let may_have = |one: &Self, names: &Self| match (&names.only, one.prefix.strip_prefix(names.prefix)) {
+            // Without a text for each of perhaps a million users.
+            (Some(only), Some(rest)) if one.only.is_none() => {
+                only.iter().any(|own| own.len() > rest.len() && own.starts_with(rest))
+            }
+            (Some(only), _) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
+            (None, _) => true,
         };
         if other.only.is_some() { may_have(self, other) } else { may_have(other, self) }
     }

@@ -1,7 +1,7 @@
 //! Rules with `{user}` for callers from two sources who can have the same name: each reaches what is the other's.
 
 use crate::ids::IdVec;
-use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, listed, related, sources};
+use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, keep_apart, listed, related, sources};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
 use crate::pattern::Segment;
@@ -47,7 +47,9 @@ pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
 
 fn warning(rule: &Rule, sources: &[&Source<'_>]) -> Problem {
     let message = format!("users {} with the same name are one `{{user}}`", listed("of", sources));
-    let help = "give each a `user_prefix` of its own; if they are the same person, write `{user.id}` with `user_id_from`";
+    let names: Vec<_> = sources.iter().map(|source| &source.users).collect();
+    let apart = keep_apart("user", &names);
+    let help = format!("{apart}; if they are the same person, write `{{user.id}}` with `user_id_from`");
     related(Problem::warning(rule.at.clone(), Warning::SharedUser, message).help(help), sources)
 }
 
@@ -56,7 +58,7 @@ fn has_user(rule: &Rule) -> bool {
 }
 
 /// Which roles callers from a source can have.
-fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
+pub(super) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
     let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     let mut open: Vec<RoleId> =
         [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)).collect();
@@ -82,6 +84,6 @@ fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
 }
 
 /// The issuer that is this source.
-fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
+pub(super) fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
     identity.jwt.iter().find(|issuer| std::ptr::eq(&raw const issuer.at, source.at))
 }

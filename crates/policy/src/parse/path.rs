@@ -35,7 +35,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
     let mut parser = PathParser { reader, text, failed: false };
     parser.check(path);
     parser.warn_of_several(path);
-    let (segments, rest) = parser.segments(name);
+    let (segments, rest) = parser.segments(query_of(name).map_or(name, |(before, _)| before));
     if parser.failed {
         return None;
     }
@@ -103,15 +103,10 @@ struct PathParser<'r, 't> {
 impl PathParser<'_, '_> {
     /// Checks that do not depend on the segments.
     fn check(&mut self, path: &str) {
-        for (at, character) in path.char_indices() {
+        let (before, query) = query_of(path).unzip();
+        for (at, character) in before.unwrap_or(path).char_indices() {
             let part = path.get(at..).unwrap_or_default();
             match character {
-                '?' if path.get(..at).is_some_and(|before| before.rfind('{') > before.rfind('}')) => {}
-                '?' | '#' => {
-                    let help = "end the path before it: it applies to every query";
-                    self.error(part, "a query or fragment never takes part in matching", help);
-                    return;
-                }
                 '\\' if is_class_escape(part) => {}
                 '\\' if part.starts_with(r"\/") || part.starts_with(r"\.") => {
                     let help = "leave it out: a path is not a regular expression";
@@ -124,6 +119,11 @@ impl PathParser<'_, '_> {
                 }
                 _ => {}
             }
+        }
+        if let Some(query) = query {
+            let help = "end the path before it: it applies to every query";
+            self.error(query, "a query or fragment never takes part in matching", help);
+            return;
         }
         for triplet in ["%3F", "%3f", "%23"] {
             if let Some(at) = path.find(triplet) {
@@ -171,6 +171,11 @@ impl PathParser<'_, '_> {
                 }
                 "" if number < last => {
                     self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
+                }
+                part if number == last && has_rest(part) => {
+                    let own = part.trim_matches('*');
+                    let help = format!("did you mean `/{own}/**`? It is the segment and everything below");
+                    self.error(part, "`**` is not a segment of its own", help);
                 }
                 part => {
                     if part.ends_with("...") && !part.contains(['*', '{', '}']) {
@@ -338,6 +343,20 @@ impl PathParser<'_, '_> {
     }
 }
 
+/// The path before its query or fragment, if it has one, and from there on. In `{id?}` there is none.
+fn query_of(path: &str) -> Option<(&str, &str)> {
+    let in_placeholder =
+        |at: usize| path.get(..at).is_some_and(|before| before.rfind('{') > before.rfind('}'));
+    let (at, _) = path.match_indices(['?', '#']).find(|(at, _)| !in_placeholder(*at))?;
+    path.split_at_checked(at)
+}
+
+/// Whether this is a placeholder with `**` after it.
+fn has_rest(part: &str) -> bool {
+    let own = part.trim_matches('*');
+    part.ends_with("**") && own.starts_with('{') && is_path(&format!("/{own}"))
+}
+
 /// What the author of a literal segment probably means, in the notation of another system.
 pub(crate) fn meant_by(part: &str) -> Option<String> {
     let is_name = |name: &&str| {
@@ -413,6 +432,7 @@ fn more_than_placeholder(part: &str) -> String {
         return OWN_SEGMENT.to_owned();
     }
     let (before, after) = (before.trim_end_matches('*'), after.trim_start_matches('*'));
+    let after = after.strip_suffix("**").unwrap_or(after);
     let glob = format!("{before}*{after}");
     if is_path(&format!("/{glob}")) { format!("did you mean `{glob}`?") } else { brace() }
 }

@@ -41,7 +41,7 @@ fn set(reader: &mut Reader, fields: &Fields<'_>, seen: &mut HashMap<String, Mark
         let name = header(reader, &Text::of_key(key), seen);
         let value = value(reader, node);
         if let (Some(name), Some(value)) = (name, value) {
-            set.push(SetHeader { name: name.into(), value });
+            set.push(SetHeader { name: name.into(), value, at: reader.place(key.at) });
         }
     }
     set

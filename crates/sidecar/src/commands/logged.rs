@@ -323,6 +323,11 @@ impl LoggedDecision {
         self.user.as_deref()
     }
 
+    /// The issuer of the token, if the user has one.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        self.issuer.as_deref()
+    }
+
     /// The rule that decided.
     pub(super) fn rule(&self) -> Option<&str> {
         self.outcome.rule.as_deref()

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use review::Usage;
+use policy::model::{BASIC, Identity, SourceId};
+use review::{Usage, UserId};
 use serde::Serialize;
 
 use super::decision_lines::DecisionLines;
@@ -21,13 +22,14 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         Ok(present) => present,
         Err(exit) => return exit,
     };
-    let Log { usage, rules, unreadable, inexact } = match read(args) {
-        Ok(read) => read,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Arguments;
-        }
-    };
+    let Log { usage, rules, unreadable, inexact } =
+        match read(args, present.as_ref().map(|present| &present.loaded.policy.identity)) {
+            Ok(read) => read,
+            Err(error) => {
+                output.error(&error);
+                return Exit::Arguments;
+            }
+        };
     if usage.nothing_allowed() {
         let log = args.log.display();
         let help = match inexact {
@@ -42,8 +44,11 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         rule: format!("{}: {}", role.name, rule.name),
         at: rule.at.to_string(),
     });
+    let issuers = present.iter().flat_map(|present| &present.loaded.policy.identity.jwt);
+    let giving_roles = issuers.filter(|issuer| issuer.role_claim().is_some());
     let suggested = Suggested {
         policy: usage.policy(),
+        roles_from_token: giving_roles.map(|issuer| issuer.issuer.to_string()).collect(),
         unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
         unreadable,
         inexact,
@@ -66,7 +71,7 @@ struct Log {
     inexact: u64,
 }
 
-fn read(args: &SuggestArgs) -> Result<Log, String> {
+fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> {
     let mut lines = DecisionLines::open(&args.log)?;
     let (mut usage, mut rules, mut inexact) = (Usage::default(), BTreeSet::new(), 0);
     while let Some(line) = lines.next_decision() {
@@ -80,7 +85,9 @@ fn read(args: &SuggestArgs) -> Result<Log, String> {
             continue;
         }
         let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
-        usage.add(decision.user(), decision.is_allowed(), method, host, path);
+        let user = decision.user();
+        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, decision.issuer(), identity));
+        usage.add((user, id), decision.is_allowed(), (method, host, path));
         if usage.len() > MAX_REQUESTS {
             return Err(format!(
                 "the log has more than {MAX_REQUESTS} different requests: give a part of it"
@@ -90,9 +97,25 @@ fn read(args: &SuggestArgs) -> Result<Log, String> {
     Ok(Log { usage, rules, unreadable: lines.unreadable(), inexact })
 }
 
+/// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no
+/// prefix.
+fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> Option<UserId<'a>> {
+    let source = issuer.unwrap_or(BASIC);
+    let (found, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
+    // `user_id_from` cannot name an issuer that is called `basic`.
+    if (found == SourceId::BASIC) != issuer.is_none() || issuer == Some(BASIC) {
+        return None;
+    }
+    let id = user.strip_prefix(prefix).filter(|id| !prefix.is_empty() && !id.is_empty())?;
+    Some(UserId { id, source })
+}
+
 #[derive(Serialize)]
 struct Suggested {
     policy: String,
+    /// The issuers in the present policy whose tokens give roles. The suggested roles are granted by name: a list of the
+    /// present roles in `roles_from_token` would be an error, and no list would let tokens give the suggested ones.
+    roles_from_token: Vec<String>,
     unused: Vec<Unused>,
     unreadable: u64,
     inexact: u64,
@@ -109,7 +132,12 @@ impl Suggested {
     /// The policy as YAML, with the rest as comments.
     fn text(&self) -> String {
         let head = "# Allows what the decision log shows was used. Add `identity`, and look at each rule.\n";
-        let mut text = format!("{head}{}", self.policy);
+        let mut text = head.to_owned();
+        for issuer in &self.roles_from_token {
+            text += "# Under `identity`, write `roles_from_token: false`, because these roles are granted by name, for ";
+            text += &format!("`{issuer}`.\n");
+        }
+        text += &self.policy;
         for Unused { rule, at } in &self.unused {
             text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
         }

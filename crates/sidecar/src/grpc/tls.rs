@@ -33,6 +33,11 @@ use super::wrong_protocol::Peer;
 /// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default, is served, too.
 const ALPN: &[u8] = b"h2";
 
+/// The settings that name the files.
+const CERTIFICATE: &str = "tls-certificate";
+const KEY: &str = "tls-key";
+const CLIENT_CA: &str = "tls-client-ca";
+
 /// The files of a server's TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -67,8 +72,10 @@ struct Active {
 
 /// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use `{}`: {why}", file.display())]
+#[error("`--{setting}`: cannot use `{}`: {why}", file.display())]
 pub struct TlsError {
+    /// The setting that names the file, without its dashes.
+    setting: &'static str,
     file: PathBuf,
     why: String,
 }
@@ -193,8 +200,8 @@ impl fmt::Debug for Tls {
 }
 
 impl TlsError {
-    fn new(file: &Path, why: impl fmt::Display) -> Self {
-        Self { file: file.to_owned(), why: why.to_string() }
+    fn new(setting: &'static str, file: &Path, why: impl fmt::Display) -> Self {
+        Self { setting, file: file.to_owned(), why: why.to_string() }
     }
 }
 
@@ -204,34 +211,36 @@ impl Content {
         reason = "the files are read at the start and off the threads that serve"
     )]
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|error| TlsError::new(path, error));
+        let read = |setting: &'static str, path: &PathBuf| {
+            std::fs::read(path).map_err(|error| TlsError::new(setting, path, error))
+        };
         Ok(Self {
-            certificate: read(&files.certificate)?,
-            key: read(&files.key)?,
-            client_ca: files.client_ca.as_ref().map(read).transpose()?,
+            certificate: read(CERTIFICATE, &files.certificate)?,
+            key: read(KEY, &files.key)?,
+            client_ca: files.client_ca.as_ref().map(|path| read(CLIENT_CA, path)).transpose()?,
         })
     }
 
     fn active(&self, files: &TlsFiles) -> Result<Active, TlsError> {
-        let chain = certificates(&files.certificate, &self.certificate)?;
+        let chain = certificates(CERTIFICATE, &files.certificate, &self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|error| TlsError::new(&files.key, format!("no private key in PEM: {error}")))?;
+            .map_err(|error| TlsError::new(KEY, &files.key, format!("no private key in PEM: {error}")))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::new(&files.certificate, error))?;
+            .map_err(|error| TlsError::new(CERTIFICATE, &files.certificate, error))?;
         let expiry = chain.iter().filter_map(expiry::of).min();
         let builder = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
             None => builder.with_no_client_auth(),
             Some((file, pem)) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(file, pem)? {
-                    roots.add(certificate).map_err(|error| TlsError::new(file, error))?;
+                for certificate in certificates(CLIENT_CA, file, pem)? {
+                    roots.add(certificate).map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
                 }
                 let verifier: Arc<dyn ClientCertVerifier> =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                         .build()
-                        .map_err(|error| TlsError::new(file, error))?;
+                        .map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
                 builder.with_client_cert_verifier(match &*files.client_names {
                     [] => verifier,
                     names => Arc::new(AllowedNames::new(verifier, names.to_vec())),
@@ -239,15 +248,20 @@ impl Content {
             }
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            TlsError::new(&files.certificate, format!("{error}, with the key {}", files.key.display()))
+            let why = format!("{error}, with the key `{}` of `--{KEY}`", files.key.display());
+            TlsError::new(CERTIFICATE, &files.certificate, why)
         })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Active { config: Arc::new(config), expiry })
     }
 }
 
-fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(
+    setting: &'static str,
+    file: &Path,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| TlsError::new(file, error))?;
-    if all.is_empty() { Err(TlsError::new(file, "no certificate in PEM")) } else { Ok(all) }
+    let all = all.map_err(|error| TlsError::new(setting, file, error))?;
+    if all.is_empty() { Err(TlsError::new(setting, file, "no certificate in PEM")) } else { Ok(all) }
 }

@@ -166,6 +166,48 @@ fn a_suggested_policy_passes_the_check_and_changes_nothing() {
     }
 }
 
+/// With the `identity` of a policy that lists roles, the suggested one would have errors: these roles are not in it.
+#[test]
+fn a_suggestion_says_that_tokens_give_none_of_its_roles() {
+    let gives = POLICY
+        .replace("groups: groups }", "groups: groups, roles: roles }\n      roles_from_token: [reader]");
+    let folder = PolicyFolder::new(&gives);
+    let suggest = ["suggest", "-", "--policy", &folder.arg()];
+    let (code, text, err) = run_with(&suggest, &log());
+    let says = "write `roles_from_token: false`, because these roles are granted by name, for `https://id.example.com`.";
+    assert!(code == 0 && text.contains(says), "{text}{err}");
+    let (_, identity) = gives.split_once("identity:").unwrap();
+    let (identity, _) = identity.split_once("roles:\n  anyone").unwrap();
+    let with = |identity: &str| PolicyFolder::new(&format!("{text}identity:{identity}"));
+    assert_ne!(run_with(&["check", &with(identity).arg()], "").0, 0);
+    let followed = with(&identity.replace("[reader]", "false"));
+    let (code, out, _) = run_with(&["check", &followed.arg()], "");
+    assert_eq!(code, 0, "{out}");
+    let none = PolicyFolder::new(&gives.replace("[reader]", "false"));
+    let (_, text, _) = run_with(&["suggest", "-", "--policy", &none.arg()], &log());
+    assert!(!text.contains("roles_from_token"), "{text}");
+}
+
+#[test]
+fn a_suggestion_for_a_policy_with_prefixes_changes_nothing() {
+    let token = |user: &str| json!({ "user": user, "issuer": "https://id.example.com", "groups": [] });
+    let more = [
+        line("allowed", "x: y", token("id:bob"), "GET", "/users/bob"),
+        line("allowed", "x: y", token("id:eve"), "GET", "/users/eve"),
+        line("denied", "not_allowed", token("id:eve"), "GET", "/users/bob"),
+    ];
+    let log = more.concat();
+    let folder = PolicyFolder::new(POLICY);
+    let (code, text, err) = run_with(&["suggest", "-", "--policy", &folder.arg()], &log);
+    let rule = r#"paths: ["/users/{user.id}"], user_id_from: ["https://id.example.com"]"#;
+    assert!(code == 0 && text.contains(rule), "{text}{err}");
+    assert!(text.contains(r#"used-1: { users: ["id:bob", "id:eve"] }"#), "{text}");
+    let (_, identity) = POLICY.split_once("identity:").unwrap();
+    let (identity, _) = identity.split_once("roles:\n  anyone").unwrap();
+    let (code, out, err) = replay(&format!("{text}identity:{identity}"), &log, &[]);
+    assert_eq!(code, 0, "{text}{out}{err}");
+}
+
 #[test]
 fn rules_that_decided_no_request_are_listed() {
     let folder = PolicyFolder::new(POLICY);

@@ -203,6 +203,7 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
     let empty = Path::new(&ca).with_file_name("empty.pem");
     fs::write(&empty, "").unwrap();
     let empty = empty.display().to_string();
+    let says = |setting: &str, file: &str, why: &str| format!("`--{setting}`: cannot use `{file}`: {why}");
     for (code, more, says) in [
         (2, vec!["--tls-certificate", &certificate], "`tls-certificate` needs `tls-key`"),
         (2, vec!["--tls-key", &key], "`tls-key` needs `tls-certificate`"),
@@ -212,18 +213,35 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
             vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-names", "a"],
             "`tls-client-names` needs `tls-client-ca`",
         ),
-        (5, vec!["--tls-certificate", &missing, "--tls-key", &key], "no.pem`: No such file"),
-        (5, vec!["--tls-certificate", &empty, "--tls-key", &key], "empty.pem`: no certificate in PEM"),
+        (
+            5,
+            vec!["--tls-certificate", &missing, "--tls-key", &key],
+            &*says("tls-certificate", &missing, "No such file"),
+        ),
+        (
+            5,
+            vec!["--tls-certificate", &certificate, "--tls-key", &missing],
+            &*says("tls-key", &missing, "No such file"),
+        ),
+        (
+            5,
+            vec!["--tls-certificate", &empty, "--tls-key", &key],
+            &*says("tls-certificate", &empty, "no certificate in PEM"),
+        ),
         (
             5,
             vec!["--tls-certificate", &certificate, "--tls-key", &certificate],
-            "server.pem`: no private key in PEM",
+            &*says("tls-key", &certificate, "no private key in PEM"),
         ),
-        (5, vec!["--tls-certificate", &certificate, "--tls-key", &other], "with the key "),
+        (
+            5,
+            vec!["--tls-certificate", &certificate, "--tls-key", &other],
+            &*format!("with the key `{other}` of `--tls-key`"),
+        ),
         (
             5,
             vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-ca", &key],
-            "server.key`: no certificate in PEM",
+            &*says("tls-client-ca", &key, "no certificate in PEM"),
         ),
     ] {
         let policy = example("people");

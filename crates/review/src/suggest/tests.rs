@@ -1,0 +1,132 @@
+//! Suggested policies, each of which loads.
+
+use std::path::Path;
+
+use policy::MapFiles;
+
+use super::{Usage, UserId};
+
+fn usage(requests: &[(&str, bool, &str)]) -> Usage {
+    let mut usage = Usage::default();
+    for (user, allowed, request) in requests {
+        let (method, path) = request.split_once(' ').unwrap();
+        let user = Some(*user).filter(|user| !user.is_empty());
+        usage.add((user, None), *allowed, (method, "A.example.com:443", path));
+    }
+    let text = usage.policy();
+    let loaded = policy::load(&MapFiles::of("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
+    assert!(loaded.is_ok(), "{text}\n{loaded:?}");
+    usage
+}
+
+#[test]
+fn each_caller_has_rules_for_its_requests() {
+    let text = usage(&[
+        ("", true, "GET /open"),
+        ("ann", true, "GET /open"),
+        ("ann", true, "GET /users/ann"),
+        ("bob", true, "GET /users/bob"),
+        ("bob", true, "PUT /users/bob"),
+        ("eve", false, "GET /open"),
+    ])
+    .policy();
+    let expected = r#"version: 1
+roles:
+  anyone:
+    allow:
+      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/open"] }
+  used-1:
+    deny:
+      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/open"] }
+  used-2:
+    allow:
+      - { methods: ["GET"], hosts: ["a.example.com"], paths: ["/users/{user}"] }
+  used-3:
+    allow:
+      - { methods: ["GET", "PUT"], hosts: ["a.example.com"], paths: ["/users/{user}"] }
+grants:
+  used-1: { users: ["eve"] }
+  used-2: { users: ["ann"] }
+  used-3: { users: ["bob"] }
+"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_name_without_the_prefix_of_its_source_becomes_a_placeholder() {
+    let mut usage = Usage::default();
+    let id = |source| Some(UserId { id: "ann", source });
+    let mut add = |user, id, path| usage.add((Some(user), id), true, ("GET", "a", path));
+    add("basic:ann", id("basic"), "/users/ann/basic:ann");
+    add("basic:bob", Some(UserId { id: "bob", source: "basic" }), "/users/bob/basic%3Abob");
+    add("id:ann", id("https://id.example.com"), "/users/ann");
+    // Which of the two sources it is cannot be said of both.
+    add("p:ann", id("a"), "/users/ann");
+    add("p:ann", id("b"), "/users/ann");
+    let roles = r#"  used-1:
+    allow:
+      - { methods: ["GET"], hosts: ["a"], paths: ["/users/{user.id}"], user_id_from: ["https://id.example.com"] }
+  used-2:
+    allow:
+      - { methods: ["GET"], hosts: ["a"], paths: ["/users/{user.id}/{user}"], user_id_from: ["basic"] }
+  used-3:
+    allow:
+      - { methods: ["GET"], hosts: ["a"], paths: ["/users/ann"] }
+grants:
+  used-1: { users: ["id:ann"] }
+  used-2: { users: ["basic:ann", "basic:bob"] }
+  used-3: { users: ["p:ann"] }
+"#;
+    let text = usage.policy();
+    assert!(text.ends_with(roles), "{text}");
+    let text = format!(
+        "{text}identity: {{ basic: {{ users_file: users, user_prefix: 'basic:' }}, \
+         jwt: [{{ issuer: 'https://id.example.com', audiences: [x], keys: {{ file: k }}, user_prefix: 'id:' }}] }}"
+    );
+    let files = MapFiles::of("policy.yaml", text.as_bytes()).and("users", "ann:$6$x$y").and("k", "{}");
+    let loaded = policy::load(&files, Path::new("policy.yaml"));
+    assert!(loaded.is_ok(), "{text}\n{loaded:?}");
+}
+
+/// What was denied to a user stays so, under the name without its prefix, too.
+#[test]
+fn ids_that_a_user_was_denied_are_no_placeholder() {
+    let mut usage = Usage::default();
+    let ann = (Some("p:ann"), Some(UserId { id: "ann", source: "basic" }));
+    for id in 1..4 {
+        usage.add(ann, true, ("GET", "a", &format!("/ann/{id}")));
+    }
+    assert!(usage.policy().contains("/{user.id}/{id}"), "{}", usage.policy());
+    usage.add(ann, false, ("GET", "a", "/ann/x"));
+    assert!(!usage.policy().contains("{id}"), "{}", usage.policy());
+}
+
+#[test]
+fn several_ids_become_a_placeholder_unless_one_of_them_was_denied() {
+    let all = [("x", true, "GET /a/1"), ("x", true, "GET /a/22"), ("x", true, "GET /a/333")];
+    assert!(usage(&all).policy().contains(r#"paths: ["/a/{id}"]"#));
+    assert!(usage(&all[..2]).policy().contains(r#"paths: ["/a/22"]"#));
+    let denied = [&all[..], &[("x", false, "GET /a/locked")]].concat();
+    assert!(!usage(&denied).policy().contains("{id}"));
+}
+
+/// A client chooses the path: what it writes there must not become a rule for other paths.
+#[test]
+fn the_text_of_a_placeholder_in_a_request_is_not_one() {
+    for path in ["/secrets/{id}", "/secrets/{id%7D", "/secrets/%7Bid}", "/brace/{user}", "/{a}"] {
+        for user in ["", "ann"] {
+            let text = usage(&[(user, true, &format!("GET {path}"))]).policy();
+            assert!(text.contains("%7B") && !text.contains("/{"), "{path}: {text}");
+        }
+    }
+}
+
+#[test]
+fn any_path_can_be_written() {
+    for path in
+        ["/", "/a*b", "/:id", "/a(b)+", "/a%25b", "/a;x=1/b", "/%C3%A9", "/a@b:c", "/~a", "/a,b", "/a/"]
+    {
+        usage(&[("a", true, &format!("GET {path}"))]);
+    }
+    usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
+}
