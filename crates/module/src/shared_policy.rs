@@ -90,6 +90,14 @@ impl SharedPolicy {
         static FINISH: Once = Once::new();
         FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
+        let loaded = match &settings.admin {
+            AdminAddress::On(_) if settings.console => loaded.with_denials(),
+            AdminAddress::Off if settings.console => {
+                tracing::warn!("`console` has no effect: `admin` is `off`");
+                loaded
+            }
+            AdminAddress::On(_) | AdminAddress::Off => loaded,
+        };
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let runtime = loaded.start().map_err(cannot_start)?;
         let caching = runtime.policy().clone();
@@ -105,7 +113,7 @@ impl SharedPolicy {
         let admin = match &settings.admin {
             AdminAddress::On(address) => {
                 let counted = (Arc::clone(&threads), Arc::clone(&hashing));
-                Some(admin::show(address, &settings.policy, &runtime, counted.0, counted.1)?)
+                Some(admin::show(address, &settings, &runtime, counted.0, counted.1)?)
             }
             AdminAddress::Off => None,
         };
