@@ -147,6 +147,17 @@ impl Drop for SampledConsole {
     }
 }
 
+impl Shown {
+    /// Makes it the newest again: an update of a listener goes back to these settings while requests still use them.
+    pub(crate) fn again(&self) {
+        let mut views = self.listener.views.lock();
+        if let Some(place) = views.iter().position(|view| view.number == self.number) {
+            let view = views.remove(place);
+            views.push(view);
+        }
+    }
+}
+
 impl Drop for Shown {
     fn drop(&mut self) {
         self.listener.views.lock().retain(|view| view.number != self.number);
@@ -190,7 +201,7 @@ impl Views {
     /// Adds a shared policy, and returns its number.
     fn add(&self, metrics: Arc<Metrics>, reloads: Reloads, console: Option<SampledConsole>) -> u64 {
         let mut views = self.lock();
-        let number = views.last().map_or(0, |view| view.number + 1);
+        let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
         views.push(View { number, metrics, reloads, console });
         number
     }

@@ -36,7 +36,7 @@ pub(crate) struct SharedPolicy {
     /// The counters of the threads that use it.
     pub(crate) threads: Threads,
     /// Its admin pages, if it has any.
-    _admin: Option<Shown>,
+    admin: Option<Shown>,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
     /// The thread that fetches keys, which also runs the timers of [`Self::after`].
@@ -59,6 +59,9 @@ impl SharedPolicy {
         policies.retain(|policy| policy.strong_count() > 0);
         let same = |policy: &Arc<Self>| policy.settings == settings;
         if let Some(policy) = policies.iter().filter_map(Weak::upgrade).find(same) {
+            if let Some(shown) = &policy.admin {
+                shown.again();
+            }
             return Ok(policy);
         }
         let policy = Arc::new(Self::start(settings)?);
@@ -127,7 +130,7 @@ impl SharedPolicy {
             caches: runtime.caches(),
             active: runtime.policy().clone(),
             threads,
-            _admin: admin,
+            admin,
             runtime: Mutex::new(Some(runtime)),
             timers,
             _fetching: fetching,

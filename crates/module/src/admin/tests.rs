@@ -139,6 +139,12 @@ fn equal_settings_share_the_pages_and_newer_ones_take_them_over() {
     assert_eq!(test.metric(ALLOWED), Some(0.0));
     drop(newer);
     assert_eq!(test.metric(ALLOWED), Some(2.0));
+    // Back to settings that are still in use.
+    let newer = test.host(r#", "hash-queue": 7"#);
+    let back = test.host("");
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
+    drop((newer, back));
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
     drop((one, two));
     // At once: the listener that was dropped may not have ended yet.
     let again = test.host("");

@@ -146,4 +146,7 @@ async fn the_console_follows_updates_of_a_listener() {
     assert!(console().contains("None since the start."), "{}", console());
     watching.denied().await;
     assert!(console().contains("<code>missing_credentials</code>"), "{}", console());
+    assert!(watching.update(&settings(false)).await, "{}", watching.envoy.log());
+    assert!(console().starts_with("HTTP/1.1 404 "), "{}", console());
+    watching.denied().await;
 }
