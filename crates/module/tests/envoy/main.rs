@@ -23,6 +23,7 @@ mod console;
 mod differential;
 #[path = "../../../sidecar/tests/envoy/identity_header.rs"]
 mod identity_header;
+mod otlp;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;
