@@ -20,6 +20,7 @@ mod bundles;
 mod cases;
 mod configuration;
 mod console;
+mod decision_log;
 mod differential;
 #[path = "../../../sidecar/tests/envoy/identity_header.rs"]
 mod identity_header;
