@@ -1,7 +1,9 @@
 //! The console: one page for the person on call, rendered by the server and without a script.
 //!
-//! [`Console`] answers the requests below `/console` that the admin listener passes on. Nothing of a page is computed on
-//! the thread of the admin listener, which also answers probes, nor on a worker thread:
+//! [`Console`] answers the requests below `/console` that the admin listener passes on. Pages are rendered on a thread of low
+//! priority, not on that of the admin listener, which also answers probes, nor on a worker thread. Only counters and status are
+//! read on the thread of the admin listener: worker threads take the same locks, and a thread of low priority may lose the
+//! processor while it holds one.
 //!
 //! * `site`: which requests are answered, with which headers, and the bounded queue to the thread that renders;
 //! * `history`: samples of the counters, for rates and percentiles of the last minutes;
@@ -42,4 +44,15 @@ pub struct Sources {
     pub denials: Option<Arc<RecentDenials>>,
     /// Names in the `Host` header that are answered besides `localhost` and loopback addresses.
     pub hosts: Vec<String>,
+    /// Where rolegate runs.
+    pub runs_in: RunsIn,
+}
+
+/// Where rolegate runs: what happens to a request without a decision, and what helps, depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsIn {
+    /// In a process of its own, which Envoy asks.
+    OwnProcess,
+    /// Inside Envoy.
+    Envoy,
 }

@@ -7,8 +7,12 @@ mod rules;
 mod status;
 mod traffic;
 
+use std::time::Duration;
+
+use admin::Metrics;
 use maud::{DOCTYPE, Markup, html};
 use runtime::clock;
+use runtime::status::Facts;
 
 use crate::Sources;
 use crate::difference::Differences;
@@ -25,21 +29,42 @@ pub(crate) struct Shown {
     pub(crate) differences: Differences,
 }
 
+/// What a page shows of this moment. Reading it takes locks that worker threads take, too.
+#[derive(Debug)]
+pub(crate) struct Current {
+    sample: Sample,
+    ready: Result<(), String>,
+    facts: Facts,
+    shadow: Option<Facts>,
+    certificate: Option<Duration>,
+}
+
+impl Current {
+    pub(crate) fn of(metrics: &Metrics) -> Self {
+        let expiry = metrics.authorization.certificate_expiry();
+        Self {
+            sample: Sample::take(metrics),
+            ready: metrics.status.ready(),
+            facts: metrics.status.facts(),
+            shadow: metrics.shadow.as_ref().map(|shadow| shadow.status.facts()),
+            certificate: expiry.map(|at| at.saturating_sub(clock::now())),
+        }
+    }
+}
+
 /// The page that answers this question.
-pub(crate) fn render(shown: &Shown, question: &Question) -> String {
-    let metrics = &shown.sources.metrics;
-    let now = Sample::take(metrics);
+pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> String {
+    let Current { sample, ready, facts, shadow, certificate } = current;
     let (minute, five_minutes) =
-        (shown.history.window(&now, MINUTE), shown.history.window(&now, FIVE_MINUTES));
-    let facts = metrics.status.facts();
-    let shadow = metrics.shadow.as_ref().map(|shadow| shadow.status.facts());
+        (shown.history.window(sample, MINUTE), shown.history.window(sample, FIVE_MINUTES));
     let troubles = troubles(&Observed {
-        ready: metrics.status.ready(),
-        facts: &facts,
+        runs_in: shown.sources.runs_in,
+        ready: ready.clone(),
+        facts,
         shadow: shadow.as_ref(),
         minute: &minute,
         five_minutes: &five_minutes,
-        certificate: metrics.authorization.certificate_expiry().map(|at| at.saturating_sub(clock::now())),
+        certificate: *certificate,
     });
     let policy = shown.sources.policy.snapshot();
     let candidate = shown.sources.shadow.as_ref().map(runtime::ActivePolicy::snapshot);
@@ -71,7 +96,7 @@ pub(crate) fn render(shown: &Shown, question: &Question) -> String {
                 }
                 main {
                     (wrong(&troubles))
-                    (status::section(&facts, shadow.as_ref(), policy.as_deref()))
+                    (status::section(facts, shadow.as_ref(), policy.as_deref()))
                     (traffic::section(&minute, &five_minutes))
                     (denials::section(shown.sources.denials.as_deref()))
                     (explain::section(policy.as_deref(), &question.explained))

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use runtime::counters::ErrorKind;
 use runtime::status::{BundleResult, Facts, KeyFacts};
 
+use crate::RunsIn;
 use crate::history::{Counts, Window};
 use crate::times::rough;
 
@@ -48,6 +49,7 @@ impl Severity {
 /// What is looked at.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
+    pub(crate) runs_in: RunsIn,
     /// Whether this instance is ready, or why not.
     pub(crate) ready: Result<(), String>,
     pub(crate) facts: &'a Facts,
@@ -60,13 +62,13 @@ pub(crate) struct Observed<'a> {
 
 /// Everything that is wrong, the worst first.
 pub(crate) fn troubles(observed: &Observed<'_>) -> Vec<Trouble> {
-    let Observed { ready, facts, shadow, minute, five_minutes, certificate } = observed;
+    let Observed { runs_in, ready, facts, shadow, minute, five_minutes, certificate } = observed;
     let mut troubles = Vec::new();
-    troubles.extend(ready.as_ref().err().map(|why| not_ready(why)));
-    troubles.extend(errors(&minute.counts));
+    troubles.extend(ready.as_ref().err().map(|why| not_ready(why, *runs_in)));
+    troubles.extend(errors(&minute.counts, *runs_in));
     troubles.extend(not_loaded(facts, "the policy"));
     troubles.extend(facts.keys.values().filter_map(keys));
-    troubles.extend(no_capacity(&minute.counts));
+    troubles.extend(no_capacity(&minute.counts, *runs_in));
     troubles.extend(facts.inventory.as_ref().and_then(inventory));
     troubles.extend(more_denials(minute, five_minutes));
     troubles.extend(certificate.and_then(expiring));
@@ -95,7 +97,7 @@ pub(crate) fn troubles(observed: &Observed<'_>) -> Vec<Trouble> {
     troubles
 }
 
-fn not_ready(why: &str) -> Trouble {
+fn not_ready(why: &str, runs_in: RunsIn) -> Trouble {
     if why == "draining" {
         return Trouble {
             severity: Severity::Warning,
@@ -108,13 +110,20 @@ fn not_ready(why: &str) -> Trouble {
         severity: Severity::Problem,
         what: format!("This instance is not ready: {why}"),
         more: Vec::new(),
-        hint: "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy those that come get an \
-               error; if only keys are missing they are decided, and tokens of these issuers get 401."
-            .to_owned(),
+        hint: match runs_in {
+            RunsIn::OwnProcess => {
+                "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy those that come get an \
+                 error; if only keys are missing they are decided, and tokens of these issuers get 401."
+            }
+            RunsIn::Envoy => {
+                "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503."
+            }
+        }
+        .to_owned(),
     }
 }
 
-fn errors(minute: &Counts) -> Option<Trouble> {
+fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Trouble> {
     let all = minute.all_errors();
     let only_cancelled = minute.errors.iter().all(|(kind, _)| *kind == ErrorKind::Cancelled);
     (all > 0).then(|| Trouble {
@@ -125,12 +134,16 @@ fn errors(minute: &Counts) -> Option<Trouble> {
             .iter()
             .map(|(kind, count)| format!("{count} × {}: {}", kind.name(), meaning(*kind)))
             .collect(),
-        hint: if only_cancelled {
-            "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its `status_on_error`, or \
-             lets the request pass with `failure_mode_allow: true`."
-        } else {
-            "Envoy answers these requests with its `status_on_error` (503 in the shipped configurations), and lets them pass with \
-             `failure_mode_allow: true`."
+        hint: match (runs_in, only_cancelled) {
+            (RunsIn::OwnProcess, true) => {
+                "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its `status_on_error`, or \
+                 lets the request pass with `failure_mode_allow: true`."
+            }
+            (RunsIn::OwnProcess, false) => {
+                "Envoy answers these requests with its `status_on_error` (503 in the shipped configurations), and lets them pass with \
+                 `failure_mode_allow: true`."
+            }
+            (RunsIn::Envoy, _) => "These requests got 503: none was let through.",
         }
         .to_owned(),
     })
@@ -243,7 +256,7 @@ fn inventory(inventory: &KeyFacts) -> Option<Trouble> {
 }
 
 /// Denials for lack of capacity.
-fn no_capacity(minute: &Counts) -> Option<Trouble> {
+fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Trouble> {
     let [overloaded, late] = ["overloaded", "deadline_exceeded"].map(|reason| minute.denied_because(reason));
     let lines = [
         (
@@ -257,10 +270,18 @@ fn no_capacity(minute: &Counts) -> Option<Trouble> {
         severity: Severity::Problem,
         what: format!("{} requests got 503 in the last minute for lack of capacity", overloaded + late),
         more: lines.map(|(count, why)| format!("{count} × {why}")).collect(),
-        hint: "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was reached and what to do: mostly \
-               a client tries credentials, to be limited in Envoy. For `deadline_exceeded`, see `rolegate_hash_queue_length` and \
-               Envoy's `timeout`. More instances or cores help."
-            .to_owned(),
+        hint: match runs_in {
+            RunsIn::OwnProcess => {
+                "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was reached and what to do: mostly \
+                 a client tries credentials, to be limited in Envoy. For `deadline_exceeded`, see `rolegate_hash_queue_length` and \
+                 Envoy's `timeout`. More instances or cores help."
+            }
+            RunsIn::Envoy => {
+                "For `overloaded`, mostly a client tries credentials, to be limited in Envoy by a filter before this one. For \
+                 `deadline_exceeded`, see `rolegate_hash_queue_length`, `hash-threads` and `hash-timeout`. More cores help."
+            }
+        }
+        .to_owned(),
     })
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use crate::Sources;
 use crate::difference::Differences;
 use crate::history::{History, INTERVAL, Sample};
-use crate::page::{self, Shown};
+use crate::page::{self, Current, Shown};
 use crate::question::Question;
 
 /// The maximum length of a query, in bytes.
@@ -44,10 +44,11 @@ pub struct Console {
     questions: SyncSender<Waiting>,
 }
 
-/// A question, and who waits for its page.
+/// A question with what it is about, and who waits for its page.
 #[derive(Debug)]
 struct Waiting {
     question: Question,
+    current: Current,
     page: oneshot::Sender<String>,
 }
 
@@ -81,7 +82,8 @@ impl Console {
 
     fn page(&self, question: Question) -> ConsoleAnswer {
         let (page, rendered) = oneshot::channel();
-        match self.questions.try_send(Waiting { question, page }) {
+        let current = Current::of(&self.shown.sources.metrics);
+        match self.questions.try_send(Waiting { question, current, page }) {
             Ok(()) => Box::pin(async {
                 match rendered.await {
                     Ok(page) => answer(StatusCode::OK, "text/html; charset=utf-8", page),
@@ -137,11 +139,11 @@ fn is_answered(host: &str, more: &[String]) -> bool {
 
 /// Renders pages until the console is dropped. A panic costs one page.
 fn render(shown: &Shown, waiting: &Receiver<Waiting>) {
-    while let Ok(Waiting { question, page }) = waiting.recv() {
+    while let Ok(Waiting { question, current, page }) = waiting.recv() {
         if page.is_closed() {
             continue;
         }
-        if let Ok(rendered) = catch_unwind(AssertUnwindSafe(|| page::render(shown, &question))) {
+        if let Ok(rendered) = catch_unwind(AssertUnwindSafe(|| page::render(shown, &current, &question))) {
             // Fails only if the client has gone.
             let _ = page.send(rendered);
         }

@@ -1,7 +1,7 @@
 //! The admin listener of a policy: the pages of the crate [`admin`], on a thread of its own.
 //!
 //! Envoy creates the new configuration of a listener before it drops the old one. So a policy with new settings takes over the
-//! address of the same policy with the old ones: the pages are about the newest.
+//! address of the same policy with the old ones: the pages are about the newest, and so is its console.
 
 use std::fmt;
 use std::io;
@@ -9,12 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use ::admin::{Address, Admin, AuthorizationStats, Backend, BoundSocket, Metrics, MetricsPage, Pages};
+use console::{Console, RunsIn};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
 use runtime::{Reloads, Runtime};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::settings::FilterSettings;
 
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
@@ -31,6 +35,8 @@ pub(crate) struct Shown {
 struct AdminListener {
     policy: PolicySource,
     views: Arc<Views>,
+    /// Runs on its thread.
+    executor: Handle,
     _end: oneshot::Sender<()>,
 }
 
@@ -42,6 +48,13 @@ struct View {
     number: u64,
     metrics: Arc<Metrics>,
     reloads: Reloads,
+    console: Option<SampledConsole>,
+}
+
+/// A console, and the task that takes its samples. Dropping it ends both.
+struct SampledConsole {
+    console: Arc<Console>,
+    samples: AbortHandle,
 }
 
 /// The counters of the threads that authorize requests with a shared policy.
@@ -68,7 +81,7 @@ static LISTENERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// If the address cannot be bound, or another policy has it.
 pub(crate) fn show(
     address: &Address,
-    policy: &PolicySource,
+    settings: &FilterSettings,
     runtime: &Runtime,
     threads: Threads,
     hashing: Arc<Hashing>,
@@ -78,6 +91,8 @@ pub(crate) fn show(
     let (shadow, otlp) = (runtime.shadow().cloned(), runtime.otlp().clone());
     let caches = runtime.caches();
     let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs: None, authorization });
+    let console = settings.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
+    let policy = &settings.policy;
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
@@ -98,8 +113,49 @@ pub(crate) fn show(
             listener
         }
     };
-    let number = listener.views.add(metrics, runtime.reloads());
+    let console = console.map(|console| SampledConsole {
+        samples: listener.executor.spawn(console.samples()).abort_handle(),
+        console: Arc::new(console),
+    });
+    let number = listener.views.add(metrics, runtime.reloads(), console);
     Ok(Shown { listener, number })
+}
+
+fn start_console(
+    settings: &FilterSettings,
+    runtime: &Runtime,
+    metrics: &Arc<Metrics>,
+) -> Result<Console, String> {
+    let sources = console::Sources {
+        metrics: Arc::clone(metrics),
+        policy: runtime.unlogged_policy(),
+        shadow: runtime.shadow_policy(),
+        denials: runtime.denials().cloned(),
+        hosts: settings.console_host.clone(),
+        runs_in: RunsIn::Envoy,
+    };
+    Console::start(sources).map_err(cannot_start)
+}
+
+fn cannot_start(error: io::Error) -> String {
+    format!("rolegate cannot start: {error}")
+}
+
+impl Drop for SampledConsole {
+    fn drop(&mut self) {
+        self.samples.abort();
+    }
+}
+
+impl Shown {
+    /// Makes it the newest again: an update of a listener goes back to these settings while requests still use them.
+    pub(crate) fn again(&self) {
+        let mut views = self.listener.views.lock();
+        if let Some(place) = views.iter().position(|view| view.number == self.number) {
+            let view = views.remove(place);
+            views.push(view);
+        }
+    }
 }
 
 impl Drop for Shown {
@@ -112,9 +168,8 @@ impl AdminListener {
     fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), String> {
         let BoundSocket { address, listener, file } =
             BoundSocket::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
-        let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let executor = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
-        let views = Arc::<Views>::default();
+        let (views, handle) = (Arc::<Views>::default(), executor.handle().clone());
         let (end, ended) = oneshot::channel::<()>();
         let source = Arc::clone(&views);
         let admin = {
@@ -133,7 +188,7 @@ impl AdminListener {
         };
         let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
         Pages::All.log(&address);
-        let listener = Self { policy: policy.clone(), views, _end: end };
+        let listener = Self { policy: policy.clone(), views, executor: handle, _end: end };
         thread.map(|thread| (listener, thread)).map_err(cannot_start)
     }
 }
@@ -144,10 +199,10 @@ impl Views {
     }
 
     /// Adds a shared policy, and returns its number.
-    fn add(&self, metrics: Arc<Metrics>, reloads: Reloads) -> u64 {
+    fn add(&self, metrics: Arc<Metrics>, reloads: Reloads, console: Option<SampledConsole>) -> u64 {
         let mut views = self.lock();
-        let number = views.last().map_or(0, |view| view.number + 1);
-        views.push(View { number, metrics, reloads });
+        let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
+        views.push(View { number, metrics, reloads, console });
         number
     }
 }
@@ -161,11 +216,18 @@ impl Backend for Views {
     fn reload(&self) {
         self.lock().iter().for_each(|view| view.reloads.request());
     }
+
+    fn console(&self) -> Option<Arc<dyn ::admin::Console>> {
+        let views = self.lock();
+        let newest = views.last()?.console.as_ref()?;
+        Some(Arc::clone(&newest.console) as Arc<dyn ::admin::Console>)
+    }
 }
 
 impl AuthorizationStats for Counters {
     fn decisions(&self) -> Totals {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // Copied, so that the lock is held for a moment only: a worker of Envoy takes it before its first request.
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Totals::sum(threads.iter().map(|counters| &**counters))
     }
 

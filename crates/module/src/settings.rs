@@ -28,6 +28,12 @@ pub(crate) struct FilterSettings {
     /// Address of the admin listener, or `off`.
     #[serde(default = "off", deserialize_with = "values::admin")]
     pub(crate) admin: AdminAddress,
+    /// Whether the admin listener serves the console, a page for people on call.
+    #[serde(default)]
+    pub(crate) console: bool,
+    /// Names that browsers may use for the console besides `localhost` and loopback addresses.
+    #[serde(default, deserialize_with = "values::some")]
+    pub(crate) console_host: Vec<String>,
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
     #[serde(default = "five_seconds", deserialize_with = "values::duration")]
     poll_interval: Duration,

@@ -36,7 +36,7 @@ pub(crate) struct SharedPolicy {
     /// The counters of the threads that use it.
     pub(crate) threads: Threads,
     /// Its admin pages, if it has any.
-    _admin: Option<Shown>,
+    admin: Option<Shown>,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
     /// The thread that fetches keys, which also runs the timers of [`Self::after`].
@@ -59,6 +59,9 @@ impl SharedPolicy {
         policies.retain(|policy| policy.strong_count() > 0);
         let same = |policy: &Arc<Self>| policy.settings == settings;
         if let Some(policy) = policies.iter().filter_map(Weak::upgrade).find(same) {
+            if let Some(shown) = &policy.admin {
+                shown.again();
+            }
             return Ok(policy);
         }
         let policy = Arc::new(Self::start(settings)?);
@@ -90,6 +93,14 @@ impl SharedPolicy {
         static FINISH: Once = Once::new();
         FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
+        let loaded = match &settings.admin {
+            AdminAddress::On(_) if settings.console => loaded.with_denials(),
+            AdminAddress::Off if settings.console => {
+                tracing::warn!("`console` has no effect: `admin` is `off`");
+                loaded
+            }
+            AdminAddress::On(_) | AdminAddress::Off => loaded,
+        };
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let runtime = loaded.start().map_err(cannot_start)?;
         let caching = runtime.policy().clone();
@@ -105,7 +116,7 @@ impl SharedPolicy {
         let admin = match &settings.admin {
             AdminAddress::On(address) => {
                 let counted = (Arc::clone(&threads), Arc::clone(&hashing));
-                Some(admin::show(address, &settings.policy, &runtime, counted.0, counted.1)?)
+                Some(admin::show(address, &settings, &runtime, counted.0, counted.1)?)
             }
             AdminAddress::Off => None,
         };
@@ -119,7 +130,7 @@ impl SharedPolicy {
             caches: runtime.caches(),
             active: runtime.policy().clone(),
             threads,
-            _admin: admin,
+            admin,
             runtime: Mutex::new(Some(runtime)),
             timers,
             _fetching: fetching,

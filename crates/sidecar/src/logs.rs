@@ -117,7 +117,7 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let ours = ["admin", "runtime", "sidecar"].map(|name| (name, level));
+    let ours = ["admin", "console", "runtime", "sidecar"].map(|name| (name, level));
     Targets::new().with_targets(ours).with_default(LevelFilter::ERROR)
 }
 
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn all_our_crates_log_at_the_chosen_level_and_others_errors_only() {
         let targets = filter(LogLevel::Debug);
-        for ours in ["admin", "runtime::reload", "sidecar::serve"] {
+        for ours in ["admin", "console::difference", "runtime::reload", "sidecar::serve"] {
             assert!(targets.would_enable(ours, &Level::DEBUG), "{ours}");
         }
         assert!(!targets.would_enable("hyper", &Level::WARN));

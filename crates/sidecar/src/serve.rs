@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
-use console::Console;
+use console::{Console, RunsIn};
 use runtime::lines::Counts;
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
@@ -185,6 +185,7 @@ fn console(settings: &Settings, runtime: &Runtime, metrics: &Arc<Metrics>) -> io
         shadow: runtime.shadow_policy(),
         denials: runtime.denials().cloned(),
         hosts: settings.console_host.clone(),
+        runs_in: RunsIn::OwnProcess,
     })?;
     tokio::spawn(console.samples());
     Ok(Arc::new(console))

@@ -56,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "envoy",
         ],
     ),
-    ("module", &["policy", "identity", "authorizer", "runtime", "admin"]),
+    ("module", &["policy", "identity", "authorizer", "runtime", "admin", "console"]),
     ("install", &[]),
     ("load", &[]),
     ("testbed", &["policy", "load"]),

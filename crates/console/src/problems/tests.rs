@@ -22,6 +22,7 @@ fn window(counts: Counts) -> Window {
 /// The first lines of what is wrong with these facts and these counts of the last minute.
 fn lines(facts: &Facts, counts: Counts) -> Vec<String> {
     lines_of(&Observed {
+        runs_in: RunsIn::OwnProcess,
         ready: Ok(()),
         facts,
         shadow: None,
@@ -50,6 +51,7 @@ fn a_failed_reload_says_what_is_wrong_and_what_still_decides() {
     let problem = Problem::error(at, "unknown role `clerk`").help("did you mean `clerks`?");
     facts.policy.problems = [problem].into();
     let troubles = troubles(&Observed {
+        runs_in: RunsIn::OwnProcess,
         ready: Ok(()),
         facts: &facts,
         shadow: None,
@@ -123,6 +125,7 @@ fn a_rise_of_denials_is_a_warning() {
         let (minute, five_minutes) = (window(minute), window(five));
         let facts = healthy();
         lines_of(&Observed {
+            runs_in: RunsIn::OwnProcess,
             ready: Ok(()),
             facts: &facts,
             shadow: None,
@@ -146,6 +149,7 @@ fn what_only_the_server_knows_is_a_warning_and_an_expired_certificate_a_problem(
         let mishaps = mishaps.into_iter().filter(|(_, count)| *count > 0).collect();
         let window = window(Counts { mishaps, ..Counts::default() });
         lines_of(&Observed {
+            runs_in: RunsIn::OwnProcess,
             ready: Ok(()),
             facts: &healthy(),
             shadow: None,
@@ -169,6 +173,7 @@ fn a_shadow_policy_is_never_worse_than_a_warning() {
     let counts = Counts { shadow: vec![("same", 9), ("would_deny", 2)], ..Counts::default() };
     let facts = healthy();
     let lines = lines_of(&Observed {
+        runs_in: RunsIn::OwnProcess,
         ready: Err("draining".to_owned()),
         facts: &facts,
         shadow: Some(&shadow),
@@ -178,4 +183,33 @@ fn a_shadow_policy_is_never_worse_than_a_warning() {
     });
     assert_eq!(lines.len(), 3);
     assert!(lines.iter().all(|line| line.starts_with("Warning: ")), "{lines:?}");
+}
+
+/// There is no gRPC call that fails, and nothing that lets requests pass then.
+#[test]
+fn inside_envoy_the_hints_are_about_the_module() {
+    let counts = Counts {
+        denied: vec![("overloaded", 2), ("deadline_exceeded", 1)],
+        errors: vec![(ErrorKind::NotReady, 1)],
+        hashes_denied: 2,
+        ..Counts::default()
+    };
+    let hints = |runs_in| {
+        let troubles = troubles(&Observed {
+            runs_in,
+            ready: Err("no policy".to_owned()),
+            facts: &healthy(),
+            shadow: None,
+            minute: &window(counts.clone()),
+            five_minutes: &window(counts.clone()),
+            certificate: None,
+        });
+        assert_eq!(troubles.len(), 3, "{troubles:?}");
+        troubles.into_iter().map(|trouble| trouble.hint).collect::<String>()
+    };
+    let (own, inside) = (hints(RunsIn::OwnProcess), hints(RunsIn::Envoy));
+    for only_own in ["failure_mode_allow", "rolegate_checks_overloaded_total", "Envoy's `timeout`"] {
+        assert!(own.contains(only_own) && !inside.contains(only_own), "{only_own}: {inside}");
+    }
+    assert!(inside.contains("`hash-timeout`") && inside.contains("each request gets 503"), "{inside}");
 }

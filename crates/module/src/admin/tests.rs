@@ -42,9 +42,14 @@ impl Test {
 
     /// The response to a request without a body; empty if nothing listens, or no longer.
     fn ask(&self, request: &str) -> String {
+        self.ask_as("a", request)
+    }
+
+    /// The same, with this `Host`.
+    fn ask_as(&self, host: &str, request: &str) -> String {
         let mut text = String::new();
         if let Ok(mut stream) = UnixStream::connect(self.0.path().join("admin")) {
-            let _ = write!(stream, "{request} HTTP/1.1\r\nhost: a\r\n\r\n");
+            let _ = write!(stream, "{request} HTTP/1.1\r\nhost: {host}\r\n\r\n");
             let _ = stream.read_to_string(&mut text);
         }
         text
@@ -134,6 +139,12 @@ fn equal_settings_share_the_pages_and_newer_ones_take_them_over() {
     assert_eq!(test.metric(ALLOWED), Some(0.0));
     drop(newer);
     assert_eq!(test.metric(ALLOWED), Some(2.0));
+    // Back to settings that are still in use.
+    let newer = test.host(r#", "hash-queue": 7"#);
+    let back = test.host("");
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
+    drop((newer, back));
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
     drop((one, two));
     // At once: the listener that was dropped may not have ended yet.
     let again = test.host("");
@@ -165,4 +176,43 @@ fn an_address_of_another_policy_or_process_rejects_the_configuration() {
         log.contains(&format!("rolegate: `admin`: cannot listen on `{address}`: the address is in use")),
         "{log}"
     );
+}
+
+/// A denial is shown by the console of the settings that denied it; the pages are those of the newest.
+#[test]
+fn the_console_is_off_unless_the_newest_settings_have_it() {
+    let test = Test::new();
+    let console = || test.ask_as("localhost", "GET /console");
+    let without = test.host("");
+    assert!(console().starts_with("HTTP/1.1 404 "), "{}", console());
+    let with = test.host(r#", "console": true"#);
+    send(&without, "/of-the-old", 1);
+    send(&with, "/of-the-new", 1);
+    let page = console();
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("Nothing is wrong"), "{page}");
+    assert!(page.contains("/of-the-new") && !page.contains("/of-the-old"), "{page}");
+    assert!(test.ask_as("localhost", "POST /console").starts_with("HTTP/1.1 405 "));
+    drop(with);
+    assert!(console().starts_with("HTTP/1.1 404 "), "{}", console());
+}
+
+#[test]
+fn the_console_answers_browsers_of_this_machine_and_configured_names() {
+    let test = Test::new();
+    let _host = test.host(r#", "console": true, "console-host": ["one.internal", "two.internal"]"#);
+    for (host, status) in
+        [("127.0.0.1:9192", 200), ("two.internal", 200), ("a", 403), ("one.internal.example", 403)]
+    {
+        let page = test.ask_as(host, "GET /console");
+        assert!(page.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {page}");
+    }
+}
+
+/// The listener is what shows it.
+#[test]
+fn a_console_without_an_admin_listener_is_a_warning() {
+    let test = Test::new();
+    let _host = test.load("off", r#", "console": true"#).unwrap();
+    let log = fake::logged().concat();
+    assert!(log.contains("`console` has no effect: `admin` is `off`"), "{log}");
 }

@@ -1,5 +1,10 @@
 //! The settings of the filter, and the messages about wrong ones.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use testbed::pages::{names, table};
+
 use super::*;
 
 #[test]
@@ -66,6 +71,7 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         (r#"{"policy": "p", "otlp-timeout": 0}"#, "`otlp-timeout`: `0` is not a duration"),
         (r#"{"policy": "p", "decision-log": true}"#, "`decision-log`: not one of `off`, `denied` and `all`"),
         (r#"{"policy": "p", "admin": "9192"}"#, "`admin`: `9192` is not an address: write one such as"),
+        (r#"{"policy": "p", "console": "on"}"#, "`console`: invalid type: string \"on\", expected a boolean"),
         (r#"{"policy": "p", "admin": true}"#, "`admin`: neither an address nor `off`"),
         ("policy", "expected value at line 1 column 1"),
     ] {
@@ -182,4 +188,21 @@ fn what_a_collector_gets_has_the_settings_of_the_sidecar() {
     };
     assert_eq!(all.otlp, expected);
     assert!(all.decision_log.to_otlp && !all.decision_log.to_file);
+}
+
+/// The page has each setting, and its defaults are those of the code.
+#[test]
+fn the_table_of_settings_is_what_is_accepted() {
+    let rows = table(include_str!("../../../../deploy/module/README.md"), "| setting | default |");
+    let error = serde_json::from_str::<FilterSettings>(r#"{"?": 0}"#).unwrap_err().to_string();
+    let accepted: BTreeSet<&str> = names(&error).skip(1).collect();
+    assert_eq!(rows.iter().flat_map(|row| names(row[0])).collect::<BTreeSet<_>>(), accepted);
+    let read = |settings: Value| FilterSettings::read(settings.to_string().as_bytes()).unwrap();
+    let with_default = rows.iter().filter(|row| row[1].starts_with('`'));
+    for (name, default) in with_default.flat_map(|row| names(row[0]).map(|name| (name, row[1]))) {
+        let text = default.trim_matches('`');
+        let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        let with = json!({ "policy": "p", name: value });
+        assert_eq!(read(with), read(json!({ "policy": "p" })), "{name}: {default}");
+    }
 }

@@ -10,8 +10,8 @@ use testbed::Stack;
 use testbed::client::{Connection, Version};
 use tokio::time::sleep;
 
+use super::admin_pages::{metric, metrics};
 use super::bundle_server::{Answer, BundleServer};
-use super::updates::{metric, metrics};
 use super::{PATIENT, start, with};
 
 /// A bundle with a policy that opens `/always` and this path to all.

@@ -10,6 +10,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
+mod admin_pages;
 mod bodies;
 #[expect(dead_code, reason = "these tests need less of it")]
 #[path = "../../../sidecar/tests/rolegate/bundle_server.rs"]
@@ -18,9 +19,12 @@ mod bundles;
 #[path = "../../../sidecar/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;
+mod console;
+mod decision_log;
 mod differential;
 #[path = "../../../sidecar/tests/envoy/identity_header.rs"]
 mod identity_header;
+mod otlp;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;

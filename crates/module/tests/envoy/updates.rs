@@ -1,7 +1,5 @@
 //! Updates of a listener: Envoy creates the new configuration of the filter while the old one still serves requests.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use testbed::manifests::{deploy, yaml_of};
 use testbed::policies::Example;
 use testbed::{App, Envoy};
 
+use super::admin_pages::{metric, metrics, page};
 use super::library;
 
 /// An Envoy whose listener comes from a file that it watches.
@@ -99,20 +98,6 @@ fn shown(admin: &Path) -> Option<f64> {
     metrics(admin).map(|page| metric(&page, name))
 }
 
-/// The page of metrics at this socket; `None` if nothing listens.
-pub(crate) fn metrics(admin: &Path) -> Option<String> {
-    let mut stream = UnixStream::connect(admin).ok()?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").ok()?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page).ok()?;
-    Some(page)
-}
-
-/// A number on the page of metrics; 0 if it is not there.
-pub(crate) fn metric(page: &str, name: &str) -> f64 {
-    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or_default()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_admin_listener_follows_updates_of_a_listener() {
     let sockets = tempfile::tempdir().unwrap();
@@ -144,4 +129,24 @@ async fn the_admin_listener_follows_updates_of_a_listener() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("it still listens");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_follows_updates_of_a_listener() {
+    let sockets = tempfile::tempdir().unwrap();
+    let admin: PathBuf = sockets.path().join("admin");
+    let address = format!("unix:{}", admin.display());
+    let policy = Example::named("people").unwrap().file;
+    let settings = |console: bool| json!({ "policy": policy, "admin": address, "console": console });
+    let console = || page(&admin, "/console").unwrap();
+    let mut watching = Watching::start(&settings(false)).await;
+    watching.denied().await;
+    assert!(console().starts_with("HTTP/1.1 404 "), "{}", console());
+    assert!(watching.update(&settings(true)).await, "{}", watching.envoy.log());
+    assert!(console().contains("None since the start."), "{}", console());
+    watching.denied().await;
+    assert!(console().contains("<code>missing_credentials</code>"), "{}", console());
+    assert!(watching.update(&settings(false)).await, "{}", watching.envoy.log());
+    assert!(console().starts_with("HTTP/1.1 404 "), "{}", console());
+    watching.denied().await;
 }
