@@ -2,6 +2,7 @@
 
 mod cluster;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use identity::{CredentialsError, Subject};
@@ -66,8 +67,9 @@ impl Authorizer {
         let roles = explain::roles(policy, subject);
         let mut rules = Vec::new();
         let mut unknown_source = None;
+        let held: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         for (_, role, rule, effect) in policy.rules() {
-            if roles.iter().all(|has| *has.name != *role.name) {
+            if !held.contains(&*role.name) {
                 continue;
             }
             let possible: Vec<&Pattern> =
