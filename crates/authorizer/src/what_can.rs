@@ -1,6 +1,7 @@
 //! What a caller may do: the rules of its roles, which decide each of its requests.
 
 mod cluster;
+mod mapped;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::explain::{self, ExplainedRole};
 use crate::matched::{ExplainedRule, explained_rule};
 use crate::reason::Reason;
 pub use cluster::{ClusterPermission, ClusterRole};
+pub use mapped::{AskedClusterRoles, ClusterRoles, MappedRole};
 
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
 #[derive(Clone, Debug, Serialize)]
