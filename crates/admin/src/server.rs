@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, RETRY_AFTER};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -25,6 +25,7 @@ use crate::address::Address;
 use crate::listener::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
+mod browser;
 mod connections;
 
 use connections::{Connections, Evicted, Place};
@@ -231,6 +232,10 @@ type Page = Response<String>;
 
 impl Served {
     async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
+        if browser::is_of_website(request.headers()) {
+            let who = "a website may link to these pages, and not load them\n";
+            return text(StatusCode::FORBIDDEN, who.to_owned());
+        }
         match (request.uri().path(), self.pages) {
             ("/reload", Pages::All) => self.reload(request, local),
             (path, Pages::All) if is_of_console(path) => match self.backend.console() {
@@ -267,12 +272,12 @@ impl Served {
     }
 
     /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and any website can make
-    /// them send a POST: they name it as the `Origin`.
+    /// them send a POST, also by a link to a page: they name it as the `Origin`, and most send `Sec-Fetch-Site`.
     fn reload(&self, request: &Request<Incoming>, local: bool) -> Page {
         if *request.method() != Method::POST {
             return not_allowed("only POST\n", "POST");
         }
-        if !local || request.headers().contains_key(ORIGIN) {
+        if !local || browser::is_of_browser(request.headers()) {
             let who = "only clients on this machine that are not browsers may request a reload\n";
             return text(StatusCode::FORBIDDEN, who.to_owned());
         }

@@ -70,7 +70,9 @@ pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
 pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, Verdict};
-pub use crate::what_can::{ClusterPermission, ClusterRole, HeldRule, WhatCan};
+pub use crate::what_can::{
+    AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
+};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
 
@@ -232,8 +234,7 @@ impl Authorizer {
         sizes
     }
 
-    /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
-    /// they are.
+    /// Caches verified credentials, if they are valid under this policy, and returns whether they are.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
         let cluster = self.cluster.as_ref().is_some_and(|cluster| {
             cluster.authenticator.cache_result(result, now, |subject| self.cluster_caller(cluster, subject))
@@ -241,8 +242,7 @@ impl Authorizer {
         self.authenticator.cache_result(result, now, |subject| self.subject_data(subject)) || cluster
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
-    /// milliseconds, so this is for tools and tests.
+    /// Authorizes a request, and verifies its credentials on the calling thread: for tools and tests, as a hash takes milliseconds.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,

@@ -28,11 +28,19 @@ pub(crate) fn matching<'p>(
     path: &[u8],
     subject: Option<PatternSubject<'_>>,
 ) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
-    policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
-        rule.actions.matches(method)
-            && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host)))
-            && rule.resources.iter().any(|resource| resource.matches(path, subject))
-    })
+    let rules = policy.rules().map(|(_, role, rule, effect)| (role, rule, effect));
+    rules.filter(move |(_, rule, _)| is_for(rule, method, host) && has_path(rule, path, subject))
+}
+
+/// Whether a rule is for this method and this host.
+pub(crate) fn is_for(rule: &Rule, method: &[u8], host: &[u8]) -> bool {
+    rule.actions.matches(method)
+        && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host)))
+}
+
+/// Whether a path of a rule matches for this subject.
+pub(crate) fn has_path(rule: &Rule, path: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
+    rule.resources.iter().any(|resource| resource.matches(path, subject))
 }
 
 pub(crate) fn explained_rule(role: &Role, rule: &Rule, effect: Effect) -> ExplainedRule {

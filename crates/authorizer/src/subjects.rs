@@ -97,10 +97,7 @@ impl Authorizer {
         let Some(cluster) = self.cluster_of(host, &mut Vec::new()) else { return Vec::new() };
         let identity = cluster.identity();
         let is_unknown = |user: &&str| self.is_unknown_to_basic(host, user, identity.source_of(user));
-        let names = || identity.basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
-        let user = user
-            .filter(is_unknown)
-            .map(|user| format!("the search cluster has no user `{user}`{}", meant(user, names())));
+        let user = user.filter(is_unknown).map(|user| Self::unknown_user_of(cluster, user));
         let config = &cluster.compiled.config;
         let patterns = || {
             let mappings = config.mappings.iter();
@@ -112,6 +109,13 @@ impl Authorizer {
             format!("no role of the search cluster is mapped from the backend role `{name}`{meant}")
         });
         user.into_iter().chain(unmapped).collect()
+    }
+
+    /// That the search cluster has no user of this name, in words.
+    pub(crate) fn unknown_user_of(cluster: &Cluster, user: &str) -> String {
+        let names =
+            cluster.identity().basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
+        format!("the search cluster has no user `{user}`{}", meant(user, names))
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;

@@ -1,7 +1,9 @@
 //! What a caller may do: the rules of its roles, which decide each of its requests.
 
 mod cluster;
+mod mapped;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use identity::{CredentialsError, Subject};
@@ -14,6 +16,7 @@ use crate::explain::{self, ExplainedRole};
 use crate::matched::{ExplainedRule, explained_rule};
 use crate::reason::Reason;
 pub use cluster::{ClusterPermission, ClusterRole};
+pub use mapped::{AskedClusterRoles, ClusterRoles, MappedRole};
 
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
 #[derive(Clone, Debug, Serialize)]
@@ -66,8 +69,9 @@ impl Authorizer {
         let roles = explain::roles(policy, subject);
         let mut rules = Vec::new();
         let mut unknown_source = None;
+        let held: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         for (_, role, rule, effect) in policy.rules() {
-            if roles.iter().all(|has| *has.name != *role.name) {
+            if !held.contains(&*role.name) {
                 continue;
             }
             let possible: Vec<&Pattern> =

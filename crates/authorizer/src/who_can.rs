@@ -111,6 +111,9 @@ pub struct MatchingRule {
     pub path: String,
     /// The roles that have it: its own role, and those that extend it.
     pub roles: Vec<String>,
+    /// How many more have it, if not all are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_roles: usize,
     /// If it is only for the user whom the path names: the user name that the caller must have.
     pub user: Option<String>,
 }
@@ -121,6 +124,13 @@ impl Authorizer {
     /// token.
     #[must_use]
     pub fn who_can(&self, request: &Request<'_>, now: UnixTime) -> WhoCan {
+        self.who_can_listing(request, now, usize::MAX)
+    }
+
+    /// The same with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other have
+    /// half a million roles.
+    #[must_use]
+    pub fn who_can_listing(&self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
         if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
             return self.who_can_on_cluster(cluster, request, now);
         }
@@ -132,10 +142,14 @@ impl Authorizer {
             Err(reason) => return nobody.because_of(reason),
         };
         let matches = Matches::of(&self.loaded.policy, &parsed);
+        let (rules, number) = matches.rules(most);
+        let more_rules = number.saturating_sub(rules.len());
+        let left_out = (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));
         WhoCan {
             paths: parsed.paths.all().map(lossy).collect(),
             callers: callers::callers(&self.loaded.policy, &matches),
-            rules: matches.rules(),
+            rules,
+            notes: nobody.notes.iter().cloned().chain(left_out).collect(),
             ..nobody
         }
     }
@@ -149,4 +163,9 @@ impl WhoCan {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

@@ -9,6 +9,7 @@
 //! * `history`: samples of the counters, for rates and percentiles of the last minutes;
 //! * `problems`: what is wrong now, worst first;
 //! * `difference`: what the shadow policy would change, computed once for each pair of policies;
+//! * `holders`: who has a role, with a bound on the work;
 //! * `question`: the question of a form: a request to explain, or whose rules to list;
 //! * `page`: the HTML.
 //!
@@ -18,6 +19,7 @@
 
 mod difference;
 mod history;
+mod holders;
 mod page;
 mod problems;
 mod question;

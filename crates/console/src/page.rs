@@ -1,5 +1,6 @@
 //! The page, from what is wrong to what may be asked.
 
+mod cluster_roles;
 mod denials;
 mod difference;
 mod explain;
@@ -20,6 +21,9 @@ use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
 use crate::problems::{Observed, Severity, Trouble, troubles};
 use crate::question::Question;
 use crate::times;
+
+/// The maximum number of characters of a list of names or patterns.
+const MAX_TEXT: usize = 300;
 
 /// What pages are made of.
 #[derive(Debug)]
@@ -177,6 +181,19 @@ const fn mark(severity: Severity) -> &'static str {
 fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
+}
+
+/// Names or patterns with commas, cut if they are long.
+fn list(all: &[impl ToString]) -> String {
+    let mut text = String::new();
+    for (index, one) in all.iter().enumerate() {
+        if text.len() > MAX_TEXT {
+            return format!("{text}, and {} more", all.len() - index);
+        }
+        let separator = if index == 0 { "" } else { ", " };
+        text = text + separator + &one.to_string();
+    }
+    text
 }
 
 /// A labelled field of a form.

@@ -248,7 +248,7 @@ impl Compiled {
     }
 
     /// Who has a role by its mapping, in words.
-    fn mapped_from(&self, role: &str) -> Vec<String> {
+    pub(crate) fn mapped_from(&self, role: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for mapping in self.config.mappings.iter().filter(|mapping| *mapping.role == *role) {
             let mut add = |what: &str, patterns: &[search::Pattern]| {

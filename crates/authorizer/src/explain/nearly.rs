@@ -1,6 +1,7 @@
 //! The rules of a caller that match a request in all respects but one, and that one. If it has none, and no rule matches:
 //! those of other roles that differ only in how the path is written.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Formatter, Result};
 
 use policy::Policy;
@@ -47,18 +48,23 @@ pub(super) struct Compared<'a> {
 
 /// The `allow` rules of these roles that nearly match.
 pub(super) fn nearly(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
-    let own = |role: &str| roles.iter().any(|has| *has.name == *role);
-    request.near_rules(own, |_| true)
+    let own = names(roles);
+    request.near_rules(|role| own.contains(role), |_| true)
 }
 
 /// The `allow` rules of other roles than these that match but for how the path is written.
 pub(super) fn nearly_of_others(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
-    let other = |role: &str| roles.iter().all(|has| *has.name != *role);
-    let mut near = request.near_rules(other, |difference| matches!(difference, Difference::Path(_)));
+    let own = names(roles);
+    let mut near = request
+        .near_rules(|role| !own.contains(role), |difference| matches!(difference, Difference::Path(_)));
     for NearRule { rule, difference } in &mut near {
         *difference += &format!("; and the caller does not have the role `{}`", rule.role);
     }
     near
+}
+
+fn names(roles: &[ExplainedRole]) -> HashSet<&str> {
+    roles.iter().map(|role| role.name.as_str()).collect()
 }
 
 impl Compared<'_> {

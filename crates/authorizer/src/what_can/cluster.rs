@@ -73,7 +73,7 @@ impl Authorizer {
 
 impl Cluster {
     /// What a role allows a subject.
-    fn role(&self, name: &str, subject: &search::Subject) -> Option<ClusterRole> {
+    pub(super) fn role(&self, name: &str, subject: &search::Subject) -> Option<ClusterRole> {
         let role: &Role = self.compiled.config.roles.get(name)?;
         let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
         let pattern = |pattern: &IndexPattern| match pattern {

@@ -104,12 +104,29 @@ impl<'a> Source<'a> {
 
     /// Those of this source who may make the request.
     fn callers(&self, matches: &Matches<'_>, grants: &Grants<'_>) -> Vec<Callers> {
-        let general = self.others.map(|_| self.condition(matches, None, grants.roles(None, &[])));
+        // Users for whom the same rules match differ by what their own roles mean, and only few meanings are different.
+        let mut conditions: BTreeMap<Effects, Option<Condition>> = BTreeMap::new();
+        let mut condition = |user: Option<&str>, groups: &[String]| {
+            let special = user.filter(|user| matches.has_user(self.id, user)).map(|user| (self.id, user));
+            let has = matches.effects(special, grants.roles(user, groups));
+            if special.is_some() {
+                return self.condition(matches, special, &has);
+            }
+            let known = conditions.entry(has).or_insert_with_key(|has| self.condition(matches, None, has));
+            known.clone()
+        };
+        let general = self.others.map(|_| condition(None, &[]));
+        let of_everyone = self.others.map(|_| matches.effects(None, grants.roles(None, &[])));
         let general_condition = general.as_ref().and_then(Option::as_ref);
         let mut exceptions = Vec::new();
         let mut of_users: BTreeMap<Condition, Vec<String>> = BTreeMap::new();
         for (user, groups) in self.special_users(matches, grants) {
-            let condition = self.condition(matches, Some(&user), grants.roles(Some(&user), &groups));
+            let is_like_everyone = !matches.has_user(self.id, &user)
+                && of_everyone == Some(matches.effects(None, grants.roles(Some(&user), &groups)));
+            if is_like_everyone {
+                continue;
+            }
+            let condition = condition(Some(&user), &groups);
             if condition.as_ref() == general_condition {
                 continue;
             }
@@ -153,15 +170,13 @@ impl<'a> Source<'a> {
         is_prefixed(user, prefix) && !colon
     }
 
-    /// What a caller with these roles needs to make the request; `None` if nothing helps.
+    /// What a caller whose roles mean this needs to make the request; `None` if nothing helps.
     fn condition(
         &self,
         matches: &Matches<'_>,
-        user: Option<&str>,
-        roles: impl Iterator<Item = RoleId>,
+        user: Option<(SourceId, &str)>,
+        has: &Effects,
     ) -> Option<Condition> {
-        let user = user.map(|user| (self.id, user));
-        let has = matches.effects(user, roles);
         if has.denied {
             return None;
         }

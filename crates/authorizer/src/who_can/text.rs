@@ -65,6 +65,9 @@ impl Display for Callers {
 impl Display for MatchingRule {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} on {}, a rule of {}", self.rule, self.path, the("role", &self.roles, "and"))?;
+        if self.more_roles > 0 {
+            write!(f, " (and {} more)", self.more_roles)?;
+        }
         match &self.user {
             Some(user) => write!(f, ", only for the user `{user}`"),
             None => Ok(()),

@@ -1,6 +1,10 @@
 //! The form that explains a request: why it would be answered as it would, and who may make it.
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, NamedCaller, Request, WhoCan, split_target};
+use std::fmt::{self, Display, Write};
+
+use authorizer::{
+    Authorizer, ExplainedSubject, Explanation, NamedCaller, Request, RequestBody, WhoCan, split_target,
+};
 use maud::{Markup, html};
 use runtime::clock;
 
@@ -9,6 +13,12 @@ use crate::question::{ExplainedFields, names};
 
 /// What is shown in place of the values of headers, which may be secrets between the policy and an application.
 const NOT_SHOWN: &str = "(not shown)";
+/// The maximum number of groups, and of roles, in a question.
+const MAX_NAMES: usize = 100;
+/// The maximum number of rules that are listed of those that match, and of roles of each.
+const MAX_LISTED: usize = 50;
+/// The maximum length of an answer in bytes.
+const MAX_ANSWER: usize = 256 << 10;
 
 pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> Markup {
     let issuers: Vec<&str> = policy
@@ -39,7 +49,7 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                 (field("explain", "roles", "More roles", &fields.roles, "a, b"))
                 button type="submit" { "Explain" }
             }
-            p.hint { "Give no password and no token: a user is taken as if it were authenticated." }
+            p.hint { "Give no password and no token: the answer assumes that the credentials of the user are valid. Nothing is verified." }
             @if !fields.path.is_empty() {
                 @match policy {
                     None => p.trouble.problem { "No policy is active: every check gets an error." },
@@ -48,10 +58,11 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                             div.answer role="status" {
                                 p.trouble.(if explanation.status == 200 { "good" } else { "problem" }) {
                                     strong { (verdict(&explanation)) }
+                                    (assumption(fields, &explanation))
                                 }
-                                pre tabindex="0" { (explanation) }
+                                pre tabindex="0" { (cut(&explanation)) }
                                 h3 { "Who may make this request" }
-                                pre tabindex="0" { (who) }
+                                pre tabindex="0" { (cut(&who)) }
                             }
                         }
                         Err(error) => p.trouble.problem role="status" { strong { "✗ Not a question: " } (error) },
@@ -70,12 +81,54 @@ fn verdict(explanation: &Explanation) -> String {
     }
 }
 
+/// What the answer takes for granted.
+fn assumption(fields: &ExplainedFields, explanation: &Explanation) -> Markup {
+    let user = &fields.user;
+    html! {
+        br;
+        span.hint {
+            @if user.is_empty() {
+                "This is the answer to a request without credentials."
+            } @else if explanation.status == 401 {
+                "No credentials of " code { (user) } " can be valid."
+            } @else {
+                "This assumes that the credentials of " code { (user) } " are valid: nothing was verified. With a wrong password or an invalid \
+                 token the answer is 401. If this request was denied with another reason, see " a href="#denials" { "that reason" } "."
+            }
+        }
+    }
+}
+
+/// The text of an answer, cut if it is very long.
+fn cut(answer: &impl Display) -> String {
+    let mut cut = Cut(String::new());
+    if write!(cut, "{answer}").is_err() {
+        cut.0.push_str("\n… cut: `rolegate explain` and `rolegate who-can` print all");
+    }
+    cut.0
+}
+
+/// A text that takes no more than [`MAX_ANSWER`].
+struct Cut(String);
+
+impl Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = text.floor_char_boundary(MAX_ANSWER.saturating_sub(self.0.len()));
+        let fitting = text.get(..room).unwrap_or_default();
+        self.0.push_str(fitting);
+        if fitting.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
 fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation, WhoCan), String> {
     let ExplainedFields { method, user, issuer, groups, roles, .. } = fields;
     let (path, url_host) = split_target(&fields.path);
     let given = [fields.host.as_str(), url_host.unwrap_or_default()];
     let host = given.into_iter().find(|host| !host.is_empty()).unwrap_or("localhost");
     let (groups, roles) = (names(groups), names(roles));
+    if groups.len().max(roles.len()) > MAX_NAMES {
+        return Err(format!("a question has at most {MAX_NAMES} groups and {MAX_NAMES} roles"));
+    }
     let issuer = Some(issuer.as_str()).filter(|issuer| !issuer.is_empty());
     let subject = if user.is_empty() {
         if issuer.is_some() || !groups.is_empty() || !roles.is_empty() {
@@ -90,6 +143,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         method: if method.is_empty() { b"GET" } else { method.as_bytes() },
         host: host.as_bytes(),
         path: path.as_bytes(),
+        body: RequestBody::Whole(b""),
         ..Request::default()
     };
     let mut explanation = policy.explain(&request, subject, clock::now());
@@ -106,5 +160,17 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     for (_, value) in &mut explanation.set_headers {
         NOT_SHOWN.clone_into(value);
     }
-    Ok((explanation, policy.who_can(&request, clock::now())))
+    Ok((explanation, policy.who_can_listing(&request, clock::now(), MAX_LISTED)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ANSWER, cut};
+
+    #[test]
+    fn a_very_long_answer_is_cut() {
+        assert_eq!(cut(&"ä"), "ä");
+        let long = cut(&"ä".repeat(MAX_ANSWER));
+        assert!(long.len() < MAX_ANSWER + 100 && long.ends_with("print all"), "{}", long.len());
+    }
 }

@@ -5,61 +5,59 @@ use std::collections::BTreeSet;
 use authorizer::{Authorizer, NamedCaller, WhatCan};
 use maud::{Markup, html};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Role, RoleId, Rule};
+use policy::model::{Effect, Role, RoleId, Rule};
 
-use super::field;
+use super::{cluster_roles, field, list};
+use crate::holders::Holders;
 use crate::question::RuleFields;
 
 /// The maximum number of rows without a search, and with one.
 const MAX_ROWS: [usize; 2] = [25, 200];
-/// The maximum number of users, and of groups, that are named in a row.
-const MAX_NAMES: usize = 8;
-/// The maximum number of characters of a list of paths or hosts.
-const MAX_TEXT: usize = 300;
 
 pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Markup {
+    let has_cluster = policy.is_some_and(|policy| policy.loaded().policy.search.is_some());
+    let path = if has_cluster { "Path or index matches or has" } else { "Path matches or has" };
     html! {
         section #rules aria-labelledby="rules-head" {
             h2 #rules-head { "Who can do what" }
             form action="/console#rules" method="get" {
                 (field("rules", "of_user", "Rules of the user", &fields.of_user, "any"))
                 (field("rules", "of_role", "Role has", &fields.of_role, "any"))
-                (field("rules", "on_path", "Path matches or has", &fields.on_path, "/people/7"))
+                (field("rules", "on_path", path, &fields.on_path, "/people/7"))
                 button type="submit" { "Search" }
             }
             @match policy {
                 None => p { "No policy is active." },
-                Some(policy) => (table(policy, fields)),
+                Some(policy) => {
+                    (table(policy, fields))
+                    (cluster_roles::table(policy, fields, max_rows(fields)))
+                }
             }
         }
     }
 }
 
+fn max_rows(fields: &RuleFields) -> usize {
+    let [few, many] = MAX_ROWS;
+    if fields.is_empty() { few } else { many }
+}
+
 fn table(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
-    let policy = &authorizer.loaded().policy;
     let asked = match Asked::of(authorizer, fields) {
         Ok(asked) => asked,
         Err(error) => {
             return html! { p.trouble.problem role="status" { strong { "✗ Not a question: " } (error) } };
         }
     };
-    let [few, many] = MAX_ROWS;
-    let max = if fields.is_empty() { few } else { many };
-    let (mut found, mut rows) = (0_usize, Vec::new());
-    for (_, role, rule, effect) in policy.rules().filter(|(_, role, rule, _)| asked.takes(role, rule)) {
-        if found < max {
-            rows.push((role, rule, effect));
-        }
-        found += 1;
-    }
-    let left_out = found - rows.len();
+    let policy = &authorizer.loaded().policy;
+    let (rows, found) = rows(policy, max_rows(fields), |role, rule| asked.takes(role, rule));
+    let mut holders = Holders::of(policy);
     html! {
         @for note in &asked.notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
             (super::counted(found, "rule"))
-            @if left_out > 0 { ", of which the first " (rows.len()) " are shown: search for fewer" }
+            @if found > rows.len() { ", of which the first " (rows.len()) " are shown: search for fewer" }
             ". A rule that denies wins over all that allow. "
-            @if policy.search.is_some() { "What roles of a search cluster permit is not in this table: explain a request for it." }
         }
         @if !rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-labelledby="rules-head" {
@@ -67,14 +65,39 @@ fn table(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
                     thead {
                         tr { @for head in ["role", "effect", "methods", "paths", "hosts", "who has the role", "at"] { th scope="col" { (head) } } }
                     }
-                    tbody { @for (role, rule, effect) in &rows { (row(policy, role, rule, *effect)) } }
+                    tbody { @for of in &rows { (row(of, &holders.of_role(of.id))) } }
                 }
             }
         }
     }
 }
 
-fn row(policy: &Policy, role: &Role, rule: &Rule, effect: Effect) -> Markup {
+/// A rule of a role.
+struct Row<'p> {
+    id: RoleId,
+    role: &'p Role,
+    rule: &'p Rule,
+    effect: Effect,
+}
+
+/// The first of the rules that are taken, and how many are.
+fn rows(policy: &Policy, max: usize, takes: impl Fn(&Role, &Rule) -> bool) -> (Vec<Row<'_>>, usize) {
+    let all = policy.roles.entries().flat_map(|(id, role)| {
+        let allow = role.allow.iter().map(move |rule| Row { id, role, rule, effect: Effect::Allow });
+        let deny = role.deny.iter().map(move |rule| Row { id, role, rule, effect: Effect::Deny });
+        allow.chain(deny)
+    });
+    let (mut rows, mut found) = (Vec::new(), 0);
+    for row in all.filter(|row| takes(row.role, row.rule)) {
+        if found < max {
+            rows.push(row);
+        }
+        found += 1;
+    }
+    (rows, found)
+}
+
+fn row(Row { role, rule, effect, .. }: &Row<'_>, holders: &str) -> Markup {
     html! {
         tr {
             th scope="row" { (role.name) }
@@ -82,69 +105,10 @@ fn row(policy: &Policy, role: &Role, rule: &Rule, effect: Effect) -> Markup {
             td { code { (rule.actions) } }
             td.request { code { (list(&rule.resources)) } }
             td { @if rule.scopes.is_empty() { "any" } @else { code { (list(&rule.scopes)) } } }
-            td { (holders(policy, role)) }
+            td { (holders) }
             td { code { (rule.at) } }
         }
     }
-}
-
-/// Names or patterns with commas, cut if they are long.
-fn list(all: &[impl ToString]) -> String {
-    let mut text = String::new();
-    for (index, one) in all.iter().enumerate() {
-        if text.len() > MAX_TEXT {
-            return format!("{text}, and {} more", all.len() - index);
-        }
-        let separator = if index == 0 { "" } else { ", " };
-        text = text + separator + &one.to_string();
-    }
-    text
-}
-
-/// Who has a role: directly, or by a role that extends it.
-fn holders(policy: &Policy, role: &Role) -> String {
-    let Some(id) = policy.role(&role.name) else { return String::new() };
-    let having = having(policy, id);
-    let names: BTreeSet<&str> =
-        having.iter().filter_map(|id| policy.roles.get(id.0 as usize)).map(|role| &*role.name).collect();
-    if names.contains(ANYONE) {
-        return "everybody, also without credentials".to_owned();
-    }
-    if names.contains(AUTHENTICATED) {
-        return "everybody with valid credentials".to_owned();
-    }
-    let grants = || policy.grants.iter().filter(|grant| having.contains(&grant.role));
-    let users: BTreeSet<&str> = grants().flat_map(|grant| &grant.users).map(|user| &**user).collect();
-    let groups: BTreeSet<&str> = grants().flat_map(|grant| &grant.groups).map(|group| &**group).collect();
-    let issuers = policy.identity.jwt.iter().filter(|jwt| names.iter().any(|name| jwt.may_give(name)));
-    let tokens = issuers.map(|jwt| format!("tokens of {} that carry it", jwt.issuer));
-    let all: Vec<String> =
-        some("user", &users).into_iter().chain(some("group", &groups)).chain(tokens).collect();
-    if all.is_empty() { "nobody".to_owned() } else { all.join("; ") }
-}
-
-/// A role and those that extend it, directly or not.
-fn having(policy: &Policy, id: RoleId) -> BTreeSet<RoleId> {
-    let mut having = BTreeSet::from([id]);
-    loop {
-        let more = policy.roles.entries().filter(|(other, role)| {
-            !having.contains(other) && role.extends.iter().any(|extended| having.contains(extended))
-        });
-        let more: Vec<RoleId> = more.map(|(id, _)| id).collect();
-        if more.is_empty() {
-            return having;
-        }
-        having.extend(more);
-    }
-}
-
-/// `users a, b and 3 more`.
-fn some(kind: &str, names: &BTreeSet<&str>) -> Option<String> {
-    let shown: Vec<&str> = names.iter().take(MAX_NAMES).copied().collect();
-    let more = names.len() - shown.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let plural = if names.len() == 1 { "" } else { "s" };
-    (!shown.is_empty()).then(|| format!("{kind}{plural} {}{more}", shown.join(", ")))
 }
 
 /// Which rules are asked for.

@@ -1,6 +1,6 @@
 //! The state and the age of the policy, the keys and the bundle.
 
-use authorizer::Authorizer;
+use authorizer::{AskedClusterRoles, Authorizer};
 use maud::{Markup, html};
 use runtime::clock;
 use runtime::status::{Facts, KeyFacts, PolicyFacts};
@@ -9,9 +9,14 @@ use super::counted;
 use crate::times::{rough, utc};
 
 pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Authorizer>) -> Markup {
-    let size = policy.map(|policy| {
-        let policy = &policy.loaded().policy;
-        format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"))
+    let size = policy.map(|authorizer| {
+        let policy = &authorizer.loaded().policy;
+        let size =
+            format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"));
+        match authorizer.cluster_roles(AskedClusterRoles::default(), 0) {
+            Some(roles) => format!("{size}, {} of the search cluster", counted(roles.found, "role")),
+            None => size,
+        }
     });
     html! {
         section #status aria-labelledby="status-head" {

@@ -50,6 +50,10 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("policy.yaml");
         std::fs::write(&file, policy).unwrap();
+        Self::start(folder, file, more).await
+    }
+
+    async fn start(folder: tempfile::TempDir, file: PathBuf, more: &[&str]) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_rolegate"));
         let more = [&["--console", "--poll-interval", "50ms", "--keys-wait", "0"][..], more].concat();
         let rolegate =
@@ -172,6 +176,29 @@ async fn a_broken_server_shows_what_is_wrong_first() {
         .unwrap();
     assert!(stage.text("#explain .answer").contains("403 denied"), "{}", stage.text("#explain"));
     stage.pictures("broken");
+    stage.complains_of_nothing();
+}
+
+/// The roles of a search cluster have a table of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_roles_of_a_search_cluster_are_readable() {
+    let policy = repository().join("policies/search");
+    let mut stage = Stage::start(tempfile::tempdir().unwrap(), policy, &[]).await;
+    stage.open("/console?path=https://search.example.com/logs-7/_search&user=leo");
+    let rules = stage.text("#rules");
+    for wanted in ["Roles of the search cluster", "logs_reader", "logs-*", "the backend role `oncall`"] {
+        assert!(rules.contains(wanted), "no {wanted} in {rules}");
+    }
+    let answer = stage.text("#explain .answer");
+    for wanted in [
+        "200 allowed",
+        "This assumes that the credentials of leo are valid",
+        "its body, which is taken to be empty",
+    ] {
+        assert!(answer.contains(wanted), "no {wanted} in {answer}");
+    }
+    assert!(stage.text("#status").contains("4 roles of the search cluster"));
+    stage.pictures("search");
     stage.complains_of_nothing();
 }
 

@@ -227,6 +227,10 @@ fn a_reload_is_requested_by_a_post_that_no_website_sent() {
     assert_eq!(status(&server, "POST /metrics"), 405);
     let from_a_website = "POST /reload HTTP/1.1\r\norigin: https://example.com\r\nx-rest:";
     assert_eq!(status(&server, from_a_website), 403);
+    // A form of a website that is sent as a link: some browsers leave the origin out.
+    let by_a_form = "POST /reload HTTP/1.1\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n\
+                     sec-fetch-dest: document\r\nx-rest:";
+    assert_eq!(status(&server, by_a_form), 403);
     assert_eq!(reloads(), Some(0.0));
     assert_eq!(status(&server, "POST /reload"), 202);
     assert_eq!(status(&server, "POST /reload"), 429);

@@ -1,5 +1,6 @@
 //! The console over HTTP: what it shows, what it escapes, and who gets no answer.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
 
@@ -91,6 +92,34 @@ fn only_reads_of_this_machine_are_answered() {
     assert_eq!(status(&long), "414");
 }
 
+/// A website cannot make the browsers of its visitors load pages, not even to keep the console busy; it may link to them.
+#[test]
+fn no_website_loads_a_page() {
+    let server = Server::start(&example("people"), &["--console"]);
+    let status = |path: &str, headers: &[&str]| {
+        let lines = headers.iter().map(|line| format!("\r\n{line}")).collect::<String>();
+        let (head, _) = ask(&server, &format!("GET {path} HTTP/1.1\r\nhost: localhost{lines}"));
+        head.split(' ').nth(1).map(str::to_owned).unwrap()
+    };
+    let link = ["sec-fetch-mode: navigate", "sec-fetch-dest: document"];
+    let image = ["sec-fetch-mode: no-cors", "sec-fetch-dest: image"];
+    let frame = ["sec-fetch-mode: navigate", "sec-fetch-dest: iframe"];
+    for path in ["/console", "/console?of_user=a", "/console/style.css", "/readyz", "/metrics", "/nothing"] {
+        let found = if path == "/nothing" { "404" } else { "200" };
+        for site in ["cross-site", "same-site"] {
+            let site = format!("sec-fetch-site: {site}");
+            assert_eq!(status(path, &[&site]), "403", "{path} {site}");
+            for more in [&image, &frame] {
+                assert_eq!(status(path, &[&site, more[0], more[1]]), "403", "{path} {site} {more:?}");
+            }
+            assert_eq!(status(path, &[&site, link[0], link[1]]), found, "{path} {site}, by a link");
+        }
+        assert_eq!(status(path, &["sec-fetch-site: none", link[0], link[1]]), found);
+        assert_eq!(status(path, &["sec-fetch-site: same-origin", image[0], image[1]]), found);
+        assert_eq!(status(path, &[]), found, "probes and Prometheus");
+    }
+}
+
 #[tokio::test]
 async fn the_last_denials_link_to_their_explanation() {
     let server = Server::start(&example("people"), &["--console"]);
@@ -109,6 +138,10 @@ async fn the_last_denials_link_to_their_explanation() {
     let explained = part(&explained, "explain");
     assert!(explained.contains("✗ 403 denied") && explained.contains("admin: POST /people"), "{explained}");
     assert!(explained.contains("the user `bob` by Basic"), "who may: {explained}");
+    assert!(
+        explained.contains("This assumes that the credentials of <code>alice</code> are valid"),
+        "{explained}"
+    );
     let traffic = part(&shown, "traffic");
     assert!(traffic.contains("<code>not_allowed</code>") && traffic.contains("50.0 %"), "{traffic}");
 }
@@ -206,6 +239,71 @@ fn the_rules_are_searched_by_user_role_and_path() {
     assert_eq!(rules(&[("on_path", "/elsewhere")]).0, 0);
     let (rows, unknown) = rules(&[("of_user", "alic")]);
     assert!(rows == 0 && unknown.contains("did you mean `alice`?"), "{unknown}");
+}
+
+/// Each part of the page that reads the policy takes work that is linear in it: roles that extend each other in a chain have
+/// four million pairs. The steps are counted in the console's and the authorizer's own tests; here no page may take the ten
+/// seconds that a connection may live.
+#[test]
+fn a_long_chain_of_roles_is_answered() {
+    let mut policy = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n".to_owned();
+    for role in 0..3000 {
+        let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
+        writeln!(policy, "  r{role}: {{ {extends}allow: [\"GET /a/{{id}}/**\", GET /{role}] }}").unwrap();
+    }
+    policy += "grants:\n  r2999: { users: [ann] }\n";
+    let server = Server::start(&PolicyFolder::new(&policy).arg(), &["--console"]);
+    let path = "/a".repeat(900);
+    for (query, part_of, wanted) in [
+        ("", "rules", "user ann"),
+        ("of_role=r", "rules", "user ann"),
+        ("of_user=ann", "rules", "6000 rules"),
+        ("path=/2&user=ann", "explain", "✓ 200 allowed"),
+        (&format!("path={path}&user=ann"), "explain", "more rules match and are not listed"),
+        (&format!("path={path}&user=bob"), "explain", "✗ 403 denied"),
+    ] {
+        let page = page(&server, query);
+        let part = part(&page, part_of);
+        assert!(part.contains(wanted), "no {wanted} for {query}");
+        assert!(page.len() < 2 << 20, "{} bytes for {query}", page.len());
+    }
+}
+
+/// What roles of a search cluster permit, and who has them.
+#[test]
+fn roles_of_a_search_cluster_are_in_the_table() {
+    let server = Server::start(&example("search"), &["--console"]);
+    let rules = |fields: &[(&str, &str)]| {
+        let page = page(&server, &query(fields));
+        let part = part(&page, "rules").to_owned();
+        let names = part.split("<th scope=\"rowgroup\"").skip(1).filter_map(|rest| {
+            let (_, name) = rest.split_once('>')?;
+            Some(name.split('<').next()?.to_owned())
+        });
+        (names.collect::<Vec<_>>(), part)
+    };
+    let (names, all) = rules(&[]);
+    assert_eq!(names, ["all_access", "ingest", "logs_reader", "own_orders"], "{all}");
+    for wanted in [
+        "<code>logs-*</code>",
+        "<code>write, create_index, indices:admin/mapping/put</code>",
+        "<code>cluster_composite_ops</code>",
+        "<code>orders-${user.name}</code>",
+        "the user `shipper`",
+        "the backend role `oncall`",
+        "everybody with valid credentials",
+        "search.example.com, localhost",
+    ] {
+        assert!(all.contains(wanted), "no {wanted} in {all}");
+    }
+    assert_eq!(rules(&[("of_user", "leo")]).0, ["logs_reader", "own_orders"]);
+    assert_eq!(rules(&[("of_role", "ing")]).0, ["ingest"]);
+    assert_eq!(rules(&[("on_path", "/logs-7/_search")]).0, ["all_access", "ingest", "logs_reader"]);
+    assert_eq!(rules(&[("on_path", "orders-")]).0, ["all_access", "own_orders"]);
+    let (names, unknown) = rules(&[("of_user", "leoo")]);
+    assert!(names.is_empty() && unknown.contains("did you mean `leo`?"), "{unknown}");
+    let page = page(&Server::start(&example("people"), &["--console"]), "");
+    assert!(!page.contains("search cluster"), "there is none");
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! The roles of the search cluster, with those whom they are mapped to.
+
+use authorizer::{AskedClusterRoles, Authorizer, ClusterPermission, ClusterRoles, MappedRole};
+use maud::{Markup, html};
+
+use super::list;
+use crate::question::RuleFields;
+
+/// The maximum number of permissions that are shown of a role.
+const MAX_PERMISSIONS: usize = 20;
+
+/// Nothing, if the policy has no search cluster.
+pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) -> Markup {
+    let asked = AskedClusterRoles {
+        of_user: &fields.of_user,
+        name_has: &fields.of_role,
+        on_index: index(&fields.on_path),
+    };
+    let Some(ClusterRoles { roles, found, notes }) = authorizer.cluster_roles(asked, max) else {
+        return html! {};
+    };
+    let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
+    html! {
+        h3 #cluster-roles-head { "Roles of the search cluster" }
+        @for note in &notes { p.trouble.warning { strong { "! Note: " } (note) } }
+        p.hint role="status" {
+            (super::counted(found, "role"))
+            @if found > roles.len() { ", of which the first " (roles.len()) " are shown: search for fewer" }
+            ". They decide, instead of the rules, on requests to "
+            @match hosts {
+                Some(hosts) if !hosts.is_empty() => code { (list(hosts)) },
+                Some(_) | None => "all hosts",
+            }
+            ". Built-in roles that nobody has are left out."
+            @if !fields.of_user.is_empty() { " Roles that a user has only by its address or its token are not counted." }
+        }
+        @if !roles.is_empty() {
+            div.scroll tabindex="0" role="region" aria-labelledby="cluster-roles-head" {
+                table {
+                    thead {
+                        tr { @for head in ["role", "on", "actions", "who has the role"] { th scope="col" { (head) } } }
+                    }
+                    @for role in &roles { (rows(role)) }
+                }
+            }
+        }
+    }
+}
+
+/// The name of an index, also from the path of a request: `/logs-1/_search`.
+fn index(path: &str) -> &str {
+    let name = path.strip_prefix('/').unwrap_or(path);
+    name.split('/').next().unwrap_or(name)
+}
+
+/// A role: a row for what it allows on the cluster, and one for each permission on indices.
+fn rows(MappedRole { role, mapped_from, is_missing }: &MappedRole) -> Markup {
+    let cluster = &role.cluster_permissions;
+    let mut rows: Vec<Markup> = Vec::new();
+    if *is_missing {
+        rows.push(html! { td colspan="2" { "✗ nothing: it is mapped, and no file defines it" } });
+    }
+    if !cluster.is_empty() {
+        rows.push(html! { td { "the cluster itself" } td.request { code { (list(cluster)) } } });
+    }
+    rows.extend(role.index_permissions.iter().take(MAX_PERMISSIONS).map(permission));
+    let left_out = role.index_permissions.len().saturating_sub(MAX_PERMISSIONS);
+    if left_out > 0 {
+        rows.push(html! { td colspan="2" { "and " (left_out) " more permissions" } });
+    }
+    if rows.is_empty() {
+        rows.push(html! { td colspan="2" { "nothing" } });
+    }
+    let height = rows.len();
+    html! {
+        tbody {
+            @for (index, row) in rows.iter().enumerate() {
+                tr {
+                    @if index == 0 { th scope="rowgroup" rowspan=(height) { (role.role) } }
+                    (row)
+                    @if index == 0 {
+                        td rowspan=(height) { @if mapped_from.is_empty() { "nobody" } @else { (list(mapped_from)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn permission(permission: &ClusterPermission) -> Markup {
+    let ClusterPermission { index_patterns, allowed_actions, is_restricted } = permission;
+    html! {
+        td.request {
+            code { (list(index_patterns)) }
+            @if *is_restricted { br; "only some documents or fields" }
+        }
+        td.request { code { (list(allowed_actions)) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::index;
+
+    #[test]
+    fn the_index_of_a_path_is_its_first_segment() {
+        assert_eq!(
+            ["", "/", "logs-1", "/logs-1", "/logs-1/_search"].map(index),
+            ["", "", "logs-1", "logs-1", "logs-1"]
+        );
+    }
+}
