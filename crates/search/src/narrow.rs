@@ -55,10 +55,8 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
 fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
     let mut parameters = Vec::new();
     for pattern in &reading.found.group.needs {
-        let is_of_all = match pattern.place {
-            Place::OpenScroll => !reading.request.scrolls_are_checked,
-            place => place == Place::All,
-        };
+        let is_of_all = pattern.place == Place::All
+            || pattern.place == Place::OpenScroll && !reading.request.scrolls_are_checked;
         let is_need = is_of_all || target(reading, pattern.place).ok()?.is_some();
         match pattern.place {
             _ if !is_need => {}
