@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RequestBody};
 use identity::Subject;
+use policy::model::Separator;
 
 const POLICY: &str = "version: 1
 search: { folder: os, hosts: [search.example.com], inventory: { file: inventory.json }, do_not_fail_on_forbidden: true }
@@ -171,6 +172,15 @@ fn a_holder_of_a_token_has_its_groups_as_backend_roles_and_its_claims() {
     );
     let role = "roles:   reader (mapped from the backend role `dev-*`, which matches `dev-a`)";
     assert!(lines.contains(&role.to_owned()), "{why}");
+}
+
+/// Split at spaces, a group that is named `billing admins` would have the roles of `admins`.
+#[test]
+fn a_claim_of_backend_roles_that_is_text_is_split_as_the_plugin_does() {
+    let authorizer = authorizer();
+    let on = |host: &[u8]| authorizer.identity_on(host).jwt[0].claims.separator;
+    assert_eq!(on(b"search.example.com"), Separator::Commas);
+    assert_eq!(on(b"other.example.com"), Separator::Spaces);
 }
 
 #[test]

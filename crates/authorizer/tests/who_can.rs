@@ -12,7 +12,8 @@ use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{
-    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Secret, SourceId,
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Secret,
+    Separator, SourceId,
 };
 use policy::problem::Place;
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
@@ -350,7 +351,12 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
             refresh: std::time::Duration::from_secs(60),
             at: at.clone(),
         },
-        claims: Claims { user: claim("sub").unwrap(), roles: claim("roles"), groups: claim("groups") },
+        claims: Claims {
+            user: claim("sub").unwrap(),
+            roles: claim("roles"),
+            groups: claim("groups"),
+            separator: Separator::Spaces,
+        },
         clock_skew: std::time::Duration::ZERO,
         required_type: None,
         max_age: None,
@@ -365,7 +371,12 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
         vec![issuer("all", "", RolesFromToken::All), issuer("prefixed", "p:", RolesFromToken::Only(some))];
     if rng.percent(50) {
         jwt.push(Issuer {
-            claims: Claims { user: claim("sub").unwrap(), roles: None, groups: None },
+            claims: Claims {
+                user: claim("sub").unwrap(),
+                roles: None,
+                groups: None,
+                separator: Separator::Spaces,
+            },
             ..issuer("plain", "", RolesFromToken::All)
         });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{OwnedAccessRequest, Rng, nowhere};
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
-    RolesFromToken, Rule, SourceId,
+    RolesFromToken, Rule, Separator, SourceId,
 };
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
@@ -436,7 +436,12 @@ fn several(place: &Place) -> Identity {
             refresh: Duration::from_secs(300),
             at: place.clone(),
         },
-        claims: Claims { user: ClaimPath(vec!["sub".into()]), roles: None, groups: None },
+        claims: Claims {
+            user: ClaimPath(vec!["sub".into()]),
+            roles: None,
+            groups: None,
+            separator: Separator::Spaces,
+        },
         clock_skew: Duration::from_secs(60),
         required_type: None,
         max_age: None,

@@ -215,10 +215,22 @@ pub enum Keys {
 pub struct Claims {
     /// The user name, a string; `sub` if not set.
     pub user: ClaimPath,
-    /// The roles: a list of strings, or a string of space-separated names.
+    /// The roles: a list of strings, or a string of names.
     pub roles: Option<ClaimPath>,
     /// The groups: likewise.
     pub groups: Option<ClaimPath>,
+    /// What separates the names in such a string.
+    pub separator: Separator,
+}
+
+/// What separates the names in a claim that is a string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Separator {
+    /// Spaces, as in the claim `scope` (RFC 8693, 4.2).
+    #[default]
+    Spaces,
+    /// Commas, with white space around names ignored: as the security plugin of a search cluster reads it.
+    Commas,
 }
 
 /// The path of a claim: names from the outermost object inwards. `sub` is `["sub"]`; the JSON pointer (RFC 6901)

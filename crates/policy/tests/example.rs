@@ -100,6 +100,8 @@ fn the_example_is_warned_of_names_and_roles_that_two_sources_may_give() {
         format!("25:3: the role `admin` is granted here, {gives}"),
         format!("25:20: the granted user `bob` {issuer}"),
         format!("25:35: the granted group `staff` {issuer}"),
+        "28:18: `x-user` is the same for users of Basic and of `https://id.example.com` with the same name"
+            .to_owned(),
     ];
     assert_eq!(warnings, expected.map(|warning| format!("p/policy.yaml:{warning}")));
 }

@@ -211,7 +211,10 @@ impl Fetches {
             tracing::warn!(%url, %issuers, "the fetched {what} cannot be used; next try in {wait} s");
         } else if url.is_inventory() {
             let until = if loaded { "the last one is used until it is too old" } else { "there is none yet" };
-            tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s");
+            let is_refused = matches!(error, FetchError::Status(401 | 403));
+            let needed = "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
+            let account = if is_refused { needed } else { "" };
+            tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s{account}");
         } else if stale && !loaded {
             tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones are older than `max-keys-age`, and tokens of {issuers} get 401; next try in {wait} s");
         } else if loaded {

@@ -5,7 +5,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
-use policy::model::{self, Basic, BasicUser, DocumentSecurity, Evaluation, Identity, Inventory, Policy};
+use policy::model::{
+    self, Basic, BasicUser, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
+    Separator,
+};
 use policy::{MapFiles, Problem, Warning};
 use search::config::{EvaluationType, InternalUser, SecurityConfig};
 use search::{EvaluationSettings, Pattern, Privileges, Resolution};
@@ -184,7 +187,12 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         at: section.at.clone(),
     });
     let others = || policy.identity.basic.clone().map(|basic| Basic { realm: REALM.into(), ..basic });
-    Identity { basic: own.or_else(others), jwt: policy.identity.jwt.clone() }
+    let as_the_plugin_reads = |issuer: &Issuer| Issuer {
+        claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
+        ..issuer.clone()
+    };
+    let jwt = policy.identity.jwt.iter().map(as_the_plugin_reads).collect();
+    Identity { basic: own.or_else(others), jwt }
 }
 
 /// Warns of issuers whose tokens can have the name of a user, and so the roles of that name.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::model::{self, ClaimPath, SourceId};
+use policy::model::{self, ClaimPath, Separator, SourceId};
 use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
@@ -103,8 +103,9 @@ pub(crate) fn subject(
     source: SourceId,
 ) -> Result<Subject, CredentialsError> {
     let user = user(&claims, issuer).ok_or(CredentialsError::MalformedClaims)?;
-    let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
-    let mut roles = names(&claims, issuer.role_claim(), "")?;
+    let separator = issuer.claims.separator;
+    let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix, separator)?;
+    let mut roles = names(&claims, issuer.role_claim(), "", separator)?;
     roles.retain(|role| issuer.may_give(role));
     let issuer = Some(Arc::clone(&issuer.issuer));
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
@@ -114,20 +115,28 @@ pub(crate) fn subject(
 /// `roles_from_token` of this issuer, its own, lists them. Empty without claims: a cached subject has none.
 pub fn named_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
     let claims = subject.claims.as_object();
-    claims.and_then(|claims| names(claims, issuer.claims.roles.as_ref(), "").ok()).unwrap_or_default()
+    let named = |claims| names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator).ok();
+    claims.and_then(named).unwrap_or_default()
 }
 
-/// The names in a claim: a list of strings, or one string with spaces between names. Empty if the claim is missing.
+/// The names in a claim: a list of strings, or one string with this between names. Empty if the claim is missing.
 ///
 /// A claim of another type is an error and not an empty list: a `deny` rule may apply to the groups that would be lost.
 fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
     prefix: &str,
+    separator: Separator,
 ) -> Result<Vec<Arc<str>>, CredentialsError> {
     let found = match path.and_then(|path| at(claims, path)) {
         None => Vec::new(),
-        Some(Value::String(text)) => text.split(' ').filter(|name| !name.is_empty()).collect(),
+        Some(Value::String(text)) => {
+            let names: Vec<&str> = match separator {
+                Separator::Spaces => text.split(' ').collect(),
+                Separator::Commas => text.split(',').map(str::trim).collect(),
+            };
+            names.into_iter().filter(|name| !name.is_empty()).collect()
+        }
         Some(Value::Array(list)) => texts(list)?,
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };

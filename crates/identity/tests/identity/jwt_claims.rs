@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
-use policy::model::{Issuer, ListedRole, RolesFromToken};
+use policy::model::{Issuer, ListedRole, RolesFromToken, Separator};
 use policy::problem::Place;
 use serde_json::{Value, json};
 
@@ -195,6 +195,21 @@ fn groups_are_a_list_or_a_string_with_spaces() {
         assert_eq!(names(&with("groups", claim.clone()).unwrap().groups), expected, "{claim}");
     }
     assert!(without("groups").unwrap().groups.is_empty());
+}
+
+/// As the security plugin of a search cluster reads a string.
+#[test]
+fn groups_may_be_a_string_with_commas() {
+    let mut issuer = test_issuer();
+    issuer.claims.separator = Separator::Commas;
+    for (claim, expected) in [
+        (json!("billing admins, b ,,c"), vec!["billing admins", "b", "c"]),
+        (json!(["a,b"]), vec!["a,b"]),
+        (json!(","), vec![]),
+    ] {
+        let subject = subject_under(issuer.clone(), &claims_with("groups", Some(claim.clone())));
+        assert_eq!(names(&subject.unwrap().groups), expected, "{claim}");
+    }
 }
 
 /// Fail closed: a `deny` rule may apply to a group that the malformed claim would have named.

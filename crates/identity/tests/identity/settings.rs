@@ -8,7 +8,9 @@ use identity::{
     Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
     UnixTime, VerificationResult,
 };
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Secret};
+use policy::model::{
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Secret, Separator,
+};
 use policy::problem::{Place, Problem};
 
 /// These tests attach the user's name.
@@ -57,6 +59,7 @@ pub(crate) fn issuer(keys: Keys) -> Issuer {
             user: path(&["sub"]),
             roles: Some(path(&["realm_access", "roles"])),
             groups: Some(path(&["groups"])),
+            separator: Separator::Spaces,
         },
         clock_skew: Duration::from_secs(60),
         required_type: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::document::{Fields, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
-use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken};
+use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{is_name, name_refs, names, prefix};
 use crate::parse::values;
@@ -288,7 +288,7 @@ fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
         values::claim_path(reader, &text, text.text)
     };
     let user = path("user").unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
-    Claims { user, roles: path("roles"), groups: path("groups") }
+    Claims { user, roles: path("roles"), groups: path("groups"), separator: Separator::Spaces }
 }
 
 fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {

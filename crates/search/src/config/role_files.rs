@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use policy::document::{Fields, Key, Node, Reader, Text};
-use policy::{Place, Problem, Warning};
+use policy::{Place, Problem, Severity, Warning};
 
 use super::read::{entries, fields, flag, missing, names, pattern, patterns, texts};
 use super::{
@@ -32,11 +32,14 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Defi
     if !is_there {
         missing(loader, "roles.yml");
     }
+    // With errors in the file, a role may only seem to be missing.
+    let roles_are_known =
+        is_there && !loader.problems.iter().any(|problem| problem.severity == Severity::Error);
     add_builtin(config);
     let (roles, mappings) = (&config.roles, &mut config.mappings);
     let has_mapping = entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
         mappings.extend(mapping(reader, key, node));
-        if is_there && !roles.contains_key(&key.text) {
+        if roles_are_known && !roles.contains_key(&key.text) {
             let close = policy::closest(&key.text, roles.keys().map(|name| &**name));
             let help =
                 close.map_or("remove the mapping".to_owned(), |close| format!("did you mean `{close}`?"));
