@@ -12,6 +12,9 @@ use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
 pub use crate::secret::Secret;
+pub use search::{DocumentSecurity, Evaluation, Inventory, Search};
+
+mod search;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
 #[derive(Clone, Debug, Default)]
@@ -229,7 +232,7 @@ pub enum Separator {
     /// Spaces, as in the claim `scope` (RFC 8693, 4.2).
     #[default]
     Spaces,
-    /// Commas, with white space around names ignored: as the security plugin of a search cluster reads it.
+    /// Commas, with spaces and control characters around names ignored: as the security plugin of a search cluster reads it.
     Commas,
 }
 
@@ -351,83 +354,6 @@ pub enum ContentType {
     Text,
     /// `text/html; charset=utf-8`.
     Html,
-}
-
-/// A search cluster (OpenSearch), whose own role files decide about requests to its hosts.
-#[derive(Clone, Debug)]
-pub struct Search {
-    /// The folder of its files, resolved against the policy's folder.
-    pub folder: PathBuf,
-    /// Those of its files that exist, not yet parsed.
-    pub files: Vec<PolicyFile>,
-    /// The hosts of the cluster; empty means any.
-    pub hosts: Vec<Scope>,
-    /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
-    /// `config.yml` says.
-    pub evaluation: Option<Evaluation>,
-    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's `config.yml` says.
-    pub do_not_fail_on_forbidden: Option<bool>,
-    /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
-    pub system_indices: Vec<(Arc<str>, Place)>,
-    /// What happens to requests that show documents or fields of which a role of the caller hides some.
-    pub document_security: DocumentSecurity,
-    /// Whether a role that shows all documents or fields of an index prevails over roles that show some of them
-    /// (`plugins.security.dfm_empty_overrides_all`).
-    pub dfm_empty_overrides_all: bool,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs the right to search all indices.
-    pub cluster_checks_scrolls: bool,
-    /// What the cluster contains, if that is known.
-    pub inventory: Option<Inventory>,
-    /// Where it is configured.
-    pub at: Place,
-}
-
-/// What happens to a request to a search cluster that shows documents or fields of which a role of the caller hides some.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum DocumentSecurity {
-    /// It is denied.
-    #[default]
-    Deny,
-    /// It is forwarded with a request header that says what to hide.
-    Header {
-        /// Its name, as that of a [`SetHeader`], and none of the policy's `allow_response`.
-        name: Arc<str>,
-        /// Where it is configured.
-        at: Place,
-    },
-}
-
-/// How a search cluster evaluates privileges (`privileges_evaluation_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evaluation {
-    /// `legacy`.
-    Legacy,
-    /// `v4`.
-    V4,
-}
-
-/// The source of the names of a cluster's indices, aliases and data streams: what it answers to
-/// `GET /_resolve/index/*?expand_wildcards=all`.
-#[derive(Clone, Debug)]
-pub enum Inventory {
-    /// In a file, read when the policy is loaded.
-    File {
-        /// Its path and contents.
-        source: PolicyFile,
-        /// The place in the policy that names it.
-        at: Place,
-    },
-    /// Asked of the cluster, in the background.
-    Url {
-        /// Where it is asked.
-        url: KeyUrl,
-        /// The interval between two requests; 30 s if not set.
-        refresh: Duration,
-        /// How long the last answer is used while the cluster does not answer; 5 min if not set.
-        max_age: Duration,
-        /// The place in the policy that names it.
-        at: Place,
-    },
 }
 
 /// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.

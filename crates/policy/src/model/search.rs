@@ -1,0 +1,87 @@
+//! The section `search`: a cluster whose own role files decide about requests to its hosts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::files::PolicyFile;
+use crate::key_url::KeyUrl;
+use crate::pattern::Scope;
+use crate::problem::Place;
+
+/// A search cluster (OpenSearch), whose own role files decide about requests to its hosts.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The folder of its files, resolved against the policy's folder.
+    pub folder: PathBuf,
+    /// Those of its files that exist, not yet parsed.
+    pub files: Vec<PolicyFile>,
+    /// The hosts of the cluster; empty means any.
+    pub hosts: Vec<Scope>,
+    /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
+    /// `config.yml` says.
+    pub evaluation: Option<Evaluation>,
+    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's `config.yml` says.
+    pub do_not_fail_on_forbidden: Option<bool>,
+    /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
+    pub system_indices: Vec<(Arc<str>, Place)>,
+    /// What happens to requests that show documents or fields of which a role of the caller hides some.
+    pub document_security: DocumentSecurity,
+    /// Whether a role that shows all documents or fields of an index prevails over roles that show some of them
+    /// (`plugins.security.dfm_empty_overrides_all`).
+    pub dfm_empty_overrides_all: bool,
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs the right to search all indices.
+    pub cluster_checks_scrolls: bool,
+    /// What the cluster contains, if that is known.
+    pub inventory: Option<Inventory>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// What happens to a request to a search cluster that shows documents or fields of which a role of the caller hides some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DocumentSecurity {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// It is forwarded with a request header that says what to hide.
+    Header {
+        /// Its name, as that of a [`SetHeader`](super::SetHeader), and none of the policy's `allow_response`.
+        name: Arc<str>,
+        /// Where it is configured.
+        at: Place,
+    },
+}
+
+/// How a search cluster evaluates privileges (`privileges_evaluation_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// `legacy`.
+    Legacy,
+    /// `v4`.
+    V4,
+}
+
+/// The source of the names of a cluster's indices, aliases and data streams: what it answers to
+/// `GET /_resolve/index/*?expand_wildcards=all`.
+#[derive(Clone, Debug)]
+pub enum Inventory {
+    /// In a file, read when the policy is loaded.
+    File {
+        /// Its path and contents.
+        source: PolicyFile,
+        /// The place in the policy that names it.
+        at: Place,
+    },
+    /// Asked of the cluster, in the background.
+    Url {
+        /// Where it is asked.
+        url: KeyUrl,
+        /// The interval between two requests; 30 s if not set.
+        refresh: Duration,
+        /// How long the last answer is used while the cluster does not answer; 5 min if not set.
+        max_age: Duration,
+        /// The place in the policy that names it.
+        at: Place,
+    },
+}
