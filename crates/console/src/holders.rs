@@ -68,10 +68,11 @@ impl<'p> Holders<'p> {
         let grants: Vec<&Grant> = having.iter().flat_map(|id| self.grants.at(*id)).copied().collect();
         let named: usize = grants.iter().map(|grant| 1 + grant.users.len() + grant.groups.len()).sum();
         let asked = having.len() * self.policy.identity.jwt.len();
+        self.take(named + asked)?;
+        let names = || having.iter().map(|id| &*self.policy.roles.at(*id).name);
         let issuers = self.policy.identity.jwt.iter().filter(|jwt| names().any(|name| jwt.may_give(name)));
         let tokens: Vec<String> =
             issuers.map(|jwt| format!("tokens of {} that carry it", jwt.issuer)).collect();
-        self.take(named + asked)?;
         let users: BTreeSet<&str> =
             grants.iter().flat_map(|grant| &grant.users).map(|user| &**user).collect();
         let groups: BTreeSet<&str> =
@@ -92,10 +93,11 @@ impl<'p> Holders<'p> {
         Some(having)
     }
 
-    /// Takes steps, if there are so many left.
+    /// Takes steps, if there are so many left. Otherwise none are left: what is too much is not tried again for each row.
     fn take(&mut self, steps: usize) -> Option<()> {
-        self.steps = self.steps.checked_add(steps).filter(|sum| *sum <= MAX_STEPS)?;
-        Some(())
+        let sum = self.steps.saturating_add(steps);
+        self.steps = sum.min(MAX_STEPS);
+        (sum <= MAX_STEPS).then_some(())
     }
 }
 

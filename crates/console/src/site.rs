@@ -161,7 +161,7 @@ fn plain(status: StatusCode, text: &str) -> Response<String> {
 fn answer(status: StatusCode, content_type: &'static str, body: impl Into<String>) -> Response<String> {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
-    let headers: [(HeaderName, &'static str); 7] = [
+    let headers: [(HeaderName, &'static str); 8] = [
         (CONTENT_TYPE, content_type),
         (CONTENT_SECURITY_POLICY, SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -169,6 +169,8 @@ fn answer(status: StatusCode, content_type: &'static str, body: impl Into<String
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        // A website that has opened the page in a tab cannot send that tab to another page.
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
     answer.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
     answer

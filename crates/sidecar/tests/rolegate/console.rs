@@ -58,6 +58,7 @@ fn a_page_is_not_framed_cached_or_scripted() {
             "content-security-policy: default-src 'none'; style-src 'self'",
             "frame-ancestors 'none'",
             "x-content-type-options: nosniff",
+            "cross-origin-opener-policy: same-origin",
             "referrer-policy: no-referrer",
             "cache-control: no-store",
         ] {
