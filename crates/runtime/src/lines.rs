@@ -17,6 +17,8 @@ const OVERHEAD: usize = 64;
 /// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
 /// would cost more than the line.
 const BATCH: usize = 16 << 10;
+/// More than a line of the decision log can have: the queue counts as full with less room than this.
+const LONGEST: usize = 64 << 10;
 /// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Slots of the queue, allocated at the start (24 bytes each, with a stamp of 8). At the usual length of a line, 300
@@ -127,7 +129,7 @@ impl Lines {
     pub(crate) fn drop_unformatted(&self) -> bool {
         let Counts { full, waiting, .. } = &*self.counts;
         // The bytes guard against a flag that was set just after the last line had left: nothing would clear it again.
-        let is_full = full.load(Ordering::Relaxed) && waiting.load(Ordering::Relaxed) > MAX_BYTES / 2;
+        let is_full = full.load(Ordering::Relaxed) && waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST;
         if is_full {
             self.counts.drop_one();
         }
