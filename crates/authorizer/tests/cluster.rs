@@ -36,7 +36,11 @@ bob: { hash: $2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW, backe
 const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"]}, {"name": "people", "attributes": ["open"]}, {"name": "red-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
 
 fn authorizer() -> Authorizer {
-    let files = policy::MapFiles::of("policy.yaml", POLICY)
+    compiled(POLICY)
+}
+
+fn compiled(policy: &str) -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", ROLES)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)
@@ -172,6 +176,30 @@ fn a_holder_of_a_token_has_its_groups_as_backend_roles_and_its_claims() {
     );
     let role = "roles:   reader (mapped from the backend role `dev-*`, which matches `dev-a`)";
     assert!(lines.contains(&role.to_owned()), "{why}");
+}
+
+/// Its id may be that of another caller's scroll, on any index.
+#[test]
+fn a_scroll_is_continued_only_where_the_cluster_checks_whose_it_is() {
+    let status = |settings: &str| {
+        let policy = POLICY.replace("hosts:", &format!("{settings}hosts:"));
+        let authorizer = compiled(&policy);
+        let headers = [Header { name: b"content-type", value: b"application/json" }];
+        let request = Request {
+            method: b"POST",
+            host: b"search.example.com",
+            path: b"/_search/scroll",
+            headers: &headers,
+            body: RequestBody::Whole(br#"{"scroll_id":"abc"}"#),
+            ..Request::default()
+        };
+        authorizer.explain(&request, named(&authorizer, "ann"), Duration::from_secs(1_800_000_000)).status
+    };
+    assert_eq!(status(""), 403);
+    assert_eq!(status("cluster_checks_scrolls: false, "), 403);
+    assert_eq!(status("cluster_checks_scrolls: true, "), 200);
+    // Nobody knows what to hide of what it answers.
+    assert_eq!(status("cluster_checks_scrolls: true, document_security: { header: x-hide }, "), 403);
 }
 
 /// Split at spaces, a group that is named `billing admins` would have the roles of `admins`.

@@ -127,7 +127,9 @@ impl Compiled {
             identity: Arc::new(identity(section, &config, policy)),
             users: Arc::new(users),
             maps_addresses,
-            scrolls_are_checked: section.cluster_checks_scrolls,
+            // Nobody knows which index a scroll is of, and so what to hide of it.
+            scrolls_are_checked: section.cluster_checks_scrolls
+                && section.document_security == DocumentSecurity::Deny,
             warnings: [loaded.warnings, ambiguous_users(section, &config, policy)].concat().into(),
             privileges: Arc::new(privileges),
             inventory: bytes.cloned(),

@@ -133,7 +133,7 @@ fn names(
         Some(Value::String(text)) => {
             let names: Vec<&str> = match separator {
                 Separator::Spaces => text.split(' ').collect(),
-                Separator::Commas => text.split(',').map(str::trim).collect(),
+                Separator::Commas => text.split(',').map(|name| name.trim_matches(|c| c <= ' ')).collect(),
             };
             names.into_iter().filter(|name| !name.is_empty()).collect()
         }

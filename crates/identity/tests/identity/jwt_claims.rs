@@ -205,6 +205,7 @@ fn groups_may_be_a_string_with_commas() {
     for (claim, expected) in [
         (json!("billing admins, b ,,c"), vec!["billing admins", "b", "c"]),
         (json!(["a,b"]), vec!["a,b"]),
+        (json!("a,admins\u{a0}"), vec!["a", "admins\u{a0}"]),
         (json!(","), vec![]),
     ] {
         let subject = subject_under(issuer.clone(), &claims_with("groups", Some(claim.clone())));
