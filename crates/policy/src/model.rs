@@ -1,11 +1,9 @@
 //! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and nothing is cyclic.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::files::PolicyFile;
 use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
