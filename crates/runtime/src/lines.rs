@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const OVERHEAD: usize = 64;
 /// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
 /// would cost more than the line.
 const BATCH: usize = 16 << 10;
-/// More than a line of the decision log can have: the queue counts as full with less room than this.
+/// More than a line of the decision log can take: with less room than this, lines are not even formatted.
 const LONGEST: usize = 64 << 10;
 /// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,8 +40,6 @@ pub struct Counts {
     left_out: AtomicU64,
     /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
-    /// Whether a line has found no room since a line last left the queue.
-    full: AtomicBool,
 }
 
 /// How many lines are written at once.
@@ -119,17 +117,14 @@ impl Lines {
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(size, Ordering::Relaxed);
-            self.counts.full.store(true, Ordering::Relaxed);
             self.counts.drop_one();
         }
     }
 
-    /// Counts a line as dropped if the last one found no room and none has become free since: formatting a line only to drop
-    /// it costs more than the decision, and an attacker chooses how much.
+    /// Counts a line as dropped if there may be no room for it: formatting a line only to drop it costs more than the decision,
+    /// and a client chooses how much.
     pub(crate) fn drop_unformatted(&self) -> bool {
-        let Counts { full, waiting, .. } = &*self.counts;
-        // The bytes guard against a flag that was set just after the last line had left: nothing would clear it again.
-        let is_full = full.load(Ordering::Relaxed) && waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST;
+        let is_full = self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST;
         if is_full {
             self.counts.drop_one();
         }
@@ -220,7 +215,6 @@ fn write_batches(
             let size = size(&line);
             drop(line);
             counts.waiting.fetch_sub(size, Ordering::Relaxed);
-            counts.full.store(false, Ordering::Relaxed);
             let is_full = batch.len() >= batching.bytes || number >= batching.lines;
             next = if is_full { None } else { next_line(lines, end) };
         }
