@@ -17,7 +17,7 @@ use load::{Exit, Protocol, RunResults};
 use testbed::Failed;
 use testbed::client::get;
 use testbed::policies::Example;
-use testbed::traffic::{Kinds, Tally, Traffic};
+use testbed::traffic::{Kinds, Tally, Traffic, wait};
 
 use self::module::Inside;
 use self::sidecar::Beside;
@@ -98,10 +98,10 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
     let start = Instant::now();
     let (mut reloads, mut resident) = (0, Vec::new());
     for update in 1..=updates {
-        // Each of the two sends both kinds.
-        for each in &traffic {
-            each.more(args.requests.div_ceil(updates * 4)).await?;
-        }
+        // Of both protocols and kinds together: some are faster than others, and none waits for another.
+        let step = args.requests.div_ceil(updates);
+        let answered = || traffic.iter().flat_map(Traffic::answered).sum::<u64>();
+        wait(step, || answered() >= update * step).await?;
         if let Subject::Inside(inside) = &mut subject {
             inside.replace_listener(update).await?;
         }

@@ -78,18 +78,15 @@ impl Traffic {
     /// # Errors
     /// If that takes longer than half a minute.
     pub async fn more(&self, requests: u64) -> Result<(), Failed> {
-        let until = Instant::now() + Duration::from_secs(30);
-        for answered in &self.answered {
-            let enough = answered.load(Ordering::SeqCst) + requests;
-            while answered.load(Ordering::SeqCst) < enough {
-                if Instant::now() > until {
-                    let why = format!("{requests} requests were not answered within 30 s");
-                    return Err(Failed::new("traffic", why));
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
-        Ok(())
+        let enough = self.answered().map(|answered| answered + requests);
+        wait(requests, || self.answered().iter().zip(enough).all(|(answered, enough)| *answered >= enough))
+            .await
+    }
+
+    /// The responses and errors so far, of each kind of request.
+    #[must_use]
+    pub fn answered(&self) -> [u64; 2] {
+        self.answered.each_ref().map(|answered| answered.load(Ordering::SeqCst))
     }
 
     /// Stops the clients and returns the results.
@@ -104,4 +101,20 @@ impl Traffic {
         };
         Ok(Tally { allowed: done(allowed).await?, denied: done(denied).await? })
     }
+}
+
+/// Waits until `enough`, which depends on `requests` more answers.
+///
+/// # Errors
+/// If that takes longer than half a minute.
+pub async fn wait(requests: u64, enough: impl Fn() -> bool) -> Result<(), Failed> {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !enough() {
+        if Instant::now() > until {
+            let why = format!("{requests} requests were not answered within 30 s");
+            return Err(Failed::new("traffic", why));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
 }

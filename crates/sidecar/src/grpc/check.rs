@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use authorizer::{Authorizer, Denied, Header, Limit, MAX_CHANGES_BYTES, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
@@ -150,10 +150,10 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records the latency of all verdicts since the last call, from `received` until now. To be called when their answers
-    /// have been passed to the transport.
-    pub(super) fn record_latency(&self, received: Received) {
-        let _ = self.thread.record_latency(received);
+    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
+    /// were none. To be called when their answers have been passed to the transport.
+    pub(super) fn record_latency(&self, received: Received) -> Option<Duration> {
+        self.thread.record_latency(received)
     }
 
     /// Counts an error and returns it as the answer.

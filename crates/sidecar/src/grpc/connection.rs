@@ -268,7 +268,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.context.checker.record_latency(received);
+        if let Some(latency) = self.context.checker.record_latency(received) {
+            self.slice.has_worked(latency);
+        }
     }
 }
 

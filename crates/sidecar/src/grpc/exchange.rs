@@ -140,7 +140,7 @@ impl Exchange {
                 }
             }
         }
-        self.context.checker.record_latency(self.received);
+        let _ = self.context.checker.record_latency(self.received);
     }
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
@@ -177,7 +177,7 @@ impl Exchange {
         if let Err(failure) = result {
             self.fail(failure, &message);
         }
-        self.context.checker.record_latency(self.received);
+        let _ = self.context.checker.record_latency(self.received);
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {

@@ -6,6 +6,9 @@
 //! rounds: it reads a limited number of bytes, then answers all requests in them. A connection that has used up its
 //! slice is queued for the next one, and a new connection is queued for its handshake, in which reads are not limited.
 //! Each time the runtime polls for I/O events, one queued connection is resumed.
+//!
+//! A connection whose last slice was long (see [`Slice::was_long`]) is queued too when more data arrives. So a connection
+//! with few requests waits for one long slice at most, and not for those of all busy connections whose data arrived before.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,6 +36,9 @@ const FREE_READS: u32 = 2;
 /// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
 /// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
 const MAX_ROUND: usize = 16 << 10;
+/// A slice in which answers took so long was long. Chosen, not measured: a dozen usual checks, so that many connections
+/// below it do not delay others by more than one above it does.
+const LONG_WORK: Duration = Duration::from_micros(50);
 /// Bytes of a connection's first round, and of each round after one in which most streams were reset: they hold 70
 /// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
@@ -55,6 +61,12 @@ pub(super) struct Slice {
     since: Cell<Option<Instant>>,
     used_up: Cell<bool>,
     queued: Cell<bool>,
+    /// Whether the connection was taken out of the queue and has not begun its slice yet.
+    resumed: Cell<bool>,
+    /// Bytes read since [`Slice::begin`].
+    read_in_slice: Cell<usize>,
+    /// How long answers took since [`Slice::begin`].
+    worked: Cell<Duration>,
     /// Bytes read since [`Slice::begin_round`].
     read: Cell<usize>,
     /// How often the limit of a round has been doubled.
@@ -109,6 +121,7 @@ impl SliceQueue {
             });
             let (slice, waker) = next.await;
             slice.queued.set(false);
+            slice.resumed.set(true);
             waker.wake();
             // The runtime polls this task again only after it has polled for I/O events.
             tokio::task::yield_now().await;
@@ -117,15 +130,32 @@ impl SliceQueue {
 }
 
 impl Slice {
-    /// Begins a new slice, unless the connection is still queued for one. Returns whether it did.
+    /// Begins a new slice, unless the connection is still queued for one or has to be, because its last one was long. Then
+    /// the slice stays used up: nothing is read. Returns whether it did.
     pub(super) fn begin(&self) -> bool {
-        let begins = !self.queued.get();
-        if begins {
-            self.reads.set(Some(0));
-            self.since.set(None);
-            self.used_up.set(false);
+        if self.queued.get() {
+            return false;
         }
-        begins
+        if !self.resumed.replace(false) && self.was_long() {
+            self.use_up();
+            return false;
+        }
+        self.reads.set(Some(0));
+        self.since.set(None);
+        self.used_up.set(false);
+        self.read_in_slice.set(0);
+        self.worked.set(Duration::ZERO);
+        true
+    }
+
+    /// Whether the last slice was long: in bytes, which take time to be read, or in time for answers.
+    fn was_long(&self) -> bool {
+        self.read_in_slice.get() >= MAX_ROUND || self.worked.get() >= LONG_WORK
+    }
+
+    /// Adds the time that a batch of answers took.
+    pub(super) fn has_worked(&self, time: Duration) {
+        self.worked.set(self.worked.get().saturating_add(time));
     }
 
     /// Begins a round: reading is allowed again, unless the slice is used up. Everything read in the previous round
@@ -192,6 +222,7 @@ impl Slice {
         }
         self.reads.set(self.reads.get().map(|reads| reads.saturating_add(1)));
         self.read.set(self.read.get().saturating_add(bytes));
+        self.read_in_slice.set(self.read_in_slice.get().saturating_add(bytes));
     }
 }
 

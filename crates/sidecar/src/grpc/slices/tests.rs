@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 
+use super::super::respond;
 use super::*;
 
 /// A socket that always has data.
@@ -50,6 +51,46 @@ async fn two_busy_connections_alternate() {
     other.await.unwrap();
     run.abort();
     assert_eq!(order.borrow().iter().collect::<String>(), "ab".repeat(20));
+}
+
+/// What a connection does when data has arrived: it begins a slice, reads `bytes` and works for `time`.
+async fn slice_of(slice: &Rc<Slice>, bytes: usize, time: Duration) -> bool {
+    let mut socket = Sliced::new(Endless, Rc::clone(slice));
+    let begins = slice.begin();
+    let mut read = 0;
+    poll_fn(|cx| {
+        let mut buffer = [0; 1024];
+        while read < bytes && Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut buffer)).is_ready() {
+            read += 64;
+            slice.begin_round();
+        }
+        Poll::Ready(())
+    })
+    .await;
+    slice.has_worked(time);
+    begins && read > 0
+}
+
+#[tokio::test(flavor = "local")]
+async fn after_a_long_slice_a_connection_waits_for_its_turn_and_after_a_short_one_it_does_not() {
+    let queue = Rc::new(SliceQueue::default());
+    let run = tokio::task::spawn_local(Rc::clone(&queue).run());
+    let (bytes, time) = (64, Duration::from_micros(1));
+    for (long_bytes, long_time) in [(MAX_ROUND, time), (bytes, LONG_WORK)] {
+        let slice = Rc::new(Slice::default());
+        for _ in 0..3 {
+            assert!(slice_of(&slice, bytes, time).await);
+        }
+        assert!(slice_of(&slice, long_bytes, long_time).await);
+        for _ in 0..3 {
+            assert!(!slice_of(&slice, bytes, time).await, "nothing is read before its turn");
+        }
+        queue.wait_for_turn(&slice).await;
+        for _ in 0..3 {
+            assert!(slice_of(&slice, bytes, time).await);
+        }
+    }
+    run.abort();
 }
 
 /// The number of streams that are read but not answered yet is bounded.
@@ -117,9 +158,22 @@ impl AsyncWrite for Counting {
     }
 }
 
-/// Also those of some hundred bytes, which `h2` would send in a write each if it could write from several buffers at once.
+/// Also those of some hundred bytes, which `h2` would send in a write each if it could write from several buffers at once,
+/// and those of more than 1,023, which it would in any case if they were one frame.
 #[tokio::test(flavor = "local")]
-async fn ten_answers_of_900_bytes_leave_in_one_write() {
+async fn ten_answers_leave_in_one_write() {
+    for length in [10, 900, 1023, 1024, 1300] {
+        assert_eq!(writes_of_ten_answers(length).await, 1, "of {length} bytes");
+    }
+}
+
+/// Also an answer that is longer than all frames and buffers.
+#[tokio::test(flavor = "local")]
+async fn long_answers_arrive_whole() {
+    assert!(writes_of_ten_answers(5000).await <= 4);
+}
+
+async fn writes_of_ten_answers(length: usize) -> usize {
     let (client, server) = tokio::io::duplex(1 << 20);
     let writes = Arc::new(AtomicUsize::new(0));
     let io = Sliced::new(Counting(server, Arc::clone(&writes)), Rc::default());
@@ -135,20 +189,21 @@ async fn ten_answers_of_900_bytes_leave_in_one_write() {
     for _ in 0..10 {
         streams.push(server.accept().await.unwrap().unwrap().1);
     }
+    let answer: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
     let before = writes.load(Ordering::Relaxed);
     for mut stream in streams {
-        let mut body = stream.send_response(http::Response::new(()), false).unwrap();
-        body.send_data(Bytes::from(vec![b'x'; 900]), true).unwrap();
+        respond::message(&mut stream, Bytes::from(answer.clone())).unwrap();
     }
     poll_fn(|cx| Poll::Ready(server.poll_closed(cx).is_ready())).await;
-    assert_eq!(writes.load(Ordering::Relaxed) - before, 1);
+    let writes = writes.load(Ordering::Relaxed) - before;
     tokio::task::spawn_local(async move { poll_fn(|cx| server.poll_closed(cx)).await });
-    for answer in answers {
-        let mut body = answer.await.unwrap().into_body();
-        let mut length = 0;
+    for response in answers {
+        let mut body = response.await.unwrap().into_body();
+        let mut read = Vec::new();
         while let Some(part) = body.data().await {
-            length += part.unwrap().len();
+            read.extend_from_slice(&part.unwrap());
         }
-        assert_eq!(length, 900);
+        assert_eq!(read, answer);
     }
+    writes
 }
