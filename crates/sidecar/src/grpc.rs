@@ -28,6 +28,7 @@ mod server;
 mod slices;
 mod tls;
 mod token_queue;
+mod unfinished;
 mod unix_socket;
 mod verifications;
 mod worker;

@@ -21,11 +21,12 @@ use tokio::time::timeout;
 
 use super::age::Age;
 use super::context::ExchangeContext;
-use super::exchange::{self, Stream};
+use super::exchange::{self, Accepted, Stream};
 use super::options::Options;
 use super::registry::{Mode, RegisteredConnection};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
+use super::unfinished::Unfinished;
 use super::wrong_protocol::{Peer, WrongProtocol};
 
 /// Maximum number of requests that are answered together. After so many a time slice also ends: no more is read from the
@@ -104,12 +105,14 @@ pub(super) async fn serve<I>(
                 h2,
                 slice,
                 batch: Vec::new(),
+                unfinished: Unfinished::default(),
                 accepted: 0,
                 excess_resets: 0,
                 max_excess_resets: burst.saturating_mul(RESET_BURSTS),
                 draining: false,
             };
             poll_fn(|cx| connection.poll(cx)).await;
+            connection.unfinished.spawn_all();
         }
         Ok(Err(_)) => {
             if let Some(wrong) = WrongProtocol::of_first_bytes(&slice.first_bytes()) {
@@ -157,6 +160,7 @@ struct Connection<I> {
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
+    unfinished: Unfinished,
     /// Requests read in the current time slice.
     accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
@@ -186,6 +190,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.slice.begin() {
             self.accepted = 0;
         }
+        let state = self.rounds(cx);
+        if state.is_pending() {
+            self.unfinished.expire(cx);
+        }
+        state
+    }
+
+    /// Reads and answers until there is nothing to read, the slice is used up, or the connection has ended.
+    fn rounds(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self.registered.mode(cx) {
                 Mode::Close => return Poll::Ready(()),
@@ -220,14 +233,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         self.slice.begin_round();
         let open = loop {
             let open = self.collect(cx);
-            if self.batch.is_empty() {
+            let answered = self.answer(cx);
+            if answered == 0 {
                 break open;
             }
-            self.accepted += self.batch.len();
+            self.accepted += answered;
             if self.accepted >= BATCH {
                 self.slice.use_up();
             }
-            self.answer(cx);
         };
         let limit_reached = self.slice.is_round_full();
         // A stream that was reset takes much memory for few bytes (rapid reset), so after a round of mostly resets the
@@ -256,13 +269,27 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         true
     }
 
-    fn answer(&mut self, cx: &mut Context<'_>) {
+    /// Answers the requests of the batch, and those whose message has become complete. Returns their number.
+    fn answer(&mut self, cx: &mut Context<'_>) -> usize {
+        if self.batch.is_empty() && self.unfinished.is_empty() {
+            return 0;
+        }
         let received = Received::now();
+        let answered = self.unfinished.answer(received) + self.batch.len();
+        if answered == 0 {
+            return 0;
+        }
         self.registered.record_request(received.at);
         for stream in self.batch.drain(..) {
             match exchange::accept(&self.context, &self.registered, self.peer, stream, received, cx) {
-                StreamState::NotReset => self.excess_resets = self.excess_resets.saturating_sub(1),
-                StreamState::Reset => self.excess_resets += 1,
+                Accepted::Done(StreamState::NotReset) => {
+                    self.excess_resets = self.excess_resets.saturating_sub(1);
+                }
+                Accepted::Receiving(request) => {
+                    self.excess_resets = self.excess_resets.saturating_sub(1);
+                    self.unfinished.add(request);
+                }
+                Accepted::Done(StreamState::Reset) => self.excess_resets += 1,
             }
         }
         if self.excess_resets > self.max_excess_resets {
@@ -271,6 +298,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if let Some(latency) = self.context.checker.record_latency(received) {
             self.slice.has_worked(latency);
         }
+        answered
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use authorizer::Limit;
@@ -18,13 +18,13 @@ use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
 use runtime::{ClientNetwork, Received};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep_until, timeout as timeout_after};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::check::{Answer, Call, CheckResult, Failure};
 use super::context::ExchangeContext;
 use super::message::{Incoming, Limits};
 use super::overload::Overload;
-use super::registry::RegisteredConnection;
+use super::registry::{PendingGuard, RegisteredConnection};
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
@@ -36,7 +36,7 @@ const MAX_MARGIN: Duration = Duration::from_secs(1);
 /// How long the rest of a message may take before its check counts among those that wait. Head and message often arrive in two
 /// reads, a moment apart. Such a check must not be denied because slow peers have taken all places. Chosen, not measured: far
 /// longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
-const GRACE: Duration = Duration::from_millis(100);
+pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// Envoy names the span of its call to rolegate here, in the metadata of the call. The headers of the request have what its client
 /// sent.
@@ -45,7 +45,15 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Accepts a stream: answers it now, or spawns a task that answers it.
+/// What became of a stream that was accepted.
+pub(super) enum Accepted {
+    /// It is answered, or will be by a task of its own.
+    Done(StreamState),
+    /// The rest of its message has not arrived.
+    Receiving(Receiving),
+}
+
+/// Accepts a stream: answers it now, or returns it if its message is not complete, or spawns a task that answers it.
 pub(super) fn accept(
     context: &Rc<ExchangeContext>,
     registered: &RegisteredConnection,
@@ -53,22 +61,23 @@ pub(super) fn accept(
     (request, mut respond): Stream,
     received: Received,
     cx: &mut Context<'_>,
-) -> StreamState {
+) -> Accepted {
     // A failed send means that the peer has reset the stream: nothing is left to do.
     if let Some(status) = not_grpc(&request) {
         context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
-        return StreamState::of(respond::plain(&mut respond, status));
+        return Accepted::Done(StreamState::of(respond::plain(&mut respond, status)));
     }
     if request.uri().path() != envoy::CHECK_PATH {
         if !context.other_services.serves(request.uri().path()) {
             let method = Some(request.uri().path());
             context.wrong_protocols.notice(WrongProtocol::UnknownMethod, peer, method);
         }
-        return context.other_services.accept(request, respond, cx);
+        return Accepted::Done(context.other_services.accept(request, respond, cx));
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    let message = incoming.poll(&context.limits, cx);
+    // The rest can arrive only while the connection is polled, which then looks for it.
+    let message = incoming.poll(&context.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent =
         if context.checker.joins_traces() { head.headers.get(TRACEPARENT).cloned() } else { None };
     let mut exchange =
@@ -88,23 +97,76 @@ pub(super) fn accept(
         Poll::Ready(Err(failure)) => {
             exchange.fail(failure, &[]);
             if failure == Failure::Error(ErrorKind::Cancelled) {
-                return StreamState::Reset;
+                return Accepted::Done(StreamState::Reset);
             }
         }
         Poll::Pending => {
             if let Err(overload) = incoming.wait(&context.limits) {
                 exchange.fail(overload.into(), &[]);
-                return StreamState::NotReset;
+                return Accepted::Done(StreamState::NotReset);
             }
             exchange.deadline = Some(deadline(context, &head.headers));
-            let guard = registered.count_pending();
-            spawn_local(async move {
-                exchange.receive(incoming).await;
-                drop(guard);
-            });
+            let (guard, until) = (registered.count_pending(), Instant::now() + GRACE);
+            return Accepted::Receiving(Receiving { exchange, incoming, guard, until });
         }
     }
-    StreamState::NotReset
+    Accepted::Done(StreamState::NotReset)
+}
+
+/// A request whose message has not arrived as a whole.
+pub(super) struct Receiving {
+    exchange: Exchange,
+    incoming: Incoming,
+    guard: PendingGuard,
+    /// When the rest of the message has taken [`GRACE`].
+    until: Instant,
+}
+
+impl Receiving {
+    /// Whether it may wait for [`GRACE`] without a timer of its own.
+    pub(super) fn may_wait(&self) -> bool {
+        self.exchange.deadline.is_some_and(|deadline| deadline > self.until)
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// The message, or why there will be none, once it is known. Nothing is woken: to be called when the connection has read.
+    pub(super) fn poll(&mut self) -> Option<Result<Bytes, Failure>> {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.incoming.poll(&self.exchange.context.limits, &mut cx) {
+            Poll::Ready(message) => Some(message),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Answers it, at once or, if its credentials must be verified, in a task of its own. Its latency counts from `received`.
+    pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
+        let Self { mut exchange, mut incoming, guard, .. } = self;
+        match message {
+            Err(failure) => exchange.fail(failure, &[]),
+            Ok(message) => {
+                exchange.received = received;
+                if let Some(unverified) = exchange.check(&message) {
+                    incoming.release();
+                    spawn_local(async move {
+                        exchange.verify(message, unverified).await;
+                        drop(guard);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits for the rest in a task of its own.
+    pub(super) fn spawn(self) {
+        let Self { exchange, incoming, guard, until } = self;
+        spawn_local(async move {
+            exchange.receive(incoming, until).await;
+            drop(guard);
+        });
+    }
 }
 
 struct Exchange {
@@ -123,9 +185,9 @@ struct Unverified(Verification, ClientNetwork);
 
 impl Exchange {
     /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
-    async fn receive(mut self, mut incoming: Incoming) {
+    async fn receive(mut self, mut incoming: Incoming, until: Instant) {
         let message = tokio::select! {
-            message = rest_of(&mut incoming, &self.context.limits) => message,
+            message = rest_of(&mut incoming, &self.context.limits, until) => message,
             () = expiry(self.deadline) => Err(Limit::Deadline.into()),
         };
         match message {
@@ -248,9 +310,9 @@ impl Exchange {
     }
 }
 
-/// The message, once it has arrived as a whole. It takes a place among those that wait only after [`GRACE`].
-async fn rest_of(incoming: &mut Incoming, limits: &Limits) -> Result<Bytes, Failure> {
-    if let Ok(message) = timeout_after(GRACE, poll_fn(|cx| incoming.poll(limits, cx))).await {
+/// The message, once it has arrived as a whole. It takes a place among those that wait only after `until`.
+async fn rest_of(incoming: &mut Incoming, limits: &Limits, until: Instant) -> Result<Bytes, Failure> {
+    if let Ok(message) = timeout_at(until, poll_fn(|cx| incoming.poll(limits, cx))).await {
         return message;
     }
     incoming.take_place()?;

@@ -34,6 +34,34 @@ async fn a_message_may_be_split_anywhere() {
     assert!(send(&client, &bytes).await.is_ok());
 }
 
+/// More of them than a connection continues itself, and some for longer than it does.
+#[tokio::test]
+async fn many_messages_whose_rest_comes_later_are_answered() {
+    let server = serve();
+    let client = connect(&server).await;
+    let whole = framed(&by_alice());
+    for pause in [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(250)] {
+        let mut begun = Vec::new();
+        for number in 0..100 {
+            let mut client = client.clone().ready().await.unwrap();
+            let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+            let at = number * whole.len() / 100;
+            stream.send_data(whole.slice(..at), false).unwrap();
+            begun.push((response, stream, whole.slice(at..)));
+        }
+        tokio::time::sleep(pause).await;
+        assert!(check(&client, &by_alice()).await.is_ok());
+        assert_eq!(server.totals().in_flight, 100);
+        for (_, stream, rest) in begun.iter_mut().rev() {
+            stream.send_data(rest.clone(), true).unwrap();
+        }
+        for (response, ..) in begun {
+            assert!(reply(response).await.unwrap().is_ok(), "after {pause:?}");
+        }
+        assert_eq!(server.totals().in_flight, 0);
+    }
+}
+
 #[tokio::test]
 async fn an_unfinished_message_does_not_delay_other_streams() {
     let server = serve();

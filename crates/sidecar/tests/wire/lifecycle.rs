@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use runtime::ActivePolicy;
+use runtime::counters::ErrorKind;
 use sidecar::grpc::Options;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
@@ -76,6 +77,38 @@ async fn cancelled_checks_do_not_stay_in_flight() {
     }
     assert!(check(&client, &by_alice()).await.is_ok());
     wait_until(|| server.totals().in_flight == 0).await;
+}
+
+/// Neither those that are reset nor those whose connection ends, at once or after a while.
+#[test]
+fn cancelled_messages_do_not_stay_in_flight() {
+    let server = serve();
+    let unfinished = framed(&by_alice()).slice(..20);
+    for pause in [Duration::ZERO, Duration::from_millis(150)] {
+        let client = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let kept = client.block_on(async {
+            let client = connect(&server).await;
+            let mut streams = Vec::new();
+            for _ in 0..20 {
+                let mut client = client.clone().ready().await.unwrap();
+                let (_, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+                stream.send_data(unfinished.clone(), false).unwrap();
+                streams.push(stream);
+            }
+            wait_until(|| server.totals().in_flight == 20).await;
+            tokio::time::sleep(pause).await;
+            streams.drain(..10).for_each(|mut stream| stream.send_reset(h2::Reason::CANCEL));
+            wait_until(|| server.totals().in_flight == 10).await;
+            streams
+        });
+        // The socket is closed without another frame.
+        drop(client);
+        drop(kept);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(wait_until(|| server.totals().in_flight == 0));
+    }
+    let cancelled = server.totals().checks.errors.into_iter().find(|(kind, _)| *kind == ErrorKind::Cancelled);
+    assert_eq!(cancelled, Some((ErrorKind::Cancelled, 40)));
 }
 
 async fn wait_until(condition: impl Fn() -> bool) {
