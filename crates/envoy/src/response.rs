@@ -203,7 +203,7 @@ fn start(buffer: &mut Vec<u8>, key: u8, length: usize) {
     write_varint(buffer, length);
 }
 
-/// Whether this is a path with its query (RFC 9110, 4.2.3): visible ASCII.
+/// Whether this is a path with its query (RFC 9113, 8.3.1): visible ASCII.
 fn is_path(value: &str) -> bool {
     value.starts_with('/') && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }

@@ -75,7 +75,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// this, the passwords of all callers would have to be hashed at once after a reload.
     ///
     /// # Errors
-    /// Every problem with its place, if a hash or a key is unreadable or too weak.
+    /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not supported or too costly (a weak one
+    /// is a warning), or a key in a file is weak (in a fetched set it is ignored, with a warning).
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -144,7 +145,7 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// `attach` is called when credentials enter the cache of all threads: with the `result` of their verification, or at their
     /// first use where none is needed (they were carried over from the previous policy, or the policy verifies no passwords). A
-    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing.
+    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at the thread's first call.
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.

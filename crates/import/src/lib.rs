@@ -2,7 +2,8 @@
 //!
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
 //! approximated from below where it allows, and from above where it denies, so that the imported policy never allows more, except
-//! where a note says so or `--allow-wider` accepts it.
+//! where a note says so, where `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate compares canonical
+//! paths. Of Envoy a note says so, of Istio `import istio --help`, because it normalizes most of them itself.
 //! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
 //! the policy. `envoy` and `istio` read the originals, `view` makes notes about their values; `matcher` and
 //! `paths` turn Envoy's conditions on texts into patterns, and `sources` keeps who authenticates callers.

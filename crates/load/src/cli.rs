@@ -40,7 +40,7 @@ it down, and latencies count from when a request was due.
 
 Options of INFINI's loadgen: -d and -c are the same. -r is --rate, -l is -n, -compress is --gzip,
 -timeout is --timeout, -dial-timeout is --wait. Variables (`sequence`, `range`, `uuid`, `now`,
-`file`, `list`), `body_repeat_times`, weights and expected statuses are in the workload file: see
+`file`, `list`), `body_repeat_times` (here `repeat`), weights and expected statuses are in the workload file: see
 `rolegate-load http --help`.
 
 Exit codes:
@@ -191,8 +191,8 @@ pub struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
-    /// A workload file: a weighted mix of requests with variables. Host, headers, credentials, `--gzip` and `--expect` apply to each of its requests;
-    /// `--method` and bodies are in the file.
+    /// A workload file: a weighted mix of requests with variables. `--host` and `--expect` replace those of each request in it, `--gzip`
+    /// applies to all, and headers and credentials are added: give credentials only if no request in the file has any. `--method` and bodies are in the file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].

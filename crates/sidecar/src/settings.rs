@@ -66,7 +66,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_CREDENTIALS", value_name = "FILE")]
     pub bundle_credentials: Option<PathBuf>,
 
-    /// Maximum size of the files in a bundle.
+    /// Maximum size of all files in a bundle together, unpacked.
     #[arg(
         long,
         env = "ROLEGATE_BUNDLE_MAX_SIZE",
@@ -160,7 +160,7 @@ pub struct Settings {
 
     /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or until their credentials are verified.
     /// One more is denied at once with 503 (`overloaded`). Callers whose credentials are cached wait
-    /// for the rest of their message only. Of one client network at most a quarter may wait for verification, or 16 if that is more.
+    /// for the rest of their message only. Of one client network (an IPv4 address, or the /64 of an IPv6 address) at most a quarter may wait for verification, or 16 if that is more.
     #[arg(
         long,
         env = "ROLEGATE_MAX_WAITING_CHECKS",

@@ -36,8 +36,8 @@ pub struct DecisionLogArgs {
     #[arg(long, env = "ROLEGATE_DECISION_LOG_KEEP", value_name = "N", default_value = "5", value_parser = units::positive_count)]
     pub decision_log_keep: u16,
 
-    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (all denials), or of a reason, which wins over
-    /// `denied`: `bad_password=0.1`. Repeat the flag for more than one. Decisions without a share are all logged.
+    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials with any reason), or of one reason, which wins
+    /// over `denied`: `bad_password=0.1`. Repeat the flag for more than one. Decisions without a share are all logged.
     #[arg(long, env = "ROLEGATE_DECISION_LOG_SAMPLE", value_name = "NAME=SHARE", value_delimiter = ',')]
     pub decision_log_sample: Vec<Sample>,
 
