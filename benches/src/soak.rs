@@ -98,10 +98,15 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
     let start = Instant::now();
     let (mut reloads, mut resident) = (0, Vec::new());
     for update in 1..=updates {
-        // Of both protocols and kinds together: some are faster than others, and none waits for another.
+        // Of both protocols and kinds together: some are faster than others, and none waits for another; but each has one.
         let step = args.requests.div_ceil(updates);
-        let answered = || traffic.iter().flat_map(Traffic::answered).sum::<u64>();
-        wait(step, || answered() >= update * step).await?;
+        let answered = || traffic.iter().flat_map(Traffic::answered).collect::<Vec<_>>();
+        let before = answered();
+        wait(step, || {
+            let new: Vec<_> = answered().iter().zip(&before).map(|(now, before)| now - before).collect();
+            new.iter().all(|new| *new > 0) && new.iter().sum::<u64>() >= step
+        })
+        .await?;
         if let Subject::Inside(inside) = &mut subject {
             inside.replace_listener(update).await?;
         }

@@ -16,6 +16,7 @@ mod context;
 mod counters;
 mod exchange;
 mod message;
+mod muted_waker;
 mod notices;
 mod options;
 mod other_services;

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::age::Age;
 use super::context::ExchangeContext;
 use super::exchange::{self, Accepted, Stream};
+use super::muted_waker::MutedWaker;
 use super::options::Options;
 use super::registry::{Mode, RegisteredConnection};
 use super::respond::StreamState;
@@ -106,6 +107,7 @@ pub(super) async fn serve<I>(
                 slice,
                 batch: Vec::new(),
                 unfinished: Unfinished::default(),
+                waker: None,
                 accepted: 0,
                 excess_resets: 0,
                 max_excess_resets: burst.saturating_mul(RESET_BURSTS),
@@ -161,7 +163,9 @@ struct Connection<I> {
     slice: Rc<Slice>,
     batch: Vec<Stream>,
     unfinished: Unfinished,
-    /// Requests read in the current time slice.
+    /// The waker of the task that serves this connection, as `h2` knows it.
+    waker: Option<MutedWaker>,
+    /// Requests that were read or became complete in the current time slice.
     accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     excess_resets: usize,
@@ -190,7 +194,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.slice.begin() {
             self.accepted = 0;
         }
-        let state = self.rounds(cx);
+        let waker = self.waker.take().filter(|waker| waker.wakes(cx.waker()));
+        let waker = self.waker.insert(waker.unwrap_or_else(|| MutedWaker::new(cx.waker().clone()))).waker();
+        let state = self.rounds(&mut Context::from_waker(&waker));
         if state.is_pending() {
             self.unfinished.expire(cx);
         }
@@ -275,11 +281,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             return 0;
         }
         let received = Received::now();
-        let answered = self.unfinished.answer(received) + self.batch.len();
-        if answered == 0 {
-            return 0;
+        if let Some(waker) = &self.waker {
+            waker.mute();
         }
-        self.registered.record_request(received.at);
+        let answered = self.unfinished.answer(received) + self.batch.len();
+        if !self.batch.is_empty() {
+            self.registered.record_request(received.at);
+        }
         for stream in self.batch.drain(..) {
             match exchange::accept(&self.context, &self.registered, self.peer, stream, received, cx) {
                 Accepted::Done(StreamState::NotReset) => {
@@ -295,8 +303,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        if let Some(latency) = self.context.checker.record_latency(received) {
-            self.slice.has_worked(latency);
+        let latency = self.context.checker.record_latency(received);
+        self.slice.has_worked(latency.unwrap_or_else(|| received.at.elapsed()));
+        if let Some(waker) = &self.waker {
+            // What was answered is written when `h2` is polled next, which `round` does at once. If nothing was, `h2` may have a
+            // window to reopen.
+            waker.unmute(answered == 0);
         }
         answered
     }

@@ -1,6 +1,6 @@
 //! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
-//! allocation, or in a task of its own if it has to wait for the rest of the message or for the verification of its
-//! credentials.
+//! allocation. If the rest of its message is missing, its connection continues it (see `unfinished`), for a while; then, or if its
+//! credentials must be verified, it gets a task of its own.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -145,7 +145,12 @@ impl Receiving {
     pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
         let Self { mut exchange, mut incoming, guard, .. } = self;
         match message {
-            Err(failure) => exchange.fail(failure, &[]),
+            Err(failure) => {
+                // Counts from its first part, and those before it in the batch from `received`.
+                let _ = exchange.context.checker.record_latency(received);
+                exchange.fail(failure, &[]);
+                let _ = exchange.context.checker.record_latency(exchange.received);
+            }
             Ok(message) => {
                 exchange.received = received;
                 if let Some(unverified) = exchange.check(&message) {

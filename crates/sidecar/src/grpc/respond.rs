@@ -28,6 +28,9 @@ const UNAVAILABLE: &str = "14";
 /// two or three writes of its own. A message is so long if it tells the application or the access log a long name or path.
 /// A peer that asked for many such answers cost a worker 30 % of its time, and others waited longer (November 2026).
 const MAX_FRAME: usize = 1023;
+/// From this length on a message is sent in frames as large as the peer permits: the writes are few beside its bytes, and each frame
+/// that waits for the peer takes some hundred bytes.
+const MIN_WHOLE: usize = 8 << 10;
 
 /// Whether the peer has reset a stream before its answer was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +51,11 @@ impl StreamState {
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     let mut rest = message;
-    // No capacity is reserved: `check` limits the size, and the answers of a batch leave in one write.
-    while rest.len() > MAX_FRAME {
-        stream.send_data(rest.split_to(MAX_FRAME), false)?;
+    // No capacity is reserved: `check` limits the size, and the answers of a batch leave in one write, or one for each 16 KiB.
+    if rest.len() < MIN_WHOLE {
+        while rest.len() > MAX_FRAME {
+            stream.send_data(rest.split_to(MAX_FRAME), false)?;
+        }
     }
     stream.send_data(rest, false)?;
     end(&mut stream)

@@ -8,7 +8,8 @@
 //! Each time the runtime polls for I/O events, one queued connection is resumed.
 //!
 //! A connection whose last slice was long (see [`Slice::was_long`]) is queued too when more data arrives. So a connection
-//! with few requests waits for one long slice at most, and not for those of all busy connections whose data arrived before.
+//! with few requests need not wait for the slices of all busy connections whose data arrived before. (A connection whose slices are
+//! short and long in turn escapes that in half of them.)
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -36,8 +37,8 @@ const FREE_READS: u32 = 2;
 /// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
 /// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
 const MAX_ROUND: usize = 16 << 10;
-/// A slice in which answers took so long was long. Chosen, not measured: a dozen usual checks, so that many connections
-/// below it do not delay others by more than one above it does.
+/// A slice in which answers took so long was long. Chosen, not measured: a dozen usual checks. With less, connections of ordinary
+/// Envoys would be queued; with more, some busy ones together would delay others by more than one slice.
 const LONG_WORK: Duration = Duration::from_micros(50);
 /// Bytes of a connection's first round, and of each round after one in which most streams were reset: they hold 70
 /// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
@@ -63,9 +64,9 @@ pub(super) struct Slice {
     queued: Cell<bool>,
     /// Whether the connection was taken out of the queue and has not begun its slice yet.
     resumed: Cell<bool>,
-    /// Bytes read since [`Slice::begin`].
+    /// Bytes read in this slice, or, until its first read, in the last one.
     read_in_slice: Cell<usize>,
-    /// How long answers took since [`Slice::begin`].
+    /// How long answers took, in the same.
     worked: Cell<Duration>,
     /// Bytes read since [`Slice::begin_round`].
     read: Cell<usize>,
@@ -123,15 +124,15 @@ impl SliceQueue {
             slice.queued.set(false);
             slice.resumed.set(true);
             waker.wake();
-            // The runtime polls this task again only after it has polled for I/O events.
+            // The runtime polls this again only after it has polled for I/O events.
             tokio::task::yield_now().await;
         }
     }
 }
 
 impl Slice {
-    /// Begins a new slice, unless the connection is still queued for one or has to be, because its last one was long. Then
-    /// the slice stays used up: nothing is read. Returns whether it did.
+    /// Begins a new slice, unless the connection is still queued for one or has to be, because its last one was long. Then nothing is
+    /// read. Returns whether it did.
     pub(super) fn begin(&self) -> bool {
         if self.queued.get() {
             return false;
@@ -143,8 +144,6 @@ impl Slice {
         self.reads.set(Some(0));
         self.since.set(None);
         self.used_up.set(false);
-        self.read_in_slice.set(0);
-        self.worked.set(Duration::ZERO);
         true
     }
 
@@ -214,6 +213,11 @@ impl Slice {
 
     fn has_read(&self, read: &[u8]) {
         let bytes = read.len();
+        if self.reads.get() == Some(0) {
+            // Not when the slice begins: a connection that has only something to write reads nothing in it.
+            self.read_in_slice.set(0);
+            self.worked.set(Duration::ZERO);
+        }
         if self.reads.get().is_none() {
             let (mut first, length) = self.first.get();
             let more = first.iter_mut().skip(length).zip(read);

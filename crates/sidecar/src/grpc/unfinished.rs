@@ -15,7 +15,7 @@ use super::exchange::Receiving;
 
 /// Maximum number of messages that a connection continues itself. Chosen, not measured: a connection that has read looks at
 /// each of them.
-const MOST: usize = 64;
+const MOST: usize = 16;
 
 /// The requests, and a timer for those that take long.
 #[derive(Default)]

@@ -111,14 +111,25 @@ async fn work(
         overloads: parts.overloads,
     });
     let worker = Worker { context, registry: Registry::new(share, connections) };
-    // These tasks end with the runtime.
-    spawn_local(Rc::clone(&worker.context.slices).run());
+    // Ends with the runtime.
     spawn_local(Rc::clone(&worker.context.token_queue).run());
+    let slices = Rc::clone(&worker.context.slices);
+    // Not a task: the runtime polls this future each time it has polled for I/O events, but a task only after all that are ready, so that
+    // many connections with little to do would delay each turn of those that wait for one.
+    tokio::select! {
+        biased;
+        () = obey(&mut commands, &worker) => {}
+        () = slices.run() => {}
+    }
+}
+
+/// Does what the commands say, until the worker is to end.
+async fn obey(commands: &mut UnboundedReceiver<Command>, worker: &Worker) {
     while let Some(command) = commands.recv().await {
         match command {
             Command::Serve(accepted) => {
                 worker.serve(accepted);
-                // The runtime resumes this task only after it has polled for I/O events, so that requests do not wait
+                // The runtime polls this future only after it has polled for I/O events, so that requests do not wait
                 // until thousands of new connections are set up.
                 tokio::task::yield_now().await;
             }
@@ -127,7 +138,7 @@ async fn work(
                 worker.registry.drain();
                 tokio::select! {
                     () = worker.all_closed() => return,
-                    () = serve_until_stopped(&mut commands, &worker) => return,
+                    () = serve_until_stopped(commands, worker) => return,
                 }
             }
         }

@@ -86,6 +86,9 @@ async fn after_a_long_slice_a_connection_waits_for_its_turn_and_after_a_short_on
             assert!(!slice_of(&slice, bytes, time).await, "nothing is read before its turn");
         }
         queue.wait_for_turn(&slice).await;
+        assert!(slice.begin(), "a turn with nothing to read");
+        assert!(!slice_of(&slice, bytes, time).await, "the last slice with something to read was long");
+        queue.wait_for_turn(&slice).await;
         for _ in 0..3 {
             assert!(slice_of(&slice, bytes, time).await);
         }
