@@ -62,7 +62,8 @@ pub struct Subject {
     pub user: Arc<str>,
     /// The issuer of the token; `None` for Basic.
     pub issuer: Option<Arc<str>>,
-    /// What authenticated it. `None` for a subject that was not authenticated, but given by its name.
+    /// What authenticated it; of a subject that is given by its name, the source that the name can come from, `None` if that is not certain.
+    /// It does not tell whether credentials were verified.
     pub source: Option<SourceId>,
     /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,

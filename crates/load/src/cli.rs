@@ -38,8 +38,8 @@ Options of fortio: -c, -t (--duration), -n, -H and -s are the same. -qps is --ra
 --http2, and -grpc is `check`. With a rate the load is an open loop: a slow server does not slow
 it down, and latencies count from when a request was due.
 
-Options of INFINI's loadgen: -d and -c are the same. -r is --rate, -l is -n, -compress is --gzip,
--timeout is --timeout, -dial-timeout is --wait. Variables (`sequence`, `range`, `uuid`, `now`,
+Options of INFINI's loadgen: -c is the same, and -d with a unit (`-d 30s`). -r is --rate, -l is -n, -compress is --gzip,
+-timeout is --timeout, with a unit, which also limits each attempt to connect (-dial-timeout). Variables (`sequence`, `range`, `uuid`, `now`,
 `file`, `list`), `body_repeat_times` (here `repeat`), weights and expected statuses are in the workload file: see
 `rolegate-load http --help`.
 
@@ -119,7 +119,7 @@ pub struct CheckArgs {
     /// The server, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
     #[arg(value_name = "ADDR")]
     pub address: String,
-    /// Path and query of the HTTP request to authorize.
+    /// Path and query of the HTTP request to authorize; with `--workload` those in the file count.
     #[arg(long, default_value = "/people")]
     pub path: String,
     /// The load, the requests and the results.
@@ -192,7 +192,8 @@ pub struct LoadArgs {
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
     /// A workload file: a weighted mix of requests with variables. `--host` and `--expect` replace those of each request in it, `--gzip`
-    /// applies to all, and headers and credentials are added: give credentials only if no request in the file has any. `--method` and bodies are in the file.
+    /// applies to all, and headers and credentials are added: give credentials only if no request in the file has any. Methods, paths and
+    /// bodies are in the file: the path of the URL and `--path` do not count.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].

@@ -65,7 +65,7 @@ pub struct BundleSign {
     /// The private key: Ed25519, in PEM (PKCS #8).
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// The signed bundle; by default it replaces the other.
+    /// The file for the signed bundle; by default BUNDLE itself is replaced.
     #[arg(long, short, value_name = "BUNDLE")]
     pub out: Option<PathBuf>,
 }

@@ -141,7 +141,8 @@ impl Receiving {
         }
     }
 
-    /// Answers it, at once or, if its credentials must be verified, in a task of its own. Its latency counts from `received`.
+    /// Answers it, at once or, if its credentials must be verified, in a task of its own. The latency of
+    /// a complete message counts from `received`, that of a failed one from its first part.
     pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
         let Self { mut exchange, mut incoming, guard, .. } = self;
         match message {

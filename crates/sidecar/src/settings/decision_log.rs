@@ -13,7 +13,7 @@ pub struct DecisionLogArgs {
     #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
     pub decision_log: DecisionLog,
 
-    /// Where they go: to `decision-log-file`, to `otlp-endpoint`, or to both.
+    /// Where they go: to `decision-log-file` (`file`), to `otlp-endpoint` (`otlp`), or to both (`file,otlp`).
     #[arg(
         long,
         env = "ROLEGATE_DECISION_LOG_TO",
