@@ -37,9 +37,12 @@ const FREE_READS: u32 = 2;
 /// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
 /// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
 const MAX_ROUND: usize = 16 << 10;
-/// A slice in which answers took so long was long. Chosen, not measured: a dozen usual checks. With less, connections of ordinary
-/// Envoys would be queued; with more, some busy ones together would delay others by more than one slice.
-const LONG_WORK: Duration = Duration::from_micros(50);
+/// A slice in which answers took so long was long. Half of the longest one. With 50 µs, a dozen checks, connections of ordinary
+/// Envoys were queued often: at 20,000 checks per second over four of them a worker took 0.65 of a core instead of 0.56, and with 8 checks in
+/// flight on one connection answers came 15 % later (November 2026).
+const LONG_WORK: Duration = Duration::from_micros(100);
+/// So is one in which so many bytes were read: a hundred checks.
+const LONG_READ: usize = 2 * MAX_ROUND;
 /// Bytes of a connection's first round, and of each round after one in which most streams were reset: they hold 70
 /// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
@@ -149,7 +152,7 @@ impl Slice {
 
     /// Whether the last slice was long: in bytes, which take time to be read, or in time for answers.
     fn was_long(&self) -> bool {
-        self.read_in_slice.get() >= MAX_ROUND || self.worked.get() >= LONG_WORK
+        self.read_in_slice.get() >= LONG_READ || self.worked.get() >= LONG_WORK
     }
 
     /// Adds the time that a batch of answers took.

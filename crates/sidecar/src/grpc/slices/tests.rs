@@ -76,7 +76,7 @@ async fn after_a_long_slice_a_connection_waits_for_its_turn_and_after_a_short_on
     let queue = Rc::new(SliceQueue::default());
     let run = tokio::task::spawn_local(Rc::clone(&queue).run());
     let (bytes, time) = (64, Duration::from_micros(1));
-    for (long_bytes, long_time) in [(MAX_ROUND, time), (bytes, LONG_WORK)] {
+    for (long_bytes, long_time) in [(LONG_READ, time), (bytes, LONG_WORK)] {
         let slice = Rc::new(Slice::default());
         for _ in 0..3 {
             assert!(slice_of(&slice, bytes, time).await);
