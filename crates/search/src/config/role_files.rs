@@ -135,7 +135,7 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
 
 /// A role, and whether it is none of those that every exported configuration has, marked so.
 fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<(Role, bool)> {
-    let role_fields = fields(reader, node, "a role", ROLE)?;
+    let role_fields = fields(reader, node, "a role of the cluster", ROLE)?;
     let is_builtin = builtin::ROLES.iter().any(|role| *role.name == *key.text);
     warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
     let is_marked = ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));

@@ -117,6 +117,111 @@ fn problems_have_their_places() {
 }
 
 #[test]
+fn an_unknown_key_is_named_with_what_was_meant_or_what_is_known() {
+    let notes = "`reserved`, `hidden`, `static` and `description`";
+    for (file, kind, text, problem, help) in [
+        (
+            "roles.yml",
+            "roles",
+            "a: { cluster_permission: [x] }",
+            "2:6: error: unknown key `cluster_permission`",
+            "did you mean `cluster_permissions`?".to_owned(),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { something: [x] }",
+            "2:6: error: unknown key `something`",
+            format!(
+                "a role of the cluster has `cluster_permissions`, `index_permissions`, `tenant_permissions`, {notes}"
+            ),
+        ),
+        // Those of a policy's own roles are other keys.
+        (
+            "roles.yml",
+            "roles",
+            "a: { permissions: [x] }",
+            "2:6: error: unknown key `permissions`",
+            format!(
+                "a role of the cluster has `cluster_permissions`, `index_permissions`, `tenant_permissions`, {notes}"
+            ),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { index_permissions: [{ names: [x] }] }",
+            "2:28: error: unknown key `names`",
+            "did you mean `index_patterns`?".to_owned(),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { tenant_permissions: [{ tenants: [x] }] }",
+            "2:29: error: unknown key `tenants`",
+            "each of `tenant_permissions` has `tenant_patterns` and `allowed_actions`".to_owned(),
+        ),
+        (
+            "roles_mapping.yml",
+            "rolesmapping",
+            "reader: { user: [x] }",
+            "2:11: error: unknown key `user`",
+            "did you mean `users`?".to_owned(),
+        ),
+        (
+            "action_groups.yml",
+            "actiongroups",
+            "a: { actions: [x] }",
+            "2:6: error: unknown key `actions`",
+            "did you mean `allowed_actions`?".to_owned(),
+        ),
+        (
+            "tenants.yml",
+            "tenants",
+            "a: { name: x }",
+            "2:6: error: unknown key `name`",
+            format!("a tenant has {notes}"),
+        ),
+        // It may be a misplaced secret.
+        (
+            "internal_users.yml",
+            "internalusers",
+            "a: { hash: $2y$12$x, password: x }",
+            "2:22: error: unknown key",
+            "did you mean `hash`?".to_owned(),
+        ),
+        (
+            "internal_users.yml",
+            "internalusers",
+            "a: { hunter2 }",
+            "2:6: error: unknown key",
+            format!(
+                "a user of the cluster has `hash`, `backend_roles`, `attributes`, `opendistro_security_roles`, \
+                 `enabled`, `service`, {notes}"
+            ),
+        ),
+        (
+            "config.yml",
+            "config",
+            "conf: {}",
+            "2:1: error: unknown key `conf`",
+            "the file has `_meta` and `config`".to_owned(),
+        ),
+        (
+            "config.yml",
+            "config",
+            "config: { dynamic: { do_not_fail_on_forbiden: true } }",
+            "2:22: error: unknown key `do_not_fail_on_forbiden`",
+            "did you mean `do_not_fail_on_forbidden`?".to_owned(),
+        ),
+    ] {
+        let path = format!("os/{file}");
+        let text = format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}\n");
+        let files = if file == "roles.yml" { folder(&text) } else { folder(ROLES).and(&path, text.as_str()) };
+        assert_eq!(load(&files).unwrap_err(), [format!("{path}:{problem}\n    help: {help}")]);
+    }
+}
+
+#[test]
 fn what_is_not_used_is_a_warning() {
     let meta = "_meta: { type: roles, config_version: 2 }\n";
     let found = warnings(&folder(&format!("{meta}readall: {{ cluster_permissions: ['*'] }}\n")));

@@ -7,7 +7,7 @@ use policy::document::{Fields, Key, Node, Reader};
 use policy::model::Secret;
 use policy::{Problem, Warning};
 
-use super::read::{entries, fields, flag, names};
+use super::read::{entries, flag, names, secret_fields};
 use super::{EvaluationType, InternalUser, Loader, SecurityConfig, Settings};
 
 const USER: &[&str] =
@@ -56,7 +56,8 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<
     let settings = &mut config.settings;
     entries(loader, "config.yml", "config", |reader, key, node| {
         if &*key.text != "config" {
-            reader.error(key.at, "the file has `_meta` and `config`");
+            let message = format!("unknown key `{}`", key.text);
+            reader.error_help(key.at, message, "the file has `_meta` and `config`");
         } else if let Some(fields) = reader.fields(node, "`config`", &["dynamic"])
             && let Some(node) = fields.value("dynamic")
         {
@@ -68,7 +69,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<
 
 /// A user, and whether it is disabled.
 fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bool)> {
-    let fields = fields(reader, node, "a user", USER)?;
+    let fields = secret_fields(reader, node, "a user of the cluster", USER)?;
     let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
     let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
     let mut attributes = BTreeMap::new();
@@ -101,7 +102,7 @@ fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
 
 fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
     let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
-    let Some(fields) = reader.secret_fields(node, "`dynamic`", &known) else { return };
+    let Some(fields) = reader.fields(node, "`dynamic`", &known) else { return };
     settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
     settings.do_not_fail_on_forbidden_empty = flag(reader, &fields, "do_not_fail_on_forbidden_empty");
     settings.ignore_unauthorized_indices =
