@@ -32,6 +32,8 @@ warnings! {
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",
+    /// Action groups of a search cluster that contain each other.
+    CircularGroup = "circular-group",
     /// An `allow` rule whose requests are all denied.
     DeniedRule = "denied-rule",
     /// A claim whose name looks like a path.

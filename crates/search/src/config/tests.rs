@@ -242,6 +242,48 @@ fn what_is_not_used_is_a_warning() {
     );
 }
 
+/// The plugin accepts both. An unknown name grants nothing, and groups in a circle have the actions of all of them.
+#[test]
+fn action_groups_that_are_unknown_or_contain_each_other_are_a_warning() {
+    let groups = "_meta: { type: actiongroups, config_version: 2 }\nown: { allowed_actions: [raed, mine, 'indices:a'] }\n\
+                  mine: { allowed_actions: [read] }\na: { allowed_actions: ['indices:a', b] }\n\
+                  b: { allowed_actions: [mine, c] }\nc: { allowed_actions: [a, d] }\nd: { allowed_actions: [own] }\n\
+                  self: { allowed_actions: [write, self] }\nread: { static: true, allowed_actions: [nothing] }\n";
+    let files = folder(ROLES).and("os/action_groups.yml", groups);
+    assert_eq!(
+        warnings(&files)[..3],
+        [
+            "os/action_groups.yml:2:26: warning[unknown-name]: there is no action group `raed`\n    help: did you mean `read`?",
+            "os/action_groups.yml:4:37: warning[circular-group]: the action groups `a`, `b` and `c` contain each other: \
+             each has the actions of all of them\n    help: leave it out",
+            "os/action_groups.yml:8:34: warning[circular-group]: the action group `self` contains itself\n    help: leave it out",
+        ]
+    );
+    let loaded = load(&files).unwrap().config.action_groups;
+    for name in ["a", "b", "c"] {
+        assert!(loaded.has_member(name, "indices:data/read*") && loaded.has_member(name, "indices:a"));
+        assert!(!loaded.has_member(name, "indices:data/write*"));
+    }
+}
+
+#[test]
+fn unknown_action_groups_of_tenants_and_unknown_roles_of_users_are_a_warning() {
+    let roles = "_meta: { type: roles, config_version: 2 }\nreader: { tenant_permissions: [{ tenant_patterns: [a], \
+                 allowed_actions: [kibana_all_raed] }] }\n";
+    let users = "_meta: { type: internalusers, config_version: 2 }\n\
+                 ann: { hash: $2y$12$x, opendistro_security_roles: [reader, readr, readall] }\n";
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }\n";
+    let files = folder(roles).and("os/internal_users.yml", users).and("os/roles_mapping.yml", mapping);
+    assert_eq!(
+        warnings(&files),
+        [
+            "os/internal_users.yml:2:60: warning[unknown-name]: there is no role `readr`\n    help: did you mean `reader`?",
+            "os/roles.yml:2:74: warning[unknown-name]: there is no action group `kibana_all_raed`\n    help: did you mean \
+             `kibana_all_read`?",
+        ]
+    );
+}
+
 #[test]
 fn who_and_what_nobody_has_is_a_warning() {
     let first_lines = |files: &MapFiles| -> Vec<String> {

@@ -7,8 +7,9 @@ use policy::document::{Fields, Key, Node, Reader};
 use policy::model::Secret;
 use policy::{Problem, Warning};
 
-use super::read::{entries, flag, names, secret_fields};
-use super::{EvaluationType, InternalUser, Loader, SecurityConfig, Settings};
+use super::read::{entries, flag, names, secret_fields, texts};
+use super::role_files::warn_of_unknown_role;
+use super::{EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
 
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
@@ -41,11 +42,16 @@ const UNUSED: &[&str] = &[
 ];
 
 /// Reads the files. Returns warnings that only count if there are no errors.
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<Problem> {
+pub(super) fn load(
+    loader: &mut Loader<'_>,
+    config: &mut SecurityConfig,
+    roles_are_known: bool,
+) -> Vec<Problem> {
+    let known_roles = roles_are_known.then_some(&config.roles);
     let users = &mut config.users;
     let mut warnings = Vec::new();
     entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
-        let Some((user, is_disabled)) = user(reader, key, node) else { return };
+        let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { return };
         if user.hash.is_none() && !is_disabled {
             let message = format!("the user `{}` has no `hash`, and so no access", user.name);
             let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
@@ -68,7 +74,12 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<
 }
 
 /// A user, and whether it is disabled.
-fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bool)> {
+fn user(
+    reader: &mut Reader,
+    key: &Key,
+    node: &Node,
+    known_roles: Option<&BTreeMap<Arc<str>, Role>>,
+) -> Option<(InternalUser, bool)> {
     let fields = secret_fields(reader, node, "a user of the cluster", USER)?;
     let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
     let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
@@ -84,12 +95,16 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bo
         || attributes.get("service").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let is_disabled = is_false(reader, &fields, "enabled")
         || attributes.get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    let roles = texts(reader, &fields, "opendistro_security_roles");
+    for (role, known) in roles.iter().filter_map(|(role, _)| Some((*role, known_roles?))) {
+        warn_of_unknown_role(reader, role, known, "leave it out");
+    }
     let user = InternalUser {
         name: key.text.clone(),
         hash: hash.filter(|_| !is_disabled),
         backend_roles: names(reader, &fields, "backend_roles"),
         attributes,
-        roles: names(reader, &fields, "opendistro_security_roles"),
+        roles: roles.into_iter().map(|(_, role)| role.clone()).collect(),
         is_service,
         at: reader.place(key.at),
     };
