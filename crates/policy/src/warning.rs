@@ -48,6 +48,8 @@ warnings! {
     EncodedCharacter = "encoded-character",
     /// A header of Envoy is set or removed.
     EnvoyHeader = "envoy-header",
+    /// Password hashes that the plugin of a search cluster does not verify by default.
+    HashAlgorithm = "hash-algorithm",
     /// A key that cannot verify tokens.
     IgnoredKey = "ignored-key",
     /// Something that looks like a placeholder and is literal text, or any segment.

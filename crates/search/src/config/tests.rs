@@ -285,6 +285,45 @@ fn unknown_action_groups_of_tenants_and_unknown_roles_of_users_are_a_warning() {
 }
 
 #[test]
+fn hashes_that_the_plugin_does_not_verify_by_default_are_one_warning() {
+    let users = |hashes: &[&str]| {
+        let mut text = "_meta: { type: internalusers, config_version: 2 }\n".to_owned();
+        for (number, hash) in hashes.iter().enumerate() {
+            text += &format!("user{number}: {{ hash: '{hash}', opendistro_security_roles: [reader] }}\n");
+        }
+        text += "disabled: { hash: '$argon2id$x', enabled: false }\n";
+        let meta = "_meta: { type: rolesmapping, config_version: 2 }\nempty: { users: [a] }\n";
+        warnings(&folder(ROLES).and("os/internal_users.yml", text.as_str()).and("os/roles_mapping.yml", meta))
+    };
+    assert_eq!(users(&["$2a$10$a", "$2b$10$a", "$2y$12$secret"]), [""; 0]);
+    let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
+                `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+    assert_eq!(
+        users(&["$2y$12$secret", "$argon2id$v=19$secret"]),
+        [format!(
+            "os/internal_users.yml:3:1: warning[hash-algorithm]: by default the security plugin verifies only bcrypt hashes: \
+             `user1` (argon2id) cannot sign in to the cluster itself\n    help: {help}"
+        )]
+    );
+    let all = [
+        "$3$1$secret$x",
+        "$pbkdf2-sha512$secret",
+        "$6$secret$x",
+        "$5$secret$x",
+        "$5$12$secret$x",
+        "{SHA}secret",
+    ];
+    assert_eq!(
+        users(&all)[0].lines().next().unwrap(),
+        "os/internal_users.yml:2:1: warning[hash-algorithm]: by default the security plugin verifies only bcrypt hashes: \
+         `user0` (PBKDF2), `user1` (PBKDF2), `user2` (SHA-crypt), `user3` (SHA-crypt), `user4` (PBKDF2) and `user5` (SHA-1) \
+         cannot sign in to the cluster itself"
+    );
+    let many = users(&["$argon2id$secret"; 12]);
+    assert!(many[0].contains("`user9` (argon2id) and 2 more cannot sign in"), "{many:?}");
+}
+
+#[test]
 fn who_and_what_nobody_has_is_a_warning() {
     let first_lines = |files: &MapFiles| -> Vec<String> {
         warnings(files).iter().filter_map(|text| text.lines().next().map(str::to_owned)).collect()

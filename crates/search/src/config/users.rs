@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use policy::document::{Fields, Key, Node, Reader};
 use policy::model::Secret;
-use policy::{Problem, Warning};
+use policy::{Place, Problem, Warning};
 
 use super::read::{entries, flag, names, secret_fields, texts};
 use super::role_files::warn_of_unknown_role;
@@ -50,6 +50,7 @@ pub(super) fn load(
     let known_roles = roles_are_known.then_some(&config.roles);
     let users = &mut config.users;
     let mut warnings = Vec::new();
+    let mut not_of_plugin = NotOfPlugin::default();
     entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
         let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { return };
         if user.hash.is_none() && !is_disabled {
@@ -57,8 +58,10 @@ pub(super) fn load(
             let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
             warnings.push(problem.help("add one, or write `enabled: false`"));
         }
+        not_of_plugin.add(&user);
         users.push(user);
     });
+    warnings.extend(not_of_plugin.warning());
     let settings = &mut config.settings;
     entries(loader, "config.yml", "config", |reader, key, node| {
         if &*key.text != "config" {
@@ -109,6 +112,69 @@ fn user(
         at: reader.place(key.at),
     };
     Some((user, is_disabled))
+}
+
+/// Users whose hashes the plugin does not verify, unless its setting names their algorithm. The setting is not in the
+/// files: with the default, a hash of another algorithm than bcrypt is no valid password.
+#[derive(Default)]
+struct NotOfPlugin {
+    first: Option<Place>,
+    /// The first of them, each with the algorithm.
+    users: Vec<String>,
+    more: usize,
+}
+
+/// How many of them a message names.
+const MOST_USERS: usize = 10;
+
+impl NotOfPlugin {
+    fn add(&mut self, user: &InternalUser) {
+        let Some(algorithm) = user.hash.as_ref().and_then(|hash| other_than_bcrypt(&hash.0)) else { return };
+        self.first.get_or_insert_with(|| user.at.clone());
+        if self.users.len() < MOST_USERS {
+            self.users.push(format!("`{}` ({algorithm})", user.name));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn warning(mut self) -> Option<Problem> {
+        let at = self.first?;
+        if self.more > 0 {
+            self.users.push(format!("{} more", self.more));
+        }
+        let names = match self.users.split_last() {
+            Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+            Some(_) | None => self.users.concat(),
+        };
+        let message = format!(
+            "by default the security plugin verifies only bcrypt hashes: {names} cannot sign in to the cluster itself"
+        );
+        let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
+                    `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+        Some(Problem::warning(at, Warning::HashAlgorithm, message).help(help))
+    }
+}
+
+/// The algorithm of a hash that is not bcrypt. `None` also if it is not known: whether the hash can be used is not decided
+/// here.
+fn other_than_bcrypt(hash: &str) -> Option<&'static str> {
+    if hash.starts_with("{SHA}") {
+        return Some("SHA-1");
+    }
+    let (id, rest) = hash.strip_prefix('$')?.split_once('$')?;
+    // The plugin writes PBKDF2 as `$3$NUMBER$SALT$DIGEST`.
+    let of_plugin = |rest: &str| {
+        rest.split('$').count() == 3
+            && rest.bytes().take_while(|byte| *byte != b'$').all(|byte| byte.is_ascii_digit())
+    };
+    match id {
+        "1" | "2" | "3" | "4" | "5" if of_plugin(rest) => Some("PBKDF2"),
+        "5" | "6" => Some("SHA-crypt"),
+        _ if id.starts_with("pbkdf2-") => Some("PBKDF2"),
+        "argon2id" => Some("argon2id"),
+        _ => None,
+    }
 }
 
 fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
