@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RequestBody};
 use identity::Subject;
-use policy::model::Separator;
 
 const POLICY: &str = "version: 1
 search: { folder: os, hosts: [search.example.com], inventory: { file: inventory.json }, do_not_fail_on_forbidden: true }
@@ -200,15 +199,6 @@ fn a_scroll_is_continued_only_where_the_cluster_checks_whose_it_is() {
     assert_eq!(status("cluster_checks_scrolls: true, "), 200);
     // Nobody knows what to hide of what it answers.
     assert_eq!(status("cluster_checks_scrolls: true, document_security: { header: x-hide }, "), 403);
-}
-
-/// Split at spaces, a group that is named `billing admins` would have the roles of `admins`.
-#[test]
-fn a_claim_of_backend_roles_that_is_text_is_split_as_the_plugin_does() {
-    let authorizer = authorizer();
-    let on = |host: &[u8]| authorizer.identity_on(host).jwt[0].claims.separator;
-    assert_eq!(on(b"search.example.com"), Separator::Commas);
-    assert_eq!(on(b"other.example.com"), Separator::Spaces);
 }
 
 #[test]
