@@ -88,7 +88,7 @@ fn users_and_holders_of_tokens_are_described() {
              a name that matches `ann` or roles or groups that match each of `a`, `b` or a role or group that matches `hr` \
              where `${attr.jwt.team}-*` matches logs-1, logs-2",
             "any token of https://plain.example.com with a name that matches `ann`",
-            "needs: indices:data/read/search on logs-*",
+            "needs: indices:data/read/search on logs-*, which stands for logs-1, logs-2",
         ]
     );
     assert_eq!(
