@@ -152,6 +152,29 @@ fn conditions_of_several_roles_are_a_list() {
     );
 }
 
+#[test]
+fn a_request_that_nobody_can_make_is_called_invalid_only_if_it_is_and_only_once() {
+    let policy = policy("a: {}\n", "a: { users: [x] }\n", "", true);
+    for (method, path, expected) in [
+        (
+            "GET",
+            "/_search?expand_wildcards=x",
+            "nobody: the request is invalid: `expand_wildcards` has an unknown value (invalid_operation)",
+        ),
+        (
+            "GET",
+            "/_nothing/of/this/kind",
+            "nobody: the cluster has no such method and path (unknown_operation)",
+        ),
+        ("GET", "/remote:logs/_search", "nobody: not supported: "),
+        ("G T", "/logs/_search", "nobody: the request is invalid: "),
+    ] {
+        let text = who_can(&policy, (method, path)).to_string();
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!text.contains("invalid: invalid"), "{text}");
+    }
+}
+
 const PATTERNS: &[&str] = &[
     "*",
     "logs-*",

@@ -7,7 +7,7 @@ use super::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 impl Display for WhoCan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            write!(f, "nobody: the request is invalid: {because} ({name})")?;
+            write!(f, "nobody: {}{because} ({name})", before(name))?;
         } else if self.callers.is_empty() {
             f.write_str(if self.cluster.is_some() {
                 "nobody: no caller can have the roles of the search cluster that permit it"
@@ -32,6 +32,16 @@ impl Display for WhoCan {
             write!(f, "\nnote:  {note}")?;
         }
         Ok(())
+    }
+}
+
+/// What is said before a reason for which a request is denied to everybody: the reasons of a search cluster say themselves
+/// whether the request is invalid.
+fn before(reason: &str) -> &'static str {
+    match reason {
+        "unknown_operation" | "unsupported_operation" | "body_needed" => "",
+        "invalid_operation" => "the request is ",
+        _ => "the request is invalid: ",
     }
 }
 
