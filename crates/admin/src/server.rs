@@ -338,7 +338,7 @@ fn identity_keys(metrics: &Arc<Metrics>) -> Page {
 
 fn ready(metrics: &Arc<Metrics>) -> Page {
     match metrics.status.ready() {
-        Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing_keys(metrics))),
+        Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing(metrics))),
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
     }
 }
@@ -349,10 +349,18 @@ fn not_allowed(body: &str, allow: &'static str) -> Page {
     page
 }
 
-/// A line about issuers whose tokens get 401; empty if there are none.
-fn missing_keys(metrics: &Metrics) -> String {
-    let issuers = metrics.status.facts().issuers_without_keys();
-    if issuers.0.is_empty() { String::new() } else { format!("no keys of {issuers}: their tokens get 401\n") }
+/// A line for each thing that was not fetched, with what that means; empty if there is none.
+fn missing(metrics: &Metrics) -> String {
+    let facts = metrics.status.facts();
+    let issuers = facts.issuers_without_keys();
+    let mut lines = String::new();
+    if !issuers.0.is_empty() {
+        lines += &format!("no keys of {issuers}: their tokens get 401\n");
+    }
+    if facts.is_without_inventory() {
+        lines += "no inventory of the search cluster: patterns and aliases are permitted only where roles cover them by name\n";
+    }
+    lines
 }
 
 fn text(status: StatusCode, body: String) -> Page {

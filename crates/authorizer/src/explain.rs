@@ -23,7 +23,9 @@ use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
 use nearly::Compared;
 
 pub(crate) use cluster::cluster_roles;
-pub use cluster::{ExplainedCluster, ExplainedFilter, ExplainedNeed, MissingPrivilege, PermittingRole};
+pub use cluster::{
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege, PermittingRole,
+};
 pub use nearly::NearRule;
 
 /// The caller in an explanation.

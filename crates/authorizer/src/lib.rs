@@ -62,8 +62,8 @@ pub use crate::case::CaseOutcome;
 pub use crate::cluster::{ClusterHashes, cluster_hashes};
 pub use crate::decided::{Decided, DecidedRequest, Difference};
 pub use crate::explain::{
-    ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, ExplainedSubject, Explanation,
-    MissingPrivilege, NearRule, PermittingRole, RoleSource,
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,
+    Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
 };
 pub use crate::matched::ExplainedRule;
 pub use crate::named::{NamedCaller, impossible_user, split_target, unknown_roles};

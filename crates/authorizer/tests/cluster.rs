@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RequestBody};
 use identity::Subject;
-use policy::model::Separator;
 
 const POLICY: &str = "version: 1
 search: { folder: os, hosts: [search.example.com], inventory: { file: inventory.json }, do_not_fail_on_forbidden: true }
@@ -40,11 +39,15 @@ fn authorizer() -> Authorizer {
 }
 
 fn compiled(policy: &str) -> Authorizer {
+    with_inventory(policy, INVENTORY)
+}
+
+fn with_inventory(policy: &str, inventory: &str) -> Authorizer {
     let files = policy::MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", ROLES)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)
-        .and("inventory.json", INVENTORY);
+        .and("inventory.json", inventory);
     let loaded =
         policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
@@ -54,8 +57,16 @@ fn named(authorizer: &Authorizer, user: &str) -> ExplainedSubject {
     ExplainedSubject::Given(authorizer.subject_named::<&str>(b"search.example.com", user, &[], &[]).unwrap())
 }
 
-fn explain(user: &str, client: &str, (method, path, body): (&str, &str, &str)) -> Explanation {
-    let authorizer = authorizer();
+fn explain(user: &str, client: &str, request: (&str, &str, &str)) -> Explanation {
+    explain_by(&authorizer(), user, client, request)
+}
+
+fn explain_by(
+    authorizer: &Authorizer,
+    user: &str,
+    client: &str,
+    (method, path, body): (&str, &str, &str),
+) -> Explanation {
     let headers = [Header { name: b"content-type", value: b"application/json" }];
     let request = Request {
         method: method.as_bytes(),
@@ -67,7 +78,7 @@ fn explain(user: &str, client: &str, (method, path, body): (&str, &str, &str)) -
         ..Request::default()
     };
     let subject = match user.split_once('@') {
-        None => named(&authorizer, user),
+        None => named(authorizer, user),
         Some((name, issuer)) => ExplainedSubject::Given(Subject {
             user: name.into(),
             issuer: Some(issuer.into()),
@@ -100,7 +111,8 @@ fn a_permitted_request_is_explained_by_operation_needs_and_roles() {
             "roles:   gone (mapped from the user `ann`; the cluster has no such role)",
             "roles:   reader (mapped from the user `ann`)",
             "roles:   team (mapped from the user `*`)",
-            "needs:   indices:data/read/search on logs-*",
+            "needs:   indices:data/read/search on logs-*, which stands for logs-1",
+            "granted: indices:data/read/search on logs-1 by `logs-*` of the role `reader`",
             "cluster: 3 names in the inventory",
             "sets:    x-user: ann",
             "removes: authorization",
@@ -109,6 +121,49 @@ fn a_permitted_request_is_explained_by_operation_needs_and_roles() {
     assert!(why.cluster.unwrap().depends_on_body);
     let why = explain("ann", "", ("GET", "/logs-1/_doc/1", ""));
     assert!(!why.cluster.unwrap().depends_on_body);
+}
+
+/// The pattern of a role may match an alias and not its indices, or its indices and not the alias.
+#[test]
+fn by_which_index_or_alias_a_permission_holds_is_explained() {
+    let inventory = r#"{"indices": [{"name": "logs-1", "attributes": ["open"], "aliases": ["current", "red-all"]}, {"name": "logs-2", "attributes": ["open"], "aliases": ["current"]}, {"name": "old", "attributes": ["open"], "aliases": ["red-all"]}], "aliases": [{"name": "current", "indices": ["logs-1", "logs-2"]}, {"name": "red-all", "indices": ["logs-1", "old"]}], "data_streams": []}"#;
+    let authorizer = with_inventory(POLICY, inventory);
+    let found = |user: &str, request: (&str, &str, &str)| {
+        let why = explain_by(&authorizer, user, "", request);
+        let about = ["needs:", "granted:", "missing:"];
+        lines(&why)
+            .into_iter()
+            .filter(|line| about.iter().any(|name| line.starts_with(name)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("ann", ("GET", "/current/_search", "")),
+        [
+            "needs:   indices:data/read/search on current, which stands for logs-1, logs-2",
+            "granted: indices:data/read/search on logs-1, logs-2 by `logs-*` of the role `reader`",
+        ]
+    );
+    assert_eq!(
+        found("ann@x", ("GET", "/old/_search", "")),
+        [
+            "needs:   indices:data/read/search on old",
+            "granted: indices:data/read/search on old by `${attr.jwt.team}-*` of the role `team`, which matches red-all, an alias \
+             or data stream of it",
+        ]
+    );
+    assert_eq!(
+        found("ann", ("POST", "/_mget", r#"{"docs": [{"_index": "logs-1", "_id": "1"}]}"#)),
+        [
+            "needs:   indices:data/read/mget on the cluster",
+            "needs:   indices:data/read/mget[shard] on logs-1",
+            "granted: indices:data/read/mget on the cluster by the role `reader`",
+            "granted: indices:data/read/mget[shard] on logs-1 by `logs-*` of the role `reader`",
+        ]
+    );
+    let denied = found("ann", ("GET", "/red-all/_doc/1", ""));
+    assert_eq!(denied[0], "needs:   indices:data/read/get on red-all, which stands for logs-1, old");
+    assert!(denied[1].starts_with("missing: indices:data/read/get on old (not granted): "), "{denied:?}");
+    assert_eq!(denied.len(), 2, "{denied:?}");
 }
 
 #[test]
@@ -200,15 +255,6 @@ fn a_scroll_is_continued_only_where_the_cluster_checks_whose_it_is() {
     assert_eq!(status("cluster_checks_scrolls: true, "), 200);
     // Nobody knows what to hide of what it answers.
     assert_eq!(status("cluster_checks_scrolls: true, document_security: { header: x-hide }, "), 403);
-}
-
-/// Split at spaces, a group that is named `billing admins` would have the roles of `admins`.
-#[test]
-fn a_claim_of_backend_roles_that_is_text_is_split_as_the_plugin_does() {
-    let authorizer = authorizer();
-    let on = |host: &[u8]| authorizer.identity_on(host).jwt[0].claims.separator;
-    assert_eq!(on(b"search.example.com"), Separator::Commas);
-    assert_eq!(on(b"other.example.com"), Separator::Spaces);
 }
 
 #[test]

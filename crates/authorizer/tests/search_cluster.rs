@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::{Authorizer, Header, Reason, Request, RequestBody, Scratch, Verdict};
+use aws_lc_rs::hmac;
 use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use identity::FetchedKeys;
 use policy::MapFiles;
+use serde_json::{Value, json};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
@@ -189,4 +191,62 @@ fn a_body_that_was_not_sent_is_asked_for() {
     assert_eq!(of(RequestBody::Unseen), Some(Reason::Cluster(search::Problem::BodyNeeded)));
     let empty = of(RequestBody::Whole(b""));
     assert!(matches!(empty, Some(Reason::Cluster(search::Problem::Invalid(_)))), "{empty:?}");
+}
+
+/// The key of an issuer, which signs with HMAC.
+const KEY: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
+
+/// A token with these groups.
+fn token(groups: &Value) -> String {
+    let encoded = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let exp = NOW.as_secs() + 60;
+    let claims =
+        json!({ "iss": "https://id.example.com", "aud": "a", "sub": "ann", "exp": exp, "groups": groups });
+    let signed = format!("{}.{}", encoded(json!({ "alg": "HS256", "kid": "k" })), encoded(claims));
+    let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, KEY), signed.as_bytes());
+    format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// Split at spaces, a group that is named `billing admins` would have the roles of `admins`.
+#[test]
+fn a_claim_of_backend_roles_that_is_text_is_split_at_commas_as_the_plugin_does() {
+    let keys = json!({ "keys": [{ "kty": "oct", "kid": "k", "alg": "HS256", "k": BASE64_URL_SAFE_NO_PAD.encode(KEY) }] });
+    let files = MapFiles::of(
+        "policy.yaml",
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example.com\n      audiences: [a]\n      \
+         keys: { file: keys.json }\n      claims: { user: sub, groups: groups }\n\
+         search: { folder: cluster, hosts: [search.example.com] }\n\
+         roles: { admin: { allow: [GET /logs/_doc/1] } }\ngrants: { admin: { groups: [admins] } }\n",
+    )
+    .and("keys.json", keys.to_string())
+    .and(
+        "cluster/roles.yml",
+        "_meta: { type: roles, config_version: 2 }\n\
+         admin: { index_permissions: [{ index_patterns: [logs], allowed_actions: [read] }] }\n",
+    )
+    .and(
+        "cluster/roles_mapping.yml",
+        "_meta: { type: rolesmapping, config_version: 2 }\nadmin: { backend_roles: [admins] }\n",
+    );
+    let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+    let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+    let status = |host: &str, groups: &Value| {
+        let authorization = format!("Bearer {}", token(groups));
+        let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
+        let (host, headers) = (host.as_bytes(), &headers[..]);
+        let request = Request { method: b"GET", host, path: b"/logs/_doc/1", headers, ..Request::default() };
+        authorizer.check_inline(&request, &mut Scratch::default(), NOW).status()
+    };
+    for (groups, on_cluster, by_rules) in [
+        (json!("admins"), 200, 200),
+        (json!("billing admins"), 403, 200),
+        (json!("billing,admins"), 200, 403),
+        (json!("billing , admins"), 200, 200),
+        (json!(["billing", "admins"]), 200, 200),
+        (json!(["billing admins", "billing,admins"]), 403, 403),
+        (json!(""), 403, 403),
+    ] {
+        assert_eq!(status("search.example.com", &groups), on_cluster, "{groups}");
+        assert_eq!(status("other.example.com", &groups), by_rules, "{groups}");
+    }
 }

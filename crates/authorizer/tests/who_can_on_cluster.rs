@@ -84,19 +84,23 @@ fn users_and_holders_of_tokens_are_described() {
         lines("/logs-*/_search"),
         [
             "the users `ann` and `bob` by Basic",
-            "any token of https://id.example.com with a role or group that matches `dev-*` or `oncall` or \
-             a name that matches `ann` or roles or groups that match each of `a`, `b` or a role or group that matches `hr` \
-             where `${attr.jwt.team}-*` matches logs-1, logs-2",
+            "any token of https://id.example.com with one of these:",
+            "  - a role or group that matches `dev-*` or `oncall`",
+            "  - a name that matches `ann`",
+            "  - roles or groups that match each of `a`, `b`",
+            "  - a role or group that matches `hr`, where `${attr.jwt.team}-*` with the caller's values matches each of logs-1, \
+             logs-2",
             "any token of https://plain.example.com with a name that matches `ann`",
-            "needs: indices:data/read/search on logs-*",
+            "needs: indices:data/read/search on logs-*, which stands for logs-1, logs-2",
         ]
     );
     assert_eq!(
         lines("/own-ann/_search"),
         [
             "the user `ann` by Basic",
-            "any token of https://id.example.com with the name `ann` or a role or group that matches `hr` \
-             where `${attr.jwt.team}-*` matches own-ann",
+            "any token of https://id.example.com with one of these:",
+            "  - the name `ann`",
+            "  - a role or group that matches `hr`, where `${attr.jwt.team}-*` with the caller's values matches own-ann",
             "any token of https://plain.example.com with the name `ann`",
             "needs: indices:data/read/search on own-ann",
         ]
@@ -104,8 +108,8 @@ fn users_and_holders_of_tokens_are_described() {
     let red = lines("/red-1/_search");
     assert_eq!(
         red[0],
-        "any token of https://id.example.com with a role or group that matches `hr` where `${attr.jwt.team}-*` \
-         matches red-1, unless with a role or group that matches `intern`"
+        "any token of https://id.example.com with a role or group that matches `hr`, where `${attr.jwt.team}-*` \
+         with the caller's values matches red-1, unless with a role or group that matches `intern`"
     );
     assert_eq!(
         lines("/_cluster/health")[0],
@@ -113,6 +117,62 @@ fn users_and_holders_of_tokens_are_described() {
     );
     let unknown = who_can(&policy, ("GET", "/_nothing/of/this/kind"));
     assert_eq!((unknown.reason, unknown.callers.is_empty()), (Some("unknown_operation"), true));
+}
+
+/// Whoever reads "a or b and c" cannot tell what must be met.
+#[test]
+fn conditions_of_several_roles_are_a_list() {
+    let policy = policy(
+        "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n\
+         other: { index_permissions: [{ index_patterns: [red-1], allowed_actions: [read] }] }\n\
+         masked: { index_permissions: [{ index_patterns: [red-1], allowed_actions: [read], fls: [~a] }] }\n\
+         hidden: { index_permissions: [{ index_patterns: ['${attr.jwt.team}-*'], allowed_actions: [read], fls: [~a] }] }\n",
+        "reader: { users: ['x*', 'y*'], backend_roles: [dev-*] }\nother: { backend_roles: [red] }\n\
+         masked: { backend_roles: [intern], hosts: ['10.*', '11.*'] }\nhidden: { backend_roles: [hr] }\n",
+        &format!("ann: {{ hash: {HASH}, backend_roles: [red], opendistro_security_roles: [reader] }}\n"),
+        true,
+    );
+    let who = who_can(&policy, ("GET", "/logs-1,red-1/_search"));
+    let lines: Vec<String> = who.to_string().lines().map(str::to_owned).collect();
+    assert_eq!(
+        lines,
+        [
+            "the user `ann` by Basic, unless with an address that matches `10.*` or `11.*`",
+            "any token of https://id.example.com with all of these:",
+            "  - one of: a role or group that matches `red`; a role or group that matches `hr`, where `${attr.jwt.team}-*` with \
+             the caller's values matches red-1",
+            "  - one of: a role or group that matches `dev-*`; a name that matches `x*` or `y*`; a role or group that matches `hr`, \
+             where `${attr.jwt.team}-*` with the caller's values matches logs-1",
+            "  unless with one of these:",
+            "  - a role or group that matches `intern`",
+            "  - an address that matches `10.*` or `11.*`",
+            "  - a role or group that matches `hr`, where `${attr.jwt.team}-*` with the caller's values matches one of logs-1, red-1",
+            "needs: indices:data/read/search on logs-1,red-1",
+        ]
+    );
+}
+
+#[test]
+fn a_request_that_nobody_can_make_is_called_invalid_only_if_it_is_and_only_once() {
+    let policy = policy("a: {}\n", "a: { users: [x] }\n", "", true);
+    for (method, path, expected) in [
+        (
+            "GET",
+            "/_search?expand_wildcards=x",
+            "nobody: the request is invalid: `expand_wildcards` has an unknown value (invalid_operation)",
+        ),
+        (
+            "GET",
+            "/_nothing/of/this/kind",
+            "nobody: the cluster has no such method and path (unknown_operation)",
+        ),
+        ("GET", "/remote:logs/_search", "nobody: not supported: "),
+        ("G T", "/logs/_search", "nobody: the request is invalid: "),
+    ] {
+        let text = who_can(&policy, (method, path)).to_string();
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!text.contains("invalid: invalid"), "{text}");
+    }
 }
 
 const PATTERNS: &[&str] = &[

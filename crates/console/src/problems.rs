@@ -113,10 +113,12 @@ fn not_ready(why: &str, runs_in: RunsIn) -> Trouble {
         hint: match runs_in {
             RunsIn::OwnProcess => {
                 "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy those that come get an \
-                 error; if only keys are missing they are decided, and tokens of these issuers get 401."
+                 error; if only keys or an inventory are missing they are decided: tokens of these issuers get 401, and patterns and \
+                 aliases of indices are permitted only where roles cover them by name."
             }
             RunsIn::Envoy => {
-                "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503."
+                "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503; without an inventory patterns \
+                 and aliases of indices are permitted only where roles cover them by name."
             }
         }
         .to_owned(),

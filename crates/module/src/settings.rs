@@ -49,6 +49,9 @@ pub(crate) struct FilterSettings {
     /// Maximum time that Envoy's main thread waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster, before the configuration is used.
     #[serde(default = "three_seconds", deserialize_with = "values::duration")]
     pub(crate) keys_wait: Duration,
+    /// Whether the inventory of a search cluster must be fetched before `/readyz` reports ready for the first time.
+    #[serde(default = "yes")]
+    inventory_needed: bool,
     /// Number of threads that hash passwords; 0 means half the cores.
     #[serde(default)]
     pub(crate) hash_threads: u16,
@@ -209,6 +212,7 @@ impl FilterSettings {
                 Stale::Unavailable => OnStale::Unavailable,
             },
             keys_needed: KeysNeeded::None,
+            inventory_needed: self.inventory_needed,
             otlp: OtlpSettings {
                 traces: self.traces,
                 trace_ratio: self.trace_ratio,
@@ -303,6 +307,10 @@ fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
     };
     // An unknown or missing setting is named already.
     if text.contains(" setting `") { text } else { format!("`{path}`: {text}") }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one_minute() -> Duration {

@@ -1,5 +1,5 @@
 //! What to write instead of the keys and shapes that other systems use (OPA, Envoy, Istio, nginx, Spring Security,
-//! Keycloak, IAM, Kubernetes).
+//! Keycloak, IAM, Kubernetes, Elasticsearch).
 
 /// What to write instead of a key that is unknown in `what`.
 pub(crate) fn of_key(what: &str, key: &str) -> Option<&'static str> {
@@ -52,6 +52,26 @@ pub(crate) fn of_key(what: &str, key: &str) -> Option<&'static str> {
         ("an entry of `jwt`", "leeway") => "did you mean `clock_skew`?",
         ("`claims`", "username" | "sub" | "principal" | "name") => "did you mean `user`?",
         ("`allow_response`", "headers" | "add_headers" | "request_headers") => "did you mean `set_headers`?",
+        // The role files of a search cluster, where others write as in Elasticsearch.
+        ("a role of the cluster", "cluster") => "did you mean `cluster_permissions`?",
+        ("a role of the cluster", "indices" | "index") => "did you mean `index_permissions`?",
+        ("a role of the cluster", "users" | "groups" | "members" | "backend_roles") => {
+            "a role does not name its users: map it in `roles_mapping.yml`"
+        }
+        ("each of `index_permissions`", "names" | "indices" | "index" | "patterns") => {
+            "did you mean `index_patterns`?"
+        }
+        ("each of `index_permissions`", "privileges" | "actions" | "permissions") => {
+            "did you mean `allowed_actions`?"
+        }
+        ("each of `index_permissions`", "query") => "did you mean `dls`?",
+        ("each of `index_permissions`", "field_security" | "fields") => "did you mean `fls`?",
+        ("an action group", "actions" | "permissions" | "members") => "did you mean `allowed_actions`?",
+        ("a role mapping", "groups" | "roles") => "did you mean `backend_roles`?",
+        ("a user of the cluster", "password" | "password_hash") => "did you mean `hash`?",
+        ("a user of the cluster", "roles" | "groups") => {
+            "did you mean `backend_roles`, which `roles_mapping.yml` maps to roles, or `opendistro_security_roles`?"
+        }
         ("`deny_response`", "status" | "code" | "status_code") => {
             "leave it out: the status is 401 or 403, and 400 for an invalid request"
         }

@@ -32,6 +32,8 @@ warnings! {
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",
+    /// Action groups of a search cluster that contain each other.
+    CircularGroup = "circular-group",
     /// An `allow` rule whose requests are all denied.
     DeniedRule = "denied-rule",
     /// A claim whose name looks like a path.
@@ -46,6 +48,8 @@ warnings! {
     EncodedCharacter = "encoded-character",
     /// A header of Envoy is set or removed.
     EnvoyHeader = "envoy-header",
+    /// Password hashes that the plugin of a search cluster does not verify by default.
+    HashAlgorithm = "hash-algorithm",
     /// A key that cannot verify tokens.
     IgnoredKey = "ignored-key",
     /// Something that looks like a placeholder and is literal text, or any segment.

@@ -37,7 +37,7 @@ impl ActivePolicy {
         Self { tracing: sink.tracing(), decisions: Some(sink), ..self }
     }
 
-    /// Is not ready without the keys that `status` requires.
+    /// Is not ready without what `status` requires to be fetched.
     #[must_use]
     pub fn with_status(self, status: Arc<Status>) -> Self {
         Self { status: Some(status), ..self }
@@ -61,10 +61,10 @@ impl ActivePolicy {
         self.snapshot.load_full()
     }
 
-    /// Whether a policy is active, and the keys that `keys-needed` requires have been fetched at least once.
+    /// Whether a policy is active, and what `keys-needed` and `inventory-needed` require has been fetched at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.load().is_some() && self.status.as_ref().is_none_or(|status| status.has_had_keys())
+        self.load().is_some() && self.status.as_ref().is_none_or(|status| status.was_complete())
     }
 
     /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all worker threads would write

@@ -104,7 +104,7 @@ impl LoadedPolicy {
     }
 
     fn load_one(settings: PolicySettings) -> Result<Self, LoadError> {
-        let status = Arc::new(Status::new(settings.keys_needed));
+        let status = Arc::new(Status::new(settings.keys_needed, settings.inventory_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })

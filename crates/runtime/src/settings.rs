@@ -33,6 +33,8 @@ pub struct PolicySettings {
     pub on_stale: OnStale,
     /// Which issuers' keys must be fetched before the process is ready for the first time.
     pub keys_needed: KeysNeeded,
+    /// Whether the inventory of a search cluster must be fetched before the process is ready for the first time.
+    pub inventory_needed: bool,
     /// Which decisions are logged, where and how.
     pub decision_log: DecisionLogSettings,
     /// The collector that spans, and the decision log, are exported to.
@@ -103,6 +105,7 @@ impl PolicySettings {
             shadow: None,
             on_stale: OnStale::Keep,
             keys_needed: KeysNeeded::None,
+            inventory_needed: false,
             decision_log: DecisionLogSettings::off(),
             otlp: OtlpSettings::off(),
             ..self.clone()

@@ -20,8 +20,10 @@ pub struct Status {
     listening: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
-    /// Whether there were enough keys once.
-    had_keys: AtomicBool,
+    /// Whether the inventory of a search cluster must be there.
+    inventory_needed: bool,
+    /// Whether there was once all that must be fetched.
+    was_complete: AtomicBool,
 }
 
 /// The status at one moment.
@@ -187,9 +189,9 @@ impl KeyFacts {
 }
 
 impl Status {
-    /// Requires these keys before the process is ready for the first time.
-    pub fn new(keys_needed: KeysNeeded) -> Self {
-        Self { keys_needed, ..Self::default() }
+    /// Requires these keys, and the inventory of a search cluster, before the process is ready for the first time.
+    pub fn new(keys_needed: KeysNeeded, inventory_needed: bool) -> Self {
+        Self { keys_needed, inventory_needed, ..Self::default() }
     }
 
     /// The current status.
@@ -252,24 +254,33 @@ impl Status {
             PolicyFacts { .. } if facts.bundle.is_some() => return Err("no policy bundle yet".to_owned()),
             PolicyFacts { .. } => return Err("no policy".to_owned()),
         }
-        if self.note_keys_in(&facts) {
-            return Ok(());
+        self.note_missing_in(&facts).map_or(Ok(()), Err)
+    }
+
+    /// What must be fetched and is not there, as text for people.
+    fn missing_in(&self, facts: &Facts) -> Option<String> {
+        if !facts.has(self.keys_needed) {
+            return Some(format!("no keys yet of {}", facts.issuers_without_keys()));
         }
-        Err(format!("no keys yet of {}", facts.issuers_without_keys()))
+        let is_missing = self.inventory_needed && facts.is_without_inventory();
+        is_missing.then(|| "no inventory of the search cluster yet".to_owned())
     }
 
-    /// Whether there are enough keys, or were once.
-    fn note_keys_in(&self, facts: &Facts) -> bool {
-        let has = self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed);
-        self.had_keys.store(has, Ordering::Relaxed);
-        has
+    /// The same, unless there was once all that must be fetched.
+    fn note_missing_in(&self, facts: &Facts) -> Option<String> {
+        if self.was_complete.load(Ordering::Relaxed) {
+            return None;
+        }
+        let missing = self.missing_in(facts);
+        self.was_complete.fetch_or(missing.is_none(), Ordering::Relaxed);
+        missing
     }
 
-    /// Whether there are the keys that `keys_needed` requires, or were once. Request threads answer health checks, so it
-    /// takes the lock only until there are enough keys.
+    /// Whether there is all that must be fetched, or was once. Request threads answer health checks, so it takes the lock
+    /// only until then.
     #[must_use]
-    pub fn has_had_keys(&self) -> bool {
-        self.had_keys.load(Ordering::Relaxed) || self.note_keys_in(&self.lock())
+    pub fn was_complete(&self) -> bool {
+        self.was_complete.load(Ordering::Relaxed) || self.note_missing_in(&self.lock()).is_none()
     }
 
     /// A poisoned lock can be used: no code under it leaves a value half changed.
@@ -300,6 +311,12 @@ impl Facts {
         }
     }
 
+    /// Whether the policy has an inventory to fetch, and it is not active: patterns and aliases are then permitted only
+    /// where that can be proven without it.
+    pub fn is_without_inventory(&self) -> bool {
+        self.inventory.as_ref().is_some_and(|inventory| !inventory.loaded)
+    }
+
     /// The issuers whose keys are not active.
     pub fn issuers_without_keys(&self) -> Issuers {
         let without = self.keys.values().filter(|keys| !keys.loaded);
@@ -313,7 +330,7 @@ mod tests {
 
     /// A status with a policy and the keys of these URLs, loaded or not.
     fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
-        let status = Status::new(needed);
+        let status = Status::new(needed, true);
         status.listen();
         status.note(|facts| {
             facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
@@ -342,6 +359,36 @@ mod tests {
         ] {
             assert_eq!(status(needed, keys).ready(), ready, "{needed:?} {keys:?}");
         }
+    }
+
+    #[test]
+    fn an_inventory_that_was_never_fetched_is_missing_unless_it_is_not_needed() {
+        let new = |inventory_needed, loaded: Option<bool>| {
+            let status = Status::new(KeysNeeded::None, inventory_needed);
+            status.listen();
+            status.note(|facts| {
+                facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
+                facts.inventory = loaded.map(|loaded| KeyFacts { loaded, ..KeyFacts::default() });
+            });
+            status
+        };
+        for (needed, loaded, is_ready) in [
+            (true, None, true),
+            (true, Some(false), false),
+            (true, Some(true), true),
+            (false, Some(false), true),
+            (false, Some(true), true),
+        ] {
+            let expected =
+                if is_ready { Ok(()) } else { Err("no inventory of the search cluster yet".to_owned()) };
+            assert_eq!(new(needed, loaded).ready(), expected, "{needed} {loaded:?}");
+            assert_eq!(new(needed, loaded).was_complete(), is_ready, "{needed} {loaded:?}");
+        }
+        // One that is missing later does not take the process out of service.
+        let status = new(true, Some(true));
+        assert_eq!(status.ready(), Ok(()));
+        status.note(|facts| facts.inventory = Some(KeyFacts::default()));
+        assert_eq!((status.ready(), status.was_complete()), (Ok(()), true));
     }
 
     /// Otherwise an issuer that a reload adds, or whose keys have become stale, would take all instances out of service.

@@ -29,7 +29,7 @@ use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
 
 use actions::{ActionSet, ActionSets};
-pub use explain::Restriction;
+pub use explain::{Grounds, Restriction};
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
 pub use requirement::{HeldRole, Matching, Requirement};

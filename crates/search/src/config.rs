@@ -179,7 +179,7 @@ impl SecurityConfig {
         let mut loader = Loader { files, folder, names, problems: Vec::new(), sources: Vec::new() };
         let mut config = Self::default();
         let defined = role_files::load(&mut loader, &mut config);
-        let warnings = users::load(&mut loader, &mut config);
+        let warnings = users::load(&mut loader, &mut config, defined.roles_are_known);
         let Loader { mut problems, sources, .. } = loader;
         problems.sort_by(|one, other| one.at.cmp(&other.at));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {

@@ -50,6 +50,17 @@ impl ActionGroups {
         actions.iter().chain(members).collect()
     }
 
+    /// Whether there is a group of this name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.members.contains_key(name)
+    }
+
+    /// Whether a group contains an action, a pattern or a group, itself or by the groups in it.
+    pub(crate) fn has_member(&self, group: &str, member: &str) -> bool {
+        self.members.get(group).is_some_and(|members| members.contains(member))
+    }
+
     /// The names of all groups.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(|name| &**name)

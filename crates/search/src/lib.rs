@@ -37,7 +37,7 @@ pub use answer::{
     Verdict,
 };
 pub use builtin::is_builtin_role;
-pub use compiled::{Caller, HeldRole, Matching, Privileges, Requirement, Restriction};
+pub use compiled::{Caller, Grounds, HeldRole, Matching, Privileges, Requirement, Restriction};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;

@@ -4,6 +4,7 @@ mod body;
 mod bundle;
 mod caller;
 mod check;
+mod cluster_usage;
 mod completions;
 mod decision_lines;
 mod diff;

@@ -249,6 +249,20 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 
+    /// Whether the inventory of a search cluster must be fetched before /readyz and gRPC health checks report ready for the first time.
+    /// Without it, patterns and aliases are permitted only to roles that cover them by name. A later failure does not matter.
+    #[arg(
+        long,
+        env = "ROLEGATE_INVENTORY_NEEDED",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    pub inventory_needed: bool,
+
     /// Name of a response header, which begins with `x-`, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
     /// For test systems: it discloses the policy. By default there is none.
     #[arg(long, env = "ROLEGATE_EXPLAIN_HEADER", value_name = "NAME", value_parser = header_name)]
@@ -356,6 +370,7 @@ impl Settings {
                 KeysNeeded::Any => settings::KeysNeeded::Any,
                 KeysNeeded::All => settings::KeysNeeded::All,
             },
+            inventory_needed: self.inventory_needed,
             decision_log: self.decisions.settings(),
             otlp: self.otlp.settings(),
         }

@@ -15,6 +15,12 @@ use crate::{AnswerScratch, Authorizer, notes};
 /// The most roles that are listed as permitting a denied request.
 const MOST_ROLES: usize = 20;
 
+/// The most names that a pattern or an alias is said to stand for.
+const MOST_NAMES: usize = 5;
+
+/// The most needs, and names of each, that are looked up for what grants them.
+const MOST_GRANTED: usize = 20;
+
 /// What a request to a search cluster needs, and what the caller lacks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExplainedCluster {
@@ -25,6 +31,9 @@ pub struct ExplainedCluster {
     /// The caller's backend roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backend_roles: Vec<String>,
+    /// If it is permitted: by which permissions; the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<ExplainedGrant>,
     /// What is not permitted, the first ones of each need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
@@ -52,6 +61,27 @@ pub struct ExplainedNeed {
     pub on: String,
     /// What the target is: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
+    /// If that is known and not the same: the names that it stands for, such as the indices of an alias; the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stands_for: Vec<String>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stands_for_more: usize,
+}
+
+/// A permission by which a request is permitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedGrant {
+    /// The names of the actions.
+    pub actions: Vec<&'static str>,
+    /// The indices, aliases, data streams or patterns; empty for the cluster.
+    pub names: Vec<String>,
+    /// The role that has the permission.
+    pub role: String,
+    /// Its pattern, with its variables; `None` for the cluster.
+    pub pattern: Option<String>,
+    /// The alias or data stream that the pattern matches, if it does not match the names, which are indices of it.
+    pub through: Option<String>,
 }
 
 /// An action that is not permitted.
@@ -186,7 +216,7 @@ impl Cluster {
             search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);
         let mut needs = Vec::new();
         explained.operation = search::read(&search_request, &mut needs).ok();
-        explained.needs = explained_needs(&needs);
+        explained.needs = self.compiled.explained_needs(&needs);
         if explained.operation.is_none() {
             return explained;
         }
@@ -210,6 +240,9 @@ impl Compiled {
         let mut chunks =
             needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
         let first = chunks.find(|(_, answer)| *answer != PERMITTED);
+        if first.as_ref().is_none_or(|(_, answer)| answer.verdict == ClusterVerdict::Permitted) {
+            explained.granted = self.grants(&caller, needs);
+        }
         let Some((needs, answer)) = first else { return };
         let missing = |Missing { action, name, reason }: &Missing| MissingPrivilege {
             action: action.name(),
@@ -247,6 +280,78 @@ impl Compiled {
         }
     }
 
+    /// By which permissions the needs of a request are permitted.
+    fn grants(&self, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
+        let mut grants: Vec<ExplainedGrant> = Vec::new();
+        let mut add = |action: search::Action, name: Option<&str>| {
+            let Some(grounds) = self.privileges.grounds(caller, action, name) else { return };
+            let new = ExplainedGrant {
+                actions: vec![action.name()],
+                names: name.iter().map(ToString::to_string).collect(),
+                role: grounds.role.to_owned(),
+                pattern: grounds.pattern.map(str::to_owned),
+                through: grounds.through.map(str::to_owned),
+            };
+            let has_room = grants.len() < MOST_ROLES;
+            match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions) {
+                Some(grant) => new.names.into_iter().for_each(|name| {
+                    if !grant.names.contains(&name) {
+                        grant.names.push(name);
+                    }
+                }),
+                None if has_room => grants.push(new),
+                None => {}
+            }
+        };
+        for need in needs.iter().take(MOST_GRANTED) {
+            for action in need.actions {
+                if need.target == Target::Cluster {
+                    add(*action, None);
+                }
+                for name in self.privileges.names_of(&need.target).into_iter().take(MOST_GRANTED) {
+                    add(*action, Some(name));
+                }
+            }
+        }
+        // Actions on the same names are one line.
+        let mut merged: Vec<ExplainedGrant> = Vec::new();
+        for grant in grants {
+            match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names) {
+                Some(other) => other.actions.extend(grant.actions),
+                None => merged.push(grant),
+            }
+        }
+        merged
+    }
+
+    /// The needs of a request, without duplicates.
+    fn explained_needs(&self, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
+        let mut explained = Vec::new();
+        for need in needs {
+            let on = need.target.text();
+            let names = self.privileges.names_of(&need.target);
+            let is_named = |name: &&str| on.split(',').any(|part| part == *name);
+            let stands_for = if names.iter().all(is_named) { Vec::new() } else { names };
+            let one = ExplainedNeed {
+                actions: need.actions.iter().map(|action| action.name()).collect(),
+                on: on.to_owned(),
+                target: match need.target {
+                    Target::Cluster => "cluster",
+                    Target::Name(_) => "index",
+                    Target::Indices(_) | Target::Fixed(_) => "indices",
+                    Target::Missing(_) => "new_index",
+                    Target::NewAlias(_) => "new_alias",
+                },
+                stands_for: stands_for.iter().take(MOST_NAMES).map(ToString::to_string).collect(),
+                stands_for_more: stands_for.len().saturating_sub(MOST_NAMES),
+            };
+            if !explained.contains(&one) {
+                explained.push(one);
+            }
+        }
+        explained
+    }
+
     /// Who has a role by its mapping, in words.
     pub(crate) fn mapped_from(&self, role: &str) -> Vec<String> {
         let mut texts = Vec::new();
@@ -272,6 +377,13 @@ impl Compiled {
             address: address.filter(|_| self.maps_addresses),
             ..caller.attached.subject.clone()
         }
+    }
+}
+
+impl ExplainedGrant {
+    /// Whether this and another are of the same permission.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.role == other.role && self.pattern == other.pattern && self.through == other.through
     }
 }
 
@@ -302,24 +414,7 @@ fn explained_filter(name: &str, restriction: search::Restriction<'_>) -> Explain
     }
 }
 
-/// The needs of a request, without duplicates.
-pub(crate) fn explained_needs(needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
-    let mut explained = Vec::new();
-    for need in needs {
-        let one = ExplainedNeed {
-            actions: need.actions.iter().map(|action| action.name()).collect(),
-            on: need.target.text().to_owned(),
-            target: match need.target {
-                Target::Cluster => "cluster",
-                Target::Name(_) => "index",
-                Target::Indices(_) | Target::Fixed(_) => "indices",
-                Target::Missing(_) => "new_index",
-                Target::NewAlias(_) => "new_alias",
-            },
-        };
-        if !explained.contains(&one) {
-            explained.push(one);
-        }
-    }
-    explained
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }

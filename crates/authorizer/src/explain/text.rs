@@ -2,7 +2,9 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, Explanation, RoleSource};
+use super::{
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, Explanation, RoleSource,
+};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -118,6 +120,9 @@ impl Display for ExplainedCluster {
         if self.operation.is_some() && self.needs.is_empty() {
             f.write_str("\nneeds:   nothing: every authenticated caller may")?;
         }
+        for grant in &self.granted {
+            write!(f, "\ngranted: {grant}")?;
+        }
         for missing in &self.missing {
             let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
             write!(f, "\nmissing: {} on {name} ({})", missing.action, missing.because)?;
@@ -153,6 +158,29 @@ impl Display for ExplainedNeed {
             "new_index" => write!(f, "{}, if nothing has this name", self.on),
             "new_alias" => write!(f, "{}, the name of an alias", self.on),
             _ => f.write_str(&self.on),
+        }?;
+        if !self.stands_for.is_empty() {
+            write!(f, ", which stands for {}", self.stands_for.join(", "))?;
+        }
+        if self.stands_for_more > 0 {
+            write!(f, " and {} more", self.stands_for_more)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ExplainedGrant {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { actions, names, role, pattern, through } = self;
+        let names = if names.is_empty() { "the cluster".to_owned() } else { names.join(", ") };
+        write!(f, "{} on {names} by ", actions.join(", "))?;
+        match pattern {
+            Some(pattern) => write!(f, "`{pattern}` of the role `{role}`")?,
+            None => write!(f, "the role `{role}`")?,
+        }
+        match through {
+            Some(name) => write!(f, ", which matches {name}, an alias or data stream of it"),
+            None => Ok(()),
         }
     }
 }

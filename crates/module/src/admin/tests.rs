@@ -106,6 +106,29 @@ fn pages_show_what_was_counted_and_the_status_of_the_policy() {
     }
 }
 
+#[test]
+fn readiness_waits_for_the_inventory_of_a_search_cluster_unless_configured_otherwise() {
+    let test = Test::new();
+    // Nothing listens there any more.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cluster = test.0.path().join("cluster");
+    std::fs::create_dir(&cluster).unwrap();
+    std::fs::write(cluster.join("roles.yml"), "_meta: { type: roles, config_version: 2 }\n").unwrap();
+    let policy = format!(
+        "version: 1\nsearch: {{ folder: cluster, hosts: [search.example.com], inventory: {{ url: \"http://{address}\" }} }}\n"
+    );
+    std::fs::write(test.0.path().join("policy.yaml"), policy).unwrap();
+    let _waiting = test.host(r#", "keys-wait": "10ms""#);
+    let page = test.ask("GET /readyz");
+    assert!(page.starts_with("HTTP/1.1 503"), "{page}");
+    assert!(page.ends_with("not ready: no inventory of the search cluster yet\n"), "{page}");
+    assert_eq!(test.metric("rolegate_ready"), Some(0.0));
+    let _ready = test.host(r#", "keys-wait": "10ms", "inventory-needed": false"#);
+    let page = test.ask("GET /readyz");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("ready\nno inventory of the search cluster: "), "{page}");
+}
+
 /// Without a request, which Envoy's own gauges need.
 #[test]
 fn a_reload_is_requested_and_seen_on_the_pages() {

@@ -18,18 +18,31 @@ pub(super) fn entries(
     kind: &str,
     mut entry: impl FnMut(&mut Reader, &Key, &Node),
 ) -> bool {
+    let each = |reader: &mut Reader, all: &[(&Key, &Node)]| {
+        for (key, node) in all {
+            entry(reader, key, node);
+        }
+    };
+    all_entries(loader, name, kind, each)
+}
+
+/// The same for a file whose entries refer to each other: they are read together.
+pub(super) fn all_entries(
+    loader: &mut Loader<'_>,
+    name: &str,
+    kind: &str,
+    read: impl FnOnce(&mut Reader, &[(&Key, &Node)]),
+) -> bool {
     let Some((path, bytes)) = loader.file(name) else { return false };
     let mut reader = Reader::new(path.as_path().into());
     if let Some(root) = reader.parse(&bytes).filter(|root| !root.is_nothing())
         && let Some(fields) = reader.entries(&root, "the file")
     {
-        for (key, node) in fields.iter() {
-            if &*key.text == "_meta" {
-                meta(&mut reader, node, kind);
-            } else {
-                entry(&mut reader, key, node);
-            }
+        let (metas, all): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, _)| &*key.text == "_meta");
+        for (_, node) in metas {
+            meta(&mut reader, node, kind);
         }
+        read(&mut reader, &all);
         if fields.field("_meta").is_none() {
             reader.error_help(
                 fields.at,
@@ -58,19 +71,39 @@ fn meta(reader: &mut Reader, node: &Node, kind: &str) {
     }
 }
 
-/// The fields of an entry: those that are known here, and notes.
+/// The fields of an entry: those that are known here, and notes. Another key is an error, as in the plugin, which does not
+/// load a file with one (`FAIL_ON_UNKNOWN_PROPERTIES` of its JSON reader).
 pub(super) fn fields<'n>(
     reader: &mut Reader,
     node: &'n Node,
     what: &str,
     known: &[&str],
 ) -> Option<Fields<'n>> {
-    let all: Vec<&str> = known.iter().chain(NOTES).copied().collect();
-    let fields = reader.secret_fields(node, what, &all)?;
-    for note in ["reserved", "hidden", "static"] {
-        flag(reader, &fields, note);
-    }
+    let fields = reader.fields(node, what, &with_notes(known))?;
+    check_notes(reader, &fields);
     Some(fields)
+}
+
+/// The same for entries in which a key may be a misplaced secret: a key that is not known is not shown, only its place.
+pub(super) fn secret_fields<'n>(
+    reader: &mut Reader,
+    node: &'n Node,
+    what: &str,
+    known: &[&str],
+) -> Option<Fields<'n>> {
+    let fields = reader.secret_fields(node, what, &with_notes(known))?;
+    check_notes(reader, &fields);
+    Some(fields)
+}
+
+fn with_notes<'k>(known: &[&'k str]) -> Vec<&'k str> {
+    known.iter().chain(NOTES).copied().collect()
+}
+
+fn check_notes(reader: &mut Reader, fields: &Fields<'_>) {
+    for note in ["reserved", "hidden", "static"] {
+        flag(reader, fields, note);
+    }
 }
 
 /// Whether a flag is `true`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use policy::document::{Fields, Key, Node, Reader, Text};
 use policy::{Place, Problem, Severity, Warning};
 
-use super::read::{entries, fields, flag, missing, names, pattern, patterns, texts};
+use super::read::{all_entries, entries, fields, flag, missing, names, pattern, patterns, texts};
 use super::{
     IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template, TenantPermission,
 };
@@ -39,16 +39,8 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Defi
     let (roles, mappings) = (&config.roles, &mut config.mappings);
     let has_mapping = entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
         mappings.extend(mapping(reader, key, node));
-        if roles_are_known && !roles.contains_key(&key.text) {
-            let close = policy::closest(&key.text, roles.keys().map(|name| &**name));
-            let help =
-                close.map_or("remove the mapping".to_owned(), |close| format!("did you mean `{close}`?"));
-            reader.warning_help(
-                key.at,
-                Warning::UnknownName,
-                format!("there is no role `{}`", key.text),
-                help,
-            );
+        if roles_are_known {
+            warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
         }
     });
     let tenants = &mut config.tenants;
@@ -57,7 +49,22 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Defi
             tenants.push(key.text.clone());
         }
     });
-    Defined { roles: places, has_mapping }
+    Defined { roles: places, has_mapping, roles_are_known }
+}
+
+/// Warns of a role that does not exist. The plugin gives it to callers nevertheless, and it permits nothing.
+pub(super) fn warn_of_unknown_role(
+    reader: &mut Reader,
+    name: Text<'_>,
+    roles: &BTreeMap<Arc<str>, Role>,
+    otherwise: &str,
+) {
+    if roles.contains_key(name.text) {
+        return;
+    }
+    let close = policy::closest(name.text, roles.keys().map(|name| &**name));
+    let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
+    reader.warning_help(name.at, Warning::UnknownName, format!("there is no role `{}`", name.text), help);
 }
 
 /// What the files define.
@@ -66,6 +73,8 @@ pub(super) struct Defined {
     roles: Vec<(Arc<str>, Place)>,
     /// Whether there is a `roles_mapping.yml`.
     has_mapping: bool,
+    /// Whether a role that is not there does not exist.
+    pub(super) roles_are_known: bool,
 }
 
 /// Warns of roles that nobody has.
@@ -119,23 +128,62 @@ fn builtin_pattern(text: &Arc<str>) -> Option<IndexPattern> {
 }
 
 fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
-    let mut groups: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-    entries(loader, "action_groups.yml", "actiongroups", |reader, key, node| {
-        let Some(fields) = fields(reader, node, "an action group", &["allowed_actions", "type"]) else {
-            return;
-        };
-        let actions = texts(reader, &fields, "allowed_actions");
-        action_patterns(reader, &actions);
-        groups.insert(key.text.clone(), actions.into_iter().map(|(_, action)| action.clone()).collect());
-        let is_builtin = builtin::ACTION_GROUPS.iter().any(|(name, _)| *name == &*key.text);
-        warn_of_builtin(reader, key, &fields, is_builtin, "action group");
+    let mut groups = ActionGroups::builtin();
+    all_entries(loader, "action_groups.yml", "actiongroups", |reader, entries| {
+        let mut read = Vec::new();
+        for (key, node) in entries {
+            let known = &["allowed_actions", "type"];
+            let Some(fields) = fields(reader, node, "an action group", known) else { continue };
+            let members = texts(reader, &fields, "allowed_actions");
+            action_patterns(reader, &members);
+            let is_builtin = builtin::ACTION_GROUPS.iter().any(|(name, _)| *name == &*key.text);
+            warn_of_builtin(reader, key, &fields, is_builtin, "action group");
+            if !is_builtin {
+                read.push(Group { name: &key.text, members });
+            }
+        }
+        let members = |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
+        groups = ActionGroups::new(read.iter().map(|group| (group.name.clone(), members(group))).collect());
+        read.iter().for_each(|group| warn_of_unknown(reader, &group.members, &groups));
+        warn_of_circles(reader, &read, &groups);
     });
-    ActionGroups::new(groups)
+    groups
+}
+
+/// An action group of the file.
+struct Group<'n> {
+    name: &'n Arc<str>,
+    members: Vec<(Text<'n>, &'n Arc<str>)>,
+}
+
+/// Warns of groups that contain each other. The plugin accepts them, too, and gives each of them the actions of all.
+fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
+    let mut reported: BTreeSet<&str> = BTreeSet::new();
+    for group in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
+        let is_beside =
+            |other: &&str| groups.has_member(group.name, other) && groups.has_member(other, group.name);
+        if reported.contains(&**group.name) {
+            continue;
+        }
+        let circle: Vec<&str> = read.iter().map(|other| &**other.name).filter(is_beside).collect();
+        let Some((at, _)) = group.members.iter().find(|(text, _)| circle.contains(&text.text)) else {
+            continue;
+        };
+        let message = match circle.split_last() {
+            Some((last, before)) if !before.is_empty() => format!(
+                "the action groups `{}` and `{last}` contain each other: each has the actions of all of them",
+                before.join("`, `")
+            ),
+            Some(_) | None => format!("the action group `{}` contains itself", group.name),
+        };
+        reader.warning_help(at.at, Warning::CircularGroup, message, "leave it out");
+        reported.extend(circle);
+    }
 }
 
 /// A role, and whether it is none of those that every exported configuration has, marked so.
 fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<(Role, bool)> {
-    let role_fields = fields(reader, node, "a role", ROLE)?;
+    let role_fields = fields(reader, node, "a role of the cluster", ROLE)?;
     let is_builtin = builtin::ROLES.iter().any(|role| *role.name == *key.text);
     warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
     let is_marked = ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
@@ -150,7 +198,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> O
         let known = ["tenant_patterns", "allowed_actions"];
         if let Some(fields) = reader.fields(node, "each of `tenant_permissions`", &known) {
             let patterns = names(reader, &fields, "tenant_patterns");
-            let allowed_actions = names(reader, &fields, "allowed_actions");
+            let allowed_actions = actions(reader, &fields, "allowed_actions", groups);
             role.tenant_permissions.push(TenantPermission { patterns, allowed_actions });
         }
     }
@@ -226,13 +274,20 @@ fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> 
     Some(template)
 }
 
-/// Actions and action groups. A name that is neither is probably a mistake.
+/// Actions and action groups.
 fn actions(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &ActionGroups) -> Vec<Arc<str>> {
     let actions = texts(reader, fields, key);
     action_patterns(reader, &actions);
-    for (text, _) in &actions {
+    warn_of_unknown(reader, &actions, groups);
+    actions.into_iter().map(|(_, action)| action.clone()).collect()
+}
+
+/// Warns of a name that is neither an action nor an action group: probably a mistake. The plugin takes it for an action,
+/// which no request performs, so it grants nothing; it grants nothing here, either.
+fn warn_of_unknown(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)], groups: &ActionGroups) {
+    for (text, _) in actions {
         let is_action = text.text.contains([':', '*', '?', '/']);
-        if !is_action && !groups.names().any(|name| name == text.text) {
+        if !is_action && !groups.contains(text.text) {
             let close = policy::closest(text.text, groups.names());
             let help = close.map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
                 format!("did you mean `{close}`?")
@@ -241,7 +296,6 @@ fn actions(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &ActionG
             reader.warning_help(text.at, Warning::UnknownName, message, help);
         }
     }
-    actions.into_iter().map(|(_, action)| action.clone()).collect()
 }
 
 /// Reports patterns of actions that are not supported.

@@ -117,6 +117,111 @@ fn problems_have_their_places() {
 }
 
 #[test]
+fn an_unknown_key_is_named_with_what_was_meant_or_what_is_known() {
+    let notes = "`reserved`, `hidden`, `static` and `description`";
+    for (file, kind, text, problem, help) in [
+        (
+            "roles.yml",
+            "roles",
+            "a: { cluster_permission: [x] }",
+            "2:6: error: unknown key `cluster_permission`",
+            "did you mean `cluster_permissions`?".to_owned(),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { something: [x] }",
+            "2:6: error: unknown key `something`",
+            format!(
+                "a role of the cluster has `cluster_permissions`, `index_permissions`, `tenant_permissions`, {notes}"
+            ),
+        ),
+        // Those of a policy's own roles are other keys.
+        (
+            "roles.yml",
+            "roles",
+            "a: { permissions: [x] }",
+            "2:6: error: unknown key `permissions`",
+            format!(
+                "a role of the cluster has `cluster_permissions`, `index_permissions`, `tenant_permissions`, {notes}"
+            ),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { index_permissions: [{ names: [x] }] }",
+            "2:28: error: unknown key `names`",
+            "did you mean `index_patterns`?".to_owned(),
+        ),
+        (
+            "roles.yml",
+            "roles",
+            "a: { tenant_permissions: [{ tenants: [x] }] }",
+            "2:29: error: unknown key `tenants`",
+            "each of `tenant_permissions` has `tenant_patterns` and `allowed_actions`".to_owned(),
+        ),
+        (
+            "roles_mapping.yml",
+            "rolesmapping",
+            "reader: { user: [x] }",
+            "2:11: error: unknown key `user`",
+            "did you mean `users`?".to_owned(),
+        ),
+        (
+            "action_groups.yml",
+            "actiongroups",
+            "a: { actions: [x] }",
+            "2:6: error: unknown key `actions`",
+            "did you mean `allowed_actions`?".to_owned(),
+        ),
+        (
+            "tenants.yml",
+            "tenants",
+            "a: { name: x }",
+            "2:6: error: unknown key `name`",
+            format!("a tenant has {notes}"),
+        ),
+        // It may be a misplaced secret.
+        (
+            "internal_users.yml",
+            "internalusers",
+            "a: { hash: $2y$12$x, password: x }",
+            "2:22: error: unknown key",
+            "did you mean `hash`?".to_owned(),
+        ),
+        (
+            "internal_users.yml",
+            "internalusers",
+            "a: { hunter2 }",
+            "2:6: error: unknown key",
+            format!(
+                "a user of the cluster has `hash`, `backend_roles`, `attributes`, `opendistro_security_roles`, \
+                 `enabled`, `service`, {notes}"
+            ),
+        ),
+        (
+            "config.yml",
+            "config",
+            "conf: {}",
+            "2:1: error: unknown key `conf`",
+            "the file has `_meta` and `config`".to_owned(),
+        ),
+        (
+            "config.yml",
+            "config",
+            "config: { dynamic: { do_not_fail_on_forbiden: true } }",
+            "2:22: error: unknown key `do_not_fail_on_forbiden`",
+            "did you mean `do_not_fail_on_forbidden`?".to_owned(),
+        ),
+    ] {
+        let path = format!("os/{file}");
+        let text = format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}\n");
+        let files = if file == "roles.yml" { folder(&text) } else { folder(ROLES).and(&path, text.as_str()) };
+        assert_eq!(load(&files).unwrap_err(), [format!("{path}:{problem}\n    help: {help}")]);
+    }
+}
+
+#[test]
 fn what_is_not_used_is_a_warning() {
     let meta = "_meta: { type: roles, config_version: 2 }\n";
     let found = warnings(&folder(&format!("{meta}readall: {{ cluster_permissions: ['*'] }}\n")));
@@ -135,6 +240,87 @@ fn what_is_not_used_is_a_warning() {
         found[0].starts_with("os/config.yml:2:22: warning[unsupported-setting]: `do_not_fail"),
         "{found:?}"
     );
+}
+
+/// The plugin accepts both. An unknown name grants nothing, and groups in a circle have the actions of all of them.
+#[test]
+fn action_groups_that_are_unknown_or_contain_each_other_are_a_warning() {
+    let groups = "_meta: { type: actiongroups, config_version: 2 }\nown: { allowed_actions: [raed, mine, 'indices:a'] }\n\
+                  mine: { allowed_actions: [read] }\na: { allowed_actions: ['indices:a', b] }\n\
+                  b: { allowed_actions: [mine, c] }\nc: { allowed_actions: [a, d] }\nd: { allowed_actions: [own] }\n\
+                  self: { allowed_actions: [write, self] }\nread: { static: true, allowed_actions: [nothing] }\n";
+    let files = folder(ROLES).and("os/action_groups.yml", groups);
+    assert_eq!(
+        warnings(&files)[..3],
+        [
+            "os/action_groups.yml:2:26: warning[unknown-name]: there is no action group `raed`\n    help: did you mean `read`?",
+            "os/action_groups.yml:4:37: warning[circular-group]: the action groups `a`, `b` and `c` contain each other: \
+             each has the actions of all of them\n    help: leave it out",
+            "os/action_groups.yml:8:34: warning[circular-group]: the action group `self` contains itself\n    help: leave it out",
+        ]
+    );
+    let loaded = load(&files).unwrap().config.action_groups;
+    for name in ["a", "b", "c"] {
+        assert!(loaded.has_member(name, "indices:data/read*") && loaded.has_member(name, "indices:a"));
+        assert!(!loaded.has_member(name, "indices:data/write*"));
+    }
+}
+
+#[test]
+fn unknown_action_groups_of_tenants_and_unknown_roles_of_users_are_a_warning() {
+    let roles = "_meta: { type: roles, config_version: 2 }\nreader: { tenant_permissions: [{ tenant_patterns: [a], \
+                 allowed_actions: [kibana_all_raed] }] }\n";
+    let users = "_meta: { type: internalusers, config_version: 2 }\n\
+                 ann: { hash: $2y$12$x, opendistro_security_roles: [reader, readr, readall] }\n";
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }\n";
+    let files = folder(roles).and("os/internal_users.yml", users).and("os/roles_mapping.yml", mapping);
+    assert_eq!(
+        warnings(&files),
+        [
+            "os/internal_users.yml:2:60: warning[unknown-name]: there is no role `readr`\n    help: did you mean `reader`?",
+            "os/roles.yml:2:74: warning[unknown-name]: there is no action group `kibana_all_raed`\n    help: did you mean \
+             `kibana_all_read`?",
+        ]
+    );
+}
+
+#[test]
+fn hashes_that_the_plugin_does_not_verify_by_default_are_one_warning() {
+    let users = |hashes: &[&str]| {
+        let mut text = "_meta: { type: internalusers, config_version: 2 }\n".to_owned();
+        for (number, hash) in hashes.iter().enumerate() {
+            text += &format!("user{number}: {{ hash: '{hash}', opendistro_security_roles: [reader] }}\n");
+        }
+        text += "disabled: { hash: '$argon2id$x', enabled: false }\n";
+        let meta = "_meta: { type: rolesmapping, config_version: 2 }\nempty: { users: [a] }\n";
+        warnings(&folder(ROLES).and("os/internal_users.yml", text.as_str()).and("os/roles_mapping.yml", meta))
+    };
+    assert_eq!(users(&["$2a$10$a", "$2b$10$a", "$2y$12$secret"]), [""; 0]);
+    let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
+                `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+    assert_eq!(
+        users(&["$2y$12$secret", "$argon2id$v=19$secret"]),
+        [format!(
+            "os/internal_users.yml:3:1: warning[hash-algorithm]: by default the security plugin verifies only bcrypt hashes: \
+             `user1` (argon2id) cannot sign in to the cluster itself\n    help: {help}"
+        )]
+    );
+    let all = [
+        "$3$1$secret$x",
+        "$pbkdf2-sha512$secret",
+        "$6$secret$x",
+        "$5$secret$x",
+        "$5$12$secret$x",
+        "{SHA}secret",
+    ];
+    assert_eq!(
+        users(&all)[0].lines().next().unwrap(),
+        "os/internal_users.yml:2:1: warning[hash-algorithm]: by default the security plugin verifies only bcrypt hashes: \
+         `user0` (PBKDF2), `user1` (PBKDF2), `user2` (SHA-crypt), `user3` (SHA-crypt), `user4` (PBKDF2) and `user5` (SHA-1) \
+         cannot sign in to the cluster itself"
+    );
+    let many = users(&["$argon2id$secret"; 12]);
+    assert!(many[0].contains("`user9` (argon2id) and 2 more cannot sign in"), "{many:?}");
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use policy::document::{Fields, Key, Node, Reader};
 use policy::model::Secret;
-use policy::{Problem, Warning};
+use policy::{Place, Problem, Warning};
 
-use super::read::{entries, fields, flag, names};
-use super::{EvaluationType, InternalUser, Loader, SecurityConfig, Settings};
+use super::read::{entries, flag, names, secret_fields, texts};
+use super::role_files::warn_of_unknown_role;
+use super::{EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
 
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
@@ -41,22 +42,31 @@ const UNUSED: &[&str] = &[
 ];
 
 /// Reads the files. Returns warnings that only count if there are no errors.
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<Problem> {
+pub(super) fn load(
+    loader: &mut Loader<'_>,
+    config: &mut SecurityConfig,
+    roles_are_known: bool,
+) -> Vec<Problem> {
+    let known_roles = roles_are_known.then_some(&config.roles);
     let users = &mut config.users;
     let mut warnings = Vec::new();
+    let mut not_of_plugin = NotOfPlugin::default();
     entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
-        let Some((user, is_disabled)) = user(reader, key, node) else { return };
+        let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { return };
         if user.hash.is_none() && !is_disabled {
             let message = format!("the user `{}` has no `hash`, and so no access", user.name);
             let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
             warnings.push(problem.help("add one, or write `enabled: false`"));
         }
+        not_of_plugin.add(&user);
         users.push(user);
     });
+    warnings.extend(not_of_plugin.warning());
     let settings = &mut config.settings;
     entries(loader, "config.yml", "config", |reader, key, node| {
         if &*key.text != "config" {
-            reader.error(key.at, "the file has `_meta` and `config`");
+            let message = format!("unknown key `{}`", key.text);
+            reader.error_help(key.at, message, "the file has `_meta` and `config`");
         } else if let Some(fields) = reader.fields(node, "`config`", &["dynamic"])
             && let Some(node) = fields.value("dynamic")
         {
@@ -67,8 +77,13 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<
 }
 
 /// A user, and whether it is disabled.
-fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bool)> {
-    let fields = fields(reader, node, "a user", USER)?;
+fn user(
+    reader: &mut Reader,
+    key: &Key,
+    node: &Node,
+    known_roles: Option<&BTreeMap<Arc<str>, Role>>,
+) -> Option<(InternalUser, bool)> {
+    let fields = secret_fields(reader, node, "a user of the cluster", USER)?;
     let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
     let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
     let mut attributes = BTreeMap::new();
@@ -83,16 +98,83 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bo
         || attributes.get("service").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let is_disabled = is_false(reader, &fields, "enabled")
         || attributes.get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    let roles = texts(reader, &fields, "opendistro_security_roles");
+    for (role, known) in roles.iter().filter_map(|(role, _)| Some((*role, known_roles?))) {
+        warn_of_unknown_role(reader, role, known, "leave it out");
+    }
     let user = InternalUser {
         name: key.text.clone(),
         hash: hash.filter(|_| !is_disabled),
         backend_roles: names(reader, &fields, "backend_roles"),
         attributes,
-        roles: names(reader, &fields, "opendistro_security_roles"),
+        roles: roles.into_iter().map(|(_, role)| role.clone()).collect(),
         is_service,
         at: reader.place(key.at),
     };
     Some((user, is_disabled))
+}
+
+/// Users whose hashes the plugin does not verify, unless its setting names their algorithm. The setting is not in the
+/// files: with the default, a hash of another algorithm than bcrypt is no valid password.
+#[derive(Default)]
+struct NotOfPlugin {
+    first: Option<Place>,
+    /// The first of them, each with the algorithm.
+    users: Vec<String>,
+    more: usize,
+}
+
+/// How many of them a message names.
+const MOST_USERS: usize = 10;
+
+impl NotOfPlugin {
+    fn add(&mut self, user: &InternalUser) {
+        let Some(algorithm) = user.hash.as_ref().and_then(|hash| other_than_bcrypt(&hash.0)) else { return };
+        self.first.get_or_insert_with(|| user.at.clone());
+        if self.users.len() < MOST_USERS {
+            self.users.push(format!("`{}` ({algorithm})", user.name));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn warning(mut self) -> Option<Problem> {
+        let at = self.first?;
+        if self.more > 0 {
+            self.users.push(format!("{} more", self.more));
+        }
+        let names = match self.users.split_last() {
+            Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+            Some(_) | None => self.users.concat(),
+        };
+        let message = format!(
+            "by default the security plugin verifies only bcrypt hashes: {names} cannot sign in to the cluster itself"
+        );
+        let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
+                    `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+        Some(Problem::warning(at, Warning::HashAlgorithm, message).help(help))
+    }
+}
+
+/// The algorithm of a hash that is not bcrypt. `None` also if it is not known: whether the hash can be used is not decided
+/// here.
+fn other_than_bcrypt(hash: &str) -> Option<&'static str> {
+    if hash.starts_with("{SHA}") {
+        return Some("SHA-1");
+    }
+    let (id, rest) = hash.strip_prefix('$')?.split_once('$')?;
+    // The plugin writes PBKDF2 as `$3$NUMBER$SALT$DIGEST`.
+    let of_plugin = |rest: &str| {
+        rest.split('$').count() == 3
+            && rest.bytes().take_while(|byte| *byte != b'$').all(|byte| byte.is_ascii_digit())
+    };
+    match id {
+        "1" | "2" | "3" | "4" | "5" if of_plugin(rest) => Some("PBKDF2"),
+        "5" | "6" => Some("SHA-crypt"),
+        _ if id.starts_with("pbkdf2-") => Some("PBKDF2"),
+        "argon2id" => Some("argon2id"),
+        _ => None,
+    }
 }
 
 fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
@@ -101,7 +183,7 @@ fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
 
 fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
     let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
-    let Some(fields) = reader.secret_fields(node, "`dynamic`", &known) else { return };
+    let Some(fields) = reader.fields(node, "`dynamic`", &known) else { return };
     settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
     settings.do_not_fail_on_forbidden_empty = flag(reader, &fields, "do_not_fail_on_forbidden_empty");
     settings.ignore_unauthorized_indices =

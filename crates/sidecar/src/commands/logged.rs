@@ -339,6 +339,32 @@ impl LoggedDecision {
         self.outcome.reason.as_deref().is_none_or(|reason| by_rules.contains(&reason))
     }
 
+    /// Whether the role files of a search cluster decided, and not the rules.
+    pub(super) fn is_by_cluster(&self) -> bool {
+        let by_roles = [Reason::NotPermitted, Reason::PartlyPermitted, Reason::DocumentSecurityTooLong];
+        let is_denied_so = |reason: &str| by_roles.iter().any(|of_cluster| of_cluster.name() == reason);
+        // A rule is named after its role, `reader: GET /reports`; an operation of a cluster is a name such as `search`.
+        let is_operation = |rule: &str| !rule.contains(": ");
+        !self.outcome.actions.is_empty()
+            || self.outcome.reason.as_deref().is_some_and(is_denied_so)
+            || self.is_allowed() && self.rule().is_some_and(is_operation)
+    }
+
+    /// The actions of a request to a search cluster.
+    pub(super) fn actions(&self) -> &[String] {
+        &self.outcome.actions
+    }
+
+    /// The indices of a request to a search cluster, as it names them.
+    pub(super) fn indices(&self) -> &[String] {
+        &self.outcome.indices
+    }
+
+    /// Why the request was denied, where the reason alone does not say it.
+    pub(super) fn detail(&self) -> Option<&str> {
+        self.outcome.detail.as_deref()
+    }
+
     /// The path as received.
     pub(super) fn received_path(&self) -> &str {
         self.raw_path.as_ref().unwrap_or(&self.path)

@@ -6,6 +6,7 @@ use policy::model::{BASIC, Identity, SourceId};
 use review::{Usage, UserId};
 use serde::Serialize;
 
+use super::cluster_usage::{self, CallerOnCluster, ClusterUsage};
 use super::decision_lines::DecisionLines;
 use super::loaded;
 use crate::cli::{Format, SuggestArgs};
@@ -22,7 +23,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         Ok(present) => present,
         Err(exit) => return exit,
     };
-    let Log { usage, rules, unreadable, inexact } =
+    let Log { usage, cluster, rules, unreadable, inexact } =
         match read(args, present.as_ref().map(|present| &present.loaded.policy.identity)) {
             Ok(read) => read,
             Err(error) => {
@@ -30,7 +31,8 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
                 return Exit::Arguments;
             }
         };
-    if usage.nothing_allowed() {
+    let on_cluster = cluster.callers();
+    if usage.nothing_allowed() && on_cluster.is_empty() {
         let log = args.log.display();
         let help = match inexact {
             0 => "write the log with `--decision-log all`".to_owned(),
@@ -47,7 +49,8 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
     let issuers = present.iter().flat_map(|present| &present.loaded.policy.identity.jwt);
     let giving_roles = issuers.filter(|issuer| issuer.role_claim().is_some());
     let suggested = Suggested {
-        policy: usage.policy(),
+        policy: (!usage.nothing_allowed()).then(|| usage.policy()),
+        on_cluster,
         roles_from_token: giving_roles.map(|issuer| issuer.issuer.to_string()).collect(),
         unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
         unreadable,
@@ -63,6 +66,8 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
 /// What a log shows.
 struct Log {
     usage: Usage,
+    /// What a search cluster's role files decided.
+    cluster: ClusterUsage,
     /// The rules that decided.
     rules: BTreeSet<String>,
     /// Number of lines that are no decisions.
@@ -73,28 +78,34 @@ struct Log {
 
 fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> {
     let mut lines = DecisionLines::open(&args.log)?;
-    let (mut usage, mut rules, mut inexact) = (Usage::default(), BTreeSet::new(), 0);
+    let (mut usage, mut cluster) = (Usage::default(), ClusterUsage::default());
+    let (mut rules, mut inexact) = (BTreeSet::new(), 0);
     while let Some(line) = lines.next_decision() {
         let (_, decision) = line?;
         rules.extend(decision.rule().map(str::to_owned));
-        if !decision.is_by_rules() {
+        let is_by_cluster = decision.is_by_cluster();
+        if !is_by_cluster && !decision.is_by_rules() {
             continue;
         }
         if decision.is_inexact() {
             inexact += 1;
             continue;
         }
-        let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
-        let user = decision.user();
-        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, decision.issuer(), identity));
-        usage.add((user, id), decision.is_allowed(), (method, host, path));
-        if usage.len() > MAX_REQUESTS {
+        if usage.len() + cluster.len() > MAX_REQUESTS {
             return Err(format!(
                 "the log has more than {MAX_REQUESTS} different requests: give a part of it"
             ));
         }
+        if is_by_cluster {
+            cluster.add(&decision);
+            continue;
+        }
+        let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
+        let user = decision.user();
+        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, decision.issuer(), identity));
+        usage.add((user, id), decision.is_allowed(), (method, host, path));
     }
-    Ok(Log { usage, rules, unreadable: lines.unreadable(), inexact })
+    Ok(Log { usage, cluster, rules, unreadable: lines.unreadable(), inexact })
 }
 
 /// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no
@@ -112,7 +123,11 @@ fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> O
 
 #[derive(Serialize)]
 struct Suggested {
-    policy: String,
+    /// The policy; `None` if the rules have allowed nothing.
+    policy: Option<String>,
+    /// What the callers did on a search cluster, which rules do not decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    on_cluster: Vec<CallerOnCluster>,
     /// The issuers in the present policy whose tokens give roles. The suggested roles are granted by name: a list of the
     /// present roles in `roles_from_token` would be an error, and no list would let tokens give the suggested ones.
     roles_from_token: Vec<String>,
@@ -131,13 +146,18 @@ struct Unused {
 impl Suggested {
     /// The policy as YAML, with the rest as comments.
     fn text(&self) -> String {
-        let head = "# Allows what the decision log shows was used. Add `identity`, and look at each rule.\n";
-        let mut text = head.to_owned();
-        for issuer in &self.roles_from_token {
-            text += "# Under `identity`, write `roles_from_token: false`, because these roles are granted by name, for ";
-            text += &format!("`{issuer}`.\n");
+        let mut text = String::new();
+        if let Some(policy) = &self.policy {
+            text += "# Allows what the decision log shows was used. Add `identity`, and look at each rule.\n";
+            for issuer in &self.roles_from_token {
+                text += "# Under `identity`, write `roles_from_token: false`, because these roles are granted by name, for ";
+                text += &format!("`{issuer}`.\n");
+            }
+            text += policy;
+        } else {
+            text += "# No request was allowed by a rule.\n";
         }
-        text += &self.policy;
+        text += &cluster_usage::comments(&self.on_cluster);
         for Unused { rule, at } in &self.unused {
             text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
         }

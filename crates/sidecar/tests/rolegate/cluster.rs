@@ -78,7 +78,10 @@ fn who_can_lists_users_of_the_cluster() {
     assert_eq!(code, 0);
     assert!(out.starts_with("the users `ann` and `leo` by Basic\n"), "{out}");
     assert!(
-        out.contains("needs: indices:data/read/search on logs-*\nnote:  what this operation needs"),
+        out.contains(
+            "needs: indices:data/read/search on logs-*, which stands for logs-2026-10, logs-2026-11\nnote:  what this \
+             operation needs"
+        ),
         "{out}"
     );
     let (code, out, _) = who_can(&["POST", "/_bulk"]);

@@ -129,6 +129,56 @@ fn a_log_without_allowed_requests_is_warned_of() {
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["allowed"], 0, "{out}");
 }
 
+/// Rules for them would have no effect, and what is missing for them is not a rule.
+#[test]
+fn requests_to_a_search_cluster_are_no_rules_but_permissions() {
+    let cluster = |decision: &str, why: &str, path: &str, index: &str, more: Value| {
+        let mut line: Value =
+            serde_json::from_str(&line(decision, why, json!({ "user": "leo" }), "GET", path)).unwrap();
+        line["actions"] = json!(["indices:data/read/search"]);
+        line["indices"] = json!([index]);
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{line}\n")
+    };
+    let missing = json!({ "detail": "indices:data/read/search on salaries (not granted)" });
+    let in_part =
+        json!({ "detail": "permitted: logs-1 ; indices:data/read/search on salaries (not granted)" });
+    let denied = [
+        cluster("denied", "not_permitted", "/salaries/_search", "salaries", missing),
+        cluster("denied", "partly_permitted", "/*/_search", "*", in_part),
+    ];
+    let allowed = [
+        cluster("allowed", "search", "/logs-1/_search", "logs-1", json!({})),
+        cluster("allowed", "search", "/logs-2/_search", "logs-2", json!({})),
+        line("allowed", "cat.help", json!({ "user": "line\nbreak" }), "GET", "/_cat"),
+    ];
+    let by_rules = line("allowed", "anyone: GET /open", json!({}), "GET", "/open");
+    let decided = "# The role files of the search cluster decide these requests, and no rule of a policy:\n";
+    let lacks = "#   leo lacks, for 2 requests: indices:data/read/search on salaries (not granted)\n";
+    let used = "#   leo used indices:data/read/search on logs-1, logs-2\n";
+    let other = "#   line break used no action on the cluster\n";
+    let help = "# To permit what is missing, give a role of the caller the action in `roles.yml`: ";
+
+    let (code, out, err) = run_with(&["suggest", "-"], &(by_rules + &allowed.concat() + &denied.concat()));
+    assert_eq!((code, &*err), (0, ""));
+    assert!(out.contains("/open") && !out.contains("_search") && !out.contains("_cat"), "{out}");
+    assert!(out.contains(&format!("{decided}{used}{lacks}{other}{help}")), "{out}");
+    assert_eq!(run_with(&["check", &PolicyFolder::new(&out).arg()], "").0, 0, "{out}");
+
+    let (code, out, err) = run_with(&["suggest", "-"], &allowed.concat());
+    assert_eq!((code, &*err), (0, ""));
+    assert_eq!(out, format!("# No request was allowed by a rule.\n{decided}{used}{other}"));
+
+    let (code, out, _) = run_with(&["suggest", "-", "--output", "json"], &denied.concat());
+    let suggested: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &suggested["policy"]), (0, &Value::Null));
+    assert_eq!(
+        suggested["on_cluster"],
+        json!([{ "user": "leo", "used": [],
+                 "missing": [{ "permissions": "indices:data/read/search on salaries (not granted)", "requests": 2 }] }])
+    );
+}
+
 /// Otherwise nobody would know that the policy lacks what these lines were about.
 #[test]
 fn masked_lines_are_left_out_of_a_suggestion_and_counted() {

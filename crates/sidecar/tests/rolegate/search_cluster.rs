@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::client::{Answer, check};
+use tonic_health::pb::health_check_response::ServingStatus;
+
+use crate::client::{Answer, Envoy, check};
 use crate::keys::{Issuer, ok};
 use crate::process::{PolicyFolder, Server, run};
 
@@ -130,6 +132,35 @@ async fn an_answer_that_is_no_inventory_is_not_used() {
     cluster.answer(ok("<html>"));
     server.wait_for_log("the fetched inventory is not used");
     assert_eq!(search(&server, "*-a").await, ALLOWED);
+}
+
+/// Otherwise a rollout goes on where each new instance denies what the one before it has permitted.
+#[tokio::test]
+async fn readiness_waits_for_the_first_inventory_unless_configured_otherwise() {
+    let cluster = Issuer::start("{\"error\":\"no permissions\"}");
+    let folder = policy(&cluster, "2s");
+    let without = Server::start(&folder.arg(), &["--keys-wait", "10ms", "--inventory-needed=false"]);
+    let line = "no inventory of the search cluster: patterns and aliases are permitted only where roles cover them by name\n";
+    assert_eq!(without.page("/readyz"), (200, format!("ready\n{line}")));
+    let server = Server::start(&folder.arg(), &["--keys-wait", "10ms"]);
+    assert_eq!(
+        server.page("/readyz"),
+        (503, "not ready: no inventory of the search cluster yet\n".to_owned())
+    );
+    assert_eq!(server.metric("rolegate_ready"), Some(0.0));
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.health().await, ServingStatus::NotServing);
+    // Requests are decided nevertheless.
+    assert_eq!((search(&server, "logs-a").await, search(&server, "*-a").await), (ALLOWED, DENIED));
+    cluster.answer(ok(&inventory(&["logs-a"])));
+    server.wait_for_metric("rolegate_ready", 1.0);
+    assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(envoy.health().await, ServingStatus::Serving);
+    // One that is too old is reported, and the instance stays in service.
+    cluster.answer(ok("<html>"));
+    server.wait_for_log("the inventory exceeds its `max_age`");
+    assert_eq!(server.page("/readyz"), (200, format!("ready\n{line}")));
+    assert_eq!(envoy.health().await, ServingStatus::Serving);
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ const VALUES: &[(&str, &str)] = &[
     ("on-stale", "unavailable"),
     ("keys-wait", "0"),
     ("keys-needed", "all"),
+    ("inventory-needed", "false"),
     ("explain-header", "x-why"),
     ("log-format", "text"),
     ("log-level", "debug"),

@@ -1,0 +1,131 @@
+//! What a decision log shows about requests to a search cluster, for `rolegate suggest`: the actions that each caller has
+//! performed on indices, and the permissions that were missing. Role files decide about these, so they become no rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::logged::LoggedDecision;
+
+/// How many indices are listed for the same actions.
+const MOST_INDICES: usize = 8;
+
+/// The requests to a search cluster, by caller.
+#[derive(Debug, Default)]
+pub(super) struct ClusterUsage {
+    callers: BTreeMap<String, Requests>,
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// The indices of permitted requests, by their actions.
+    used: BTreeMap<Vec<String>, BTreeSet<String>>,
+    /// What was missing, with the number of requests.
+    missing: BTreeMap<String, u64>,
+}
+
+/// What a caller has done on a search cluster, and could not do.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct CallerOnCluster {
+    user: String,
+    used: Vec<Used>,
+    missing: Vec<Missing>,
+}
+
+/// Actions of permitted requests, with the indices that the requests name.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Used {
+    actions: Vec<String>,
+    indices: Vec<String>,
+    /// How many more indices there are.
+    more: usize,
+}
+
+/// Permissions that no role of the caller had.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Missing {
+    /// Actions, each with the index or pattern and the reason.
+    permissions: String,
+    requests: u64,
+}
+
+impl ClusterUsage {
+    /// Adds a decision that a search cluster's role files have made.
+    pub(super) fn add(&mut self, decision: &LoggedDecision) {
+        let requests = self.callers.entry(decision.caller()).or_default();
+        if decision.is_allowed() {
+            let indices = requests.used.entry(decision.actions().to_vec()).or_default();
+            let before = indices.len();
+            indices.extend(decision.indices().iter().cloned());
+            self.count += (indices.len() - before).max(1);
+        } else if let Some(detail) = decision.detail() {
+            // What is permitted of the request comes first, if something is.
+            let permissions = match detail.split_once("; ") {
+                Some((permitted, missing)) if permitted.starts_with("permitted: ") => missing,
+                Some(_) | None => detail,
+            };
+            *requests.missing.entry(permissions.to_owned()).or_insert_with(|| {
+                self.count += 1;
+                0
+            }) += 1;
+        }
+    }
+
+    /// How many entries there are, for a limit on memory.
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The callers, each with something.
+    pub(super) fn callers(self) -> Vec<CallerOnCluster> {
+        let callers = self.callers.into_iter().map(|(user, Requests { used, missing })| CallerOnCluster {
+            user,
+            used: used.into_iter().map(|(actions, indices)| Used::new(actions, indices)).collect(),
+            missing: missing
+                .into_iter()
+                .map(|(permissions, requests)| Missing { permissions, requests })
+                .collect(),
+        });
+        callers.filter(|caller| !caller.used.is_empty() || !caller.missing.is_empty()).collect()
+    }
+}
+
+impl Used {
+    fn new(actions: Vec<String>, indices: BTreeSet<String>) -> Self {
+        let more = indices.len().saturating_sub(MOST_INDICES);
+        Self { actions, indices: indices.into_iter().take(MOST_INDICES).collect(), more }
+    }
+}
+
+/// Comments about these callers; empty if there are none.
+pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
+    if callers.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "# The role files of the search cluster decide these requests, and no rule of a policy:\n".to_owned();
+    for CallerOnCluster { user, used, missing } in callers {
+        for Used { actions, indices, more } in used {
+            let actions = if actions.is_empty() { "no action".to_owned() } else { actions.join(", ") };
+            let on = if indices.is_empty() { "the cluster".to_owned() } else { indices.join(", ") };
+            let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
+            text += &comment(&format!("{user} used {actions} on {on}{more}"));
+        }
+        for Missing { permissions, requests } in missing {
+            let times = if *requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
+            text += &comment(&format!("{user} lacks, for {times}: {permissions}"));
+        }
+    }
+    if callers.iter().any(|caller| !caller.missing.is_empty()) {
+        text += "# To permit what is missing, give a role of the caller the action in `roles.yml`: under `index_permissions` for an index, \
+                 under `cluster_permissions` for the cluster. `rolegate explain` names the roles that have it.\n";
+    }
+    text
+}
+
+/// A comment on one line: names in a log may have line breaks.
+fn comment(text: &str) -> String {
+    let one_line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    format!("#   {one_line}\n")
+}
