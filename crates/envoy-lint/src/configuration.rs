@@ -6,7 +6,7 @@ use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
-use crate::{Findings, authorizer, cluster, routes};
+use crate::{Findings, authorizer, cluster, rewrites, routes};
 
 /// The parts of one document.
 #[derive(Debug, Default)]
@@ -138,6 +138,7 @@ impl<'n> Configuration<'n> {
     /// Listeners without authorization that reach what others protect, in one of `all` documents.
     fn lint_listeners_without(&self, all: &[Self], findings: &mut Findings) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
+            rewrites::lint(table, findings);
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
         let clusters = all.iter().flat_map(|one| &one.clusters).collect();
         let tables = all.iter().flat_map(|one| &one.route_tables).collect();
