@@ -107,6 +107,8 @@ kinds! {
     LongTimeout = Slow "long-timeout",
     /// Bodies that requests to a search cluster need are not sent.
     MissingBodies = Unsafe "missing-bodies",
+    /// There is no cluster of this name.
+    MissingCluster = Slow "missing-cluster",
     /// Envoy sends checks to instances that do not answer.
     NoHealthChecks = Note "no-health-checks",
     /// Checks are not retried.
@@ -121,10 +123,10 @@ kinds! {
     Plaintext = Note "plaintext",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
-    /// Envoy asks rolegate, and ignores its decisions.
-    ShadowMode = Unsafe "shadow-mode",
     /// The application gets another path than the client sent.
     RewrittenPath = Note "rewritten-path",
+    /// Envoy asks rolegate, and ignores its decisions.
+    ShadowMode = Unsafe "shadow-mode",
     /// The first check of a password takes longer than Envoy waits.
     ShortTimeout = Slow "short-timeout",
     /// Retries wait for a second.
