@@ -199,6 +199,8 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
         let err = run(&serve, name, value);
         assert!(err.contains(&format!("for '{name}'")) && !err.contains("for '--"), "{err}");
     }
+    let err = run(&["serve"], "ROLEGATE_POLICY", "");
+    assert!(err.contains("for 'ROLEGATE_POLICY'") && err.contains("it is empty"), "{err}");
     let err = run(&["health"], "ROLEGATE_ADMIN", "nowhere");
     assert!(err.contains("for 'ROLEGATE_ADMIN'"), "{err}");
     let flag = [&serve[..], &["--hash-queue", "some"]].concat();
