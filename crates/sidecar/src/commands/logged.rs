@@ -227,6 +227,9 @@ impl LoggedDecision {
             Ok(Reason::InvalidCredentials(_)) => {
                 Some("the credentials were invalid, and the line does not have them")
             }
+            Ok(Reason::InvalidCredentials(CredentialsError::KeysUnavailable)) => {
+                Some("there were no keys to verify the token, and the line does not have it")
+            }
             Ok(Reason::ControlBytes | Reason::DuplicateAuthorization) => {
                 Some("a header was invalid, and the line does not have it")
             }

@@ -115,6 +115,17 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
     assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
 }
 
+/// The keys were missing: nothing was wrong with the credentials.
+#[test]
+fn a_line_without_keys_is_named_apart_from_invalid_credentials() {
+    let unavailable = line("denied", "keys_unavailable", json!({}), "GET", "/reports/1");
+    let (code, out, err) = replay(POLICY, &[log(), unavailable].concat(), &[]);
+    let invalid =
+        "1 not evaluated, because the credentials were invalid, and the line does not have them: line 6\n";
+    let keys = "1 not evaluated, because there were no keys to verify the token, and the line does not have it: line 8\n";
+    assert!(code == 0 && out.contains(invalid) && out.contains(keys), "{out}{err}");
+}
+
 #[test]
 fn a_log_without_allowed_requests_is_warned_of() {
     let denied = log().lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
