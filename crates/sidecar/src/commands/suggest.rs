@@ -22,7 +22,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         Ok(present) => present,
         Err(exit) => return exit,
     };
-    let Log { usage, rules, unreadable, inexact } =
+    let Log { usage, rules, decisions, unreadable, inexact } =
         match read(args, present.as_ref().map(|present| &present.loaded.policy.identity)) {
             Ok(read) => read,
             Err(error) => {
@@ -30,6 +30,10 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
                 return Exit::Arguments;
             }
         };
+    if decisions == 0 {
+        output.error(&format!("`{}` has no line of a decision log", args.log.display()));
+        return Exit::Arguments;
+    }
     if usage.nothing_allowed() {
         let log = args.log.display();
         let help = match inexact {
@@ -65,6 +69,8 @@ struct Log {
     usage: Usage,
     /// The rules that decided.
     rules: BTreeSet<String>,
+    /// Number of decisions.
+    decisions: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
     /// Number of decisions that are cut or masked: what they say is not what was requested.
@@ -73,9 +79,10 @@ struct Log {
 
 fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> {
     let mut lines = DecisionLines::open(&args.log)?;
-    let (mut usage, mut rules, mut inexact) = (Usage::default(), BTreeSet::new(), 0);
+    let (mut usage, mut rules, mut decisions, mut inexact) = (Usage::default(), BTreeSet::new(), 0, 0);
     while let Some(line) = lines.next_decision() {
         let (_, decision) = line?;
+        decisions += 1;
         rules.extend(decision.rule().map(str::to_owned));
         if !decision.is_by_rules() {
             continue;
@@ -94,7 +101,7 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> 
             ));
         }
     }
-    Ok(Log { usage, rules, unreadable: lines.unreadable(), inexact })
+    Ok(Log { usage, rules, decisions, unreadable: lines.unreadable(), inexact })
 }
 
 /// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no

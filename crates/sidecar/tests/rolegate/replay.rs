@@ -153,6 +153,8 @@ fn masked_lines_are_left_out_of_a_suggestion_and_counted() {
         out.contains("/open") && out.contains("# left out, as they are cut or masked: 1 of the lines"),
         "{out}"
     );
+    let (code, _, err) = run_with(&["suggest", "-"], "GET /a HTTP/1.1\n");
+    assert!(code == 2 && err.contains("`-` has no line of a decision log"), "{err}");
     let (code, _, err) = run_with(&["suggest", "-"], &masked);
     assert_eq!(code, 2);
     assert!(err.contains("1 of its lines are cut or masked"), "{err}");
