@@ -103,7 +103,8 @@ fn explain_names(case: &Case, compiled: &CompiledPolicy, failures: &mut Vec<Stri
     if failures.is_empty() {
         return;
     }
-    for unknown in compiled.authorizer.unknown_names(&case.request.host, Some(name), (groups, &[])) {
+    let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    for unknown in compiled.authorizer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
         if !failures.contains(&unknown) {
             failures.push(unknown);
         }
