@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use policy::closest;
 use policy::document::View;
 
 use crate::boolean::unless_off;
@@ -26,13 +27,18 @@ pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
             .is_some_and(|config| unless_off(&config, "use_http_header").is_some())
 }
 
-/// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`.
-pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], findings: &mut Findings) {
+/// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`. `are_all`: whether Envoy gets
+/// no further ones.
+pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], are_all: bool, findings: &mut Findings) {
     for service in services {
         lint_google(service, findings);
         let Some(name) = service.at(&["envoy_grpc", "cluster_name"]) else { continue };
         let cluster = clusters.iter().find(|cluster| cluster.text_of("name") == name.text());
         let Some(cluster) = cluster else {
+            if are_all {
+                lint_missing(&name, clusters, findings);
+                continue;
+            }
             let message = "this cluster is not in this file: its protocol and its limits cannot be seen";
             let fix = "lint what `/config_dump` of Envoy's admin page prints";
             findings.add(&name, Kind::UnseenCluster, message, fix);
@@ -47,6 +53,19 @@ pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], findings: &mut
         lint_limits(cluster, retries, findings);
         lint_endpoints(cluster, findings);
     }
+}
+
+fn lint_missing(name: &View<'_>, clusters: &[&View<'_>], findings: &mut Findings) {
+    let missing = name.text().unwrap_or_default();
+    let message = format!(
+        "there is no cluster `{missing}` here, and this bootstrap gets none from elsewhere (`cds_config`): every check fails"
+    );
+    let names = clusters.iter().filter_map(|cluster| cluster.text_of("name"));
+    let fix = closest(missing, names).map_or_else(
+        || format!("add a cluster `{missing}` to `static_resources`"),
+        |near| format!("cluster_name: {near}"),
+    );
+    findings.add(name, Kind::MissingCluster, message, fix);
 }
 
 /// Google's client library sends the path of a Unix socket as authority, which is no host.

@@ -6,7 +6,7 @@ use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
-use crate::{Findings, authorizer, cluster, routes};
+use crate::{Findings, authorizer, cluster, rewrites, routes};
 
 /// The parts of one document.
 #[derive(Debug, Default)]
@@ -23,11 +23,21 @@ pub(crate) struct Configuration<'n> {
     route_tables: Vec<View<'n>>,
     /// The static listeners on their page of `/config_dump`, which the page of the bootstrap has, too.
     static_listeners: Vec<View<'n>>,
+    is_bootstrap: bool,
+    /// Whether Envoy asks elsewhere for clusters.
+    gets_clusters: bool,
 }
 
 impl<'n> Configuration<'n> {
     pub(crate) fn of(root: &View<'n>) -> Self {
-        let mut found = Self { static_listeners: config_dump::static_listeners(root), ..Self::default() };
+        let dynamic = root.get("dynamic_resources");
+        let gets = |key: &str| dynamic.as_ref().is_some_and(|dynamic| dynamic.get(key).is_some());
+        let mut found = Self {
+            static_listeners: config_dump::static_listeners(root),
+            is_bootstrap: root.get("static_resources").is_some(),
+            gets_clusters: gets("cds_config") || gets("cds_resources_locator"),
+            ..Self::default()
+        };
         found.search(root, "");
         let inline: Vec<View<'_>> =
             found.managers.iter().filter_map(|manager| manager.view.get("route_config")).collect();
@@ -128,11 +138,13 @@ impl<'n> Configuration<'n> {
         }
         for table in with.map(|manager| &manager.view).chain(&self.route_tables) {
             routes::lint_client_routing(table, findings);
+            rewrites::lint(table, findings);
         }
         self.lint_listeners_without(all, findings);
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
-        cluster::lint(&services, &clusters.collect::<Vec<_>>(), findings);
+        let are_all = self.is_bootstrap && !all.iter().any(|one| one.gets_clusters);
+        cluster::lint(&services, &clusters.collect::<Vec<_>>(), are_all, findings);
     }
 
     /// Listeners without authorization that reach what others protect, in one of `all` documents.

@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::authorizer::{Authorizer, By};
-use crate::{Findings, Kind, authorizer, routes};
+use crate::{Findings, Kind, authorizer, rewrites, routes};
 
 /// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
 const MAY_BE_FIRST: [&str; 13] = [
@@ -84,6 +84,14 @@ impl<'n> Filters<'n> {
             findings.add(filter, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
         }
     }
+
+    /// Reports filters behind the first that authorizes that change the path.
+    fn lint_rewrites(&self, findings: &mut Findings) {
+        let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
+        for filter in self.all.iter().skip(first) {
+            rewrites::lint_filter(filter, kind_of(filter), findings);
+        }
+    }
 }
 
 impl<'n> Manager<'n> {
@@ -117,6 +125,7 @@ impl<'n> Manager<'n> {
         self.lint_paths(findings);
         let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(route_tables.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
+        self.filters.lint_rewrites(findings);
         self.lint_upgrades(&routes, findings);
         if !self.view.is_true("use_remote_address") {
             let message = "the address of the client is the one in `x-forwarded-for`, which clients choose unless a trusted \
@@ -154,6 +163,7 @@ impl<'n> Manager<'n> {
             self.filters.authorizers().filter_map(Authorizer::grpc_service).collect();
         for (upgrade, filters) in &self.upgrades {
             filters.lint_early(routes, findings);
+            filters.lint_rewrites(findings);
             for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
                 authorizer::lint_service(&service, &services, findings);
             }

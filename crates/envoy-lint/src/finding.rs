@@ -63,6 +63,8 @@ macro_rules! kinds {
 kinds! {
     /// A comment that should accept a finding and does not.
     Acceptance = Note "acceptance",
+    /// Several paths of clients become the same path of the application.
+    AmbiguousRewrite = Unsafe "ambiguous-rewrite",
     /// Bodies are sent as text, which changes them.
     BodyAsText = Slow "body-as-text",
     /// Each body is buffered, although nothing says that rolegate needs it.
@@ -95,6 +97,8 @@ kinds! {
     HttpService = Slow "http-service",
     /// Checks are sent over HTTP/1.1.
     Http1Cluster = Slow "http1-cluster",
+    /// A route ignores the case of paths.
+    IgnoredCase = Note "ignored-case",
     /// Envoy ignores headers that rolegate sets or removes.
     IgnoredMutations = Unsafe "ignored-mutations",
     /// Header lines are joined and changed before rolegate sees them.
@@ -103,6 +107,8 @@ kinds! {
     LongTimeout = Slow "long-timeout",
     /// Bodies that requests to a search cluster need are not sent.
     MissingBodies = Unsafe "missing-bodies",
+    /// There is no cluster of this name.
+    MissingCluster = Slow "missing-cluster",
     /// Envoy sends checks to instances that do not answer.
     NoHealthChecks = Note "no-health-checks",
     /// Checks are not retried.
@@ -117,6 +123,8 @@ kinds! {
     Plaintext = Note "plaintext",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
+    /// The application gets another path than the client sent.
+    RewrittenPath = Note "rewritten-path",
     /// Envoy asks rolegate, and ignores its decisions.
     ShadowMode = Unsafe "shadow-mode",
     /// The first check of a password takes longer than Envoy waits.

@@ -84,20 +84,26 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
 pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     for (key, value) in view.entries() {
         match &*key {
-            "cluster_header" | "host_rewrite_header" => {
-                let name = value.text().unwrap_or_default();
-                let message = format!(
-                    "a client names by `{name}` which cluster or host gets the request, and the policy decides by the host that \
-                     it was sent to"
-                );
-                let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
-                findings.add(&value, Kind::ClientRouting, message, fix);
+            "cluster_header" | "host_rewrite_header" => client_routing(&value, findings),
+            // A format, such as `%REQ(x-host)%`.
+            "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {
+                client_routing(&value, findings);
             }
             "http_filters" | "access_log" => {}
             _ => lint_client_routing(&value, findings),
         }
     }
     view.items().iter().for_each(|item| lint_client_routing(item, findings));
+}
+
+fn client_routing(value: &View<'_>, findings: &mut Findings) {
+    let name = value.text().unwrap_or_default();
+    let message = format!(
+        "a client names by `{name}` which cluster or host gets the request, and the policy decides by the host that \
+         it was sent to"
+    );
+    let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
+    findings.add(value, Kind::ClientRouting, message, fix);
 }
 
 /// Whether a route or virtual host says what happens to bodies (`context_extensions`).

@@ -62,7 +62,7 @@ warnings! {
     NoIdentity = "no-identity",
     /// A user without a password, which the `users_file` does not have either.
     NoPassword = "no-password",
-    /// A `deny` rule for one path, with more allowed below it.
+    /// A `deny` rule for one path, or for some that begin alike, with more allowed below.
     OpenBelow = "open-below",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",

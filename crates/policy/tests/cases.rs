@@ -180,4 +180,7 @@ fn a_file_must_have_cases() {
     assert_eq!(messages(""), ["1:1: the file is empty"]);
     assert_eq!(messages("[]"), ["1:1: there are no cases"]);
     assert_eq!(messages("a: b"), ["1:1: a file of cases must be a list, not a mapping"]);
+    let problems = parse(Path::new("cases.yaml"), b"cases:\n  - { name: a }\n").unwrap_err();
+    let help = "help: leave `cases:` out: the file begins with `- name: …`";
+    assert!(problems.first().unwrap().to_string().contains(help), "{problems:?}");
 }

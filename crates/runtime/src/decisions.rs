@@ -20,6 +20,7 @@ use mask::Masked;
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
+mod loss;
 mod mask;
 pub(crate) mod path_mask;
 pub(crate) mod settings;

@@ -1,6 +1,5 @@
 //! What a user chooses about how a policy is kept current.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -50,10 +49,18 @@ pub enum PolicySource {
     Bundle(KeyUrl),
 }
 
-impl FromStr for PolicySource {
-    type Err = Infallible;
+/// The text that should name a policy is empty, as that of a variable which was to be set by a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is empty: name a file, a folder or a URL")]
+pub struct EmptySource;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+impl FromStr for PolicySource {
+    type Err = EmptySource;
+
+    fn from_str(text: &str) -> Result<Self, EmptySource> {
+        if text.is_empty() {
+            return Err(EmptySource);
+        }
         Ok(if text.contains("://") { Self::Bundle(text.into()) } else { Self::Path(text.into()) })
     }
 }

@@ -104,7 +104,6 @@ pub struct Settings {
         env = "ROLEGATE_CONSOLE",
         value_name = "BOOL",
         num_args = 0..=1,
-        require_equals = true,
         default_value_t = false,
         default_missing_value = "true",
         action = clap::ArgAction::Set

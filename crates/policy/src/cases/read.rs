@@ -9,6 +9,13 @@ use crate::parse::names::is_name;
 
 /// Reads every case; a problem in one does not prevent reading the others.
 pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
+    if let Value::Map(entries) = &root.value
+        && let Some((key, _)) = entries.iter().find(|(key, _)| matches!(&*key.text, "cases" | "tests"))
+    {
+        let help = format!("leave `{}:` out: the file begins with `- name: …`", key.text);
+        reader.error_help(root.at, "a file of cases must be a list, not a mapping", help);
+        return Vec::new();
+    }
     let Some(items) = reader.list(root, "a file of cases") else { return Vec::new() };
     if items.is_empty() {
         reader.error(root.at, "there are no cases");

@@ -1,4 +1,5 @@
-//! `deny` rules for one path that leave open what is below it: a `deny` of `/internal` where `/**` is allowed.
+//! `deny` rules for one path, or for paths that begin alike, that leave open what is below: a `deny` of `/internal` or
+//! `/internal*` where `/**` is allowed.
 
 use crate::lint::cover::Related;
 use crate::lint::reach::overlap_but_for_paths;
@@ -13,15 +14,22 @@ use crate::warning::Warning;
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
-/// Warns of each `deny` rule for exactly one path, where an `allow` rule from further above covers what is below it and
+/// Warns of each `deny` rule for one path or one glob, where an `allow` rule from further above covers what is below and
 /// no other rule is about that.
 pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut related = Related::new(policy);
     let mut budget = BUDGET;
     for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
-        for pattern in ruled.rule.resources.iter().filter(|pattern| is_one_path(pattern)) {
-            let mut search =
-                Search { trie, ruled, above: Vec::new(), is_denied: false, left: BUDGET_OF_ONE.min(budget) };
+        for pattern in &ruled.rule.resources {
+            let Some(end) = End::of(pattern) else { continue };
+            let mut search = Search {
+                trie,
+                ruled,
+                end,
+                above: Vec::new(),
+                is_denied: false,
+                left: BUDGET_OF_ONE.min(budget),
+            };
             search.walk(Trie::root(pattern), &pattern.segments);
             let (above, is_denied, mut left) = (search.above, search.is_denied, search.left);
             let allow = above.iter().map(|id| trie.rules.at(*id)).find(|allow| {
@@ -32,38 +40,69 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>
             });
             budget -= BUDGET_OF_ONE.min(budget) - left;
             if let Some(allow) = allow.filter(|_| left > 0 && !is_denied) {
-                warnings.push(warning(ruled, pattern, allow));
+                warnings.push(warning(ruled, pattern, end, allow));
                 break;
             }
         }
     }
 }
 
-fn warning(ruled: &Ruled<'_>, pattern: &Pattern, allow: &Ruled<'_>) -> Problem {
+fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>) -> Problem {
     let path: String = pattern.segments.iter().map(|segment| format!("/{segment}")).collect();
-    let message =
-        format!("`{}` is only this path: `{}` allows what is below it", ruled.rule.name, allow.rule.name);
+    let (name, by) = (&ruled.rule.name, &allow.rule.name);
+    let (message, help) = match end {
+        End::Root | End::Name => (
+            format!("`{name}` is only this path: `{by}` allows what is below it"),
+            format!("write `{}/**` for the path and everything below", path.trim_end_matches('/')),
+        ),
+        End::Start => (
+            format!("`{name}` ends with this segment: `{by}` allows what is below it"),
+            format!("write `{path}/**` for these paths and everything below"),
+        ),
+    };
     Problem::warning(ruled.rule.at.clone(), Warning::OpenBelow, message)
-        .help(format!("write `{path}/**` for the path and everything below"))
-        .related(allow.rule.at.clone(), format!("`{}` of the role `{}`", allow.rule.name, allow.named.name))
+        .help(help)
+        .related(allow.rule.at.clone(), format!("`{by}` of the role `{}`", allow.named.name))
 }
 
-/// Whether a path ends in a name that other paths can be below: not in a slash, and not like that of a file.
-fn is_one_path(pattern: &Pattern) -> bool {
-    let Some(Segment::Literal(last)) = pattern.segments.last().filter(|_| pattern.absolute && !pattern.rest)
-    else {
-        return false;
-    };
-    let is_file = last.rsplit_once('.').is_some_and(|(name, end)| {
+/// How a path ends that others can be below: not in a slash, and not like that of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It is `/` alone. Hardly anybody denies a method on the first page only.
+    Root,
+    /// A name.
+    Name,
+    /// The start of a name, such as `internal*`: the author thinks of everything that begins so.
+    Start,
+}
+
+impl End {
+    fn of(pattern: &Pattern) -> Option<Self> {
+        let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.rest)?;
+        let start = |pieces: &[Box<str>]| {
+            let [first, .., end] = pieces else { return false };
+            !first.is_empty() && end.is_empty()
+        };
+        match last {
+            Segment::Literal(last) if last.is_empty() => (pattern.segments.len() == 1).then_some(Self::Root),
+            Segment::Literal(last) => (!is_file(last)).then_some(Self::Name),
+            Segment::Glob(glob) => start(&glob.0).then_some(Self::Start),
+            Segment::One(_) | Segment::User | Segment::UserId(_) => None,
+        }
+    }
+}
+
+fn is_file(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(name, end)| {
         !name.is_empty() && end.starts_with(|first: char| first.is_ascii_alphabetic())
-    });
-    !last.is_empty() && !is_file
+    })
 }
 
 /// The search for `allow` rules that cover a path and everything below it.
 struct Search<'s, 'p> {
     trie: &'s Trie<'p>,
     ruled: &'s Ruled<'p>,
+    end: End,
     above: Vec<RuleId>,
     /// Whether another rule is about what is below the path.
     is_denied: bool,
@@ -84,16 +123,18 @@ impl<'p> Search<'_, 'p> {
                 // One that begins at this very path has an exception of its own for it.
                 Effect::Allow if segments.is_empty() => {}
                 Effect::Allow => {
-                    let denied = self.ruled.rule.actions.covers(&other.rule.actions)
-                        && overlap_but_for_paths(other.rule, self.ruled.rule);
-                    if denied {
+                    // A rule for some methods of one path is usual, as a `DELETE` of a collection.
+                    let all = self.end != End::Name || self.ruled.rule.actions.covers(&other.rule.actions);
+                    if all && overlap_but_for_paths(other.rule, self.ruled.rule) {
                         self.above.push(*rest);
                     }
                 }
             }
         }
         let Some((segment, further)) = segments.split_first() else {
-            self.is_denied |= !node.literals.is_empty() || !node.others.is_empty() || !node.rests.is_empty();
+            // Of what begins alike, a rule is hardly about all.
+            self.is_denied |= self.end != End::Start
+                && (!node.literals.is_empty() || !node.others.is_empty() || !node.rests.is_empty());
             return;
         };
         if let Segment::Literal(literal) = segment

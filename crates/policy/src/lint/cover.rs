@@ -20,9 +20,16 @@ pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<
     let mut budget = BUDGET;
     for (id, ruled) in trie.rules.entries() {
         related.find_from(ruled.role, &mut budget);
-        let mut search = Search { trie, related: &related, id, ruled, left: BUDGET_OF_ONE.min(budget) };
-        let found = search.cover();
-        budget -= BUDGET_OF_ONE.min(budget) - search.left;
+        let mut find = |only: Option<Effect>| {
+            let mut search =
+                Search { trie, related: &related, id, ruled, only, left: BUDGET_OF_ONE.min(budget) };
+            let found = search.cover();
+            budget -= BUDGET_OF_ONE.min(budget) - search.left;
+            found
+        };
+        // What is denied is not allowed by another rule either: that says more than that the rule is not needed.
+        let denied = (ruled.effect == Effect::Allow).then(|| find(Some(Effect::Deny))).flatten();
+        let found = denied.or_else(|| find(None));
         if let Some(cover) = found {
             warnings.push(warning(ruled, cover));
         }
@@ -35,7 +42,11 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     let (kind, message, help) = match (ruled.effect, cover.effect) {
         (Effect::Allow, Effect::Deny) => (
             Warning::DeniedRule,
-            format!("`{name}` never allows anything: `{by}` denies all of it"),
+            if ruled.role == cover.role {
+                format!("`{name}` never allows anything: `{by}` denies all of it")
+            } else {
+                format!("`{name}` never allows anything: `{by}` of `{of}` denies all of it")
+            },
             if ruled.role == cover.role {
                 "a `deny` wins over every `allow`: leave one of them out".to_owned()
             } else if [ANYONE, AUTHENTICATED].contains(&&**of) {
@@ -137,6 +148,8 @@ struct Search<'s, 'p> {
     related: &'s Related<'p>,
     id: RuleId,
     ruled: &'s Ruled<'p>,
+    /// Which rules count; `None` means all.
+    only: Option<Effect>,
     left: usize,
 }
 
@@ -178,7 +191,8 @@ impl<'s, 'p> Search<'s, 'p> {
         for id in rules {
             self.left = self.left.checked_sub(1)?;
             let cover = self.trie.rules.at(*id);
-            if *id != self.id && self.related.has(cover.role) && self.is_cover(*id, cover) {
+            let counts = *id != self.id && self.only.is_none_or(|only| only == cover.effect);
+            if counts && self.related.has(cover.role) && self.is_cover(*id, cover) {
                 return Some(cover);
             }
         }

@@ -123,6 +123,11 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         reader.error_help(at, format!("`{method}` is not a method"), help);
         return false;
     }
+    if method.starts_with(['!', '~', '^', '-']) {
+        let help = "list the methods that are meant, as in `POST|PUT|PATCH|DELETE`";
+        reader.error_help(at, format!("`{method}` is not a method: methods cannot be negated"), help);
+        return false;
+    }
     let upper = method.to_ascii_uppercase();
     if matches!(&*upper, "ANY" | "ALL") {
         reader.error_help(at, format!("`{method}` is not a method"), "write `*` for any method");

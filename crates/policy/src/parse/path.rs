@@ -3,11 +3,18 @@
 //! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
 //! canonical request can have is an error: the rule would look like protection but protect nothing.
 
+mod placeholder;
+
 use crate::canonical::LONGEST_SEGMENT;
 use crate::document::{Reader, Text};
+use crate::parse::path::placeholder::{
+    RESERVED, is_like_caller, like_reserved, more_than_placeholder, placeholder_of,
+};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::warning::Warning;
+
+pub(crate) use crate::parse::path::placeholder::{is_like_user, names_caller};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
@@ -141,14 +148,30 @@ impl PathParser<'_, '_> {
         }
     }
 
-    /// Warns of a path that looks like several: `/a,/b`.
+    /// Warns of a path that looks like several: `/a,/b`, or `/a|b/**`.
     fn warn_of_several(&mut self, path: &str) {
-        if let Some(at) = [",/", "|/"].iter().find_map(|joint| path.find(joint)) {
+        let is_item = self.text.text == path;
+        if let Some(at) = JOINTS.iter().find_map(|joint| path.find(joint)).filter(|at| !is_plus(path, *at)) {
             let part = path.get(at..).unwrap_or_default();
-            let message = "this is one path: a rule in the short form has only one";
-            let help = "write one rule for each path, or the long form with `paths`";
+            let (message, help) = if is_item {
+                ("this is one path", "write each path as an item of its own")
+            } else {
+                (
+                    "this is one path: a rule in the short form has only one",
+                    "write one rule for each path, or the long form with `paths`",
+                )
+            };
             self.reader.warning_help(self.text.locate(part), Warning::SeveralPaths, message, help);
+            return;
         }
+        let Some(segment) = path.split('/').find(|segment| are_alternatives(segment)) else { return };
+        let message = format!("`{segment}` is one segment: a path has no alternatives");
+        let help = if is_item {
+            "write a path for each of them"
+        } else {
+            "write a rule for each of them, or the long form with `paths`"
+        };
+        self.reader.warning_help(self.text.locate(segment), Warning::SeveralPaths, message, help);
     }
 
     fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
@@ -244,7 +267,15 @@ impl PathParser<'_, '_> {
                     self.error(part, message, RESERVED);
                     return None;
                 }
-                if is_like_user(name) {
+                if name.ends_with("...") {
+                    let help = "write `**` at the end for any number of segments, or `{id}` for exactly one";
+                    self.error(part, format!("`{part}` is not a placeholder"), help);
+                    return None;
+                }
+                if let Some((why, help)) = is_like_caller(name) {
+                    let message = format!("`{part}` is any segment: {why}");
+                    self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
+                } else if is_like_user(name) {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
                     let help =
                         "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
@@ -264,7 +295,7 @@ impl PathParser<'_, '_> {
                     None if names_caller(name.trim_matches('*')) => {
                         format!("did you mean `{{{}}}`?", name.trim_matches('*'))
                     }
-                    None if name.contains('*') => {
+                    None if name.contains(['*', '+']) => {
                         "write `**` at the end for any number of segments".to_owned()
                     }
                     None => "a name has letters, digits, `_`, `-` and `.`".to_owned(),
@@ -343,6 +374,23 @@ impl PathParser<'_, '_> {
     }
 }
 
+/// What joins two paths in the notation of other systems.
+const JOINTS: [&str; 4] = [",/", "|/", "&/", "+/"];
+
+/// Whether this `+` belongs to a name, such as that of C++.
+fn is_plus(path: &str, at: usize) -> bool {
+    path.get(..at).is_some_and(|before| before.ends_with('+'))
+}
+
+/// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.
+fn are_alternatives(segment: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte))
+    };
+    ['|', ','].iter().any(|joint| segment.contains(*joint) && segment.split(*joint).all(is_name))
+}
+
 /// The path before its query or fragment, if it has one, and from there on. In `{id?}` there is none.
 fn query_of(path: &str) -> Option<(&str, &str)> {
     let in_placeholder =
@@ -369,88 +417,6 @@ pub(crate) fn meant_by(part: &str) -> Option<String> {
     let name = part.strip_prefix(':').or_else(|| part.strip_prefix('$')).or(angled);
     name.filter(is_name).map(|name| format!("{{{name}}}"))
 }
-
-/// Why a placeholder with this name is an error: it looks like one that paths do not have, and would match any segment.
-fn like_reserved(name: &str) -> Option<String> {
-    let (of, _) = name.split_once('.')?;
-    let known =
-        ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller", "identity"];
-    known.contains(&&*of.to_ascii_lowercase()).then(|| format!("`{{{name}}}` is not known in a path"))
-}
-
-/// Names that other systems give to the caller.
-const LIKE_USER: [&str; 19] = [
-    "username",
-    "user_name",
-    "user-name",
-    "userid",
-    "user_id",
-    "user-id",
-    "name",
-    "usr",
-    "sub",
-    "subject",
-    "uid",
-    "me",
-    "self",
-    "owner",
-    "caller",
-    "login",
-    "principal",
-    "preferred_username",
-    "current_user",
-];
-
-/// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
-/// lets each caller reach every user.
-pub(crate) fn is_like_user(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    LIKE_USER.contains(&&*name) || strsim::damerau_levenshtein(&name, "user") <= 1
-}
-
-/// Whether a placeholder with this name is the caller's name.
-pub(crate) fn names_caller(name: &str) -> bool {
-    matches!(name, "user" | "user.id")
-}
-
-/// What to write instead of a segment in which a placeholder is a part. A glob in the place of the caller's name would
-/// open what belongs to other callers.
-fn more_than_placeholder(part: &str) -> String {
-    let brace = || "write a brace of the path itself as `%7B` or `%7D`".to_owned();
-    if let Some(name) = part.strip_prefix("{{").and_then(|part| part.strip_suffix("}}")) {
-        return placeholder_of(name.trim()).unwrap_or_else(brace);
-    }
-    let Some((before, name, after)) = around_placeholder(part) else {
-        let has_caller = part.contains("{user}") || part.contains("{user.id}");
-        return if has_caller { OWN_SEGMENT.to_owned() } else { brace() };
-    };
-    let only_stars = [before, after].iter().all(|side| side.bytes().all(|byte| byte == b'*'));
-    if only_stars {
-        return placeholder_of(name).unwrap_or_else(brace);
-    }
-    if names_caller(name) || is_like_user(name) {
-        return OWN_SEGMENT.to_owned();
-    }
-    let (before, after) = (before.trim_end_matches('*'), after.trim_start_matches('*'));
-    let after = after.strip_suffix("**").unwrap_or(after);
-    let glob = format!("{before}*{after}");
-    if is_path(&format!("/{glob}")) { format!("did you mean `{glob}`?") } else { brace() }
-}
-
-const OWN_SEGMENT: &str =
-    "the caller's name is a segment of its own, `{user}`: a `*` in its place would match every name";
-
-/// Suggests the placeholder with this name, if it is one.
-fn placeholder_of(name: &str) -> Option<String> {
-    let placeholder = format!("{{{name}}}");
-    if is_path(&format!("/{placeholder}")) {
-        return Some(format!("did you mean `{placeholder}`?"));
-    }
-    like_reserved(name).map(|_| RESERVED.to_owned())
-}
-
-/// Names that look like the caller's are reserved.
-const RESERVED: &str = "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
 
 /// What segments of regular expressions match any text.
 const ANYTHING: [&str; 4] = [".*", ".+", "(.*)", "(.+)"];
@@ -487,13 +453,4 @@ fn regex_fault(part: &str) -> Option<(String, String)> {
         return None;
     };
     Some((format!("`{part}` is a regular expression, and a path is not"), help.to_owned()))
-}
-
-/// The text before the only placeholder of a segment, its name, and the text after it.
-fn around_placeholder(part: &str) -> Option<(&str, &str, &str)> {
-    let (before, from) = part.split_once('{')?;
-    let (name, after) = from.split_once('}')?;
-    // With a brace in the name the suggestion would be the segment itself, and checking it would never end.
-    let is_only = !before.contains('}') && !name.contains('{') && !after.contains(['{', '}']);
-    is_only.then_some((before, name, after))
 }

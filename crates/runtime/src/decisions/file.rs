@@ -2,9 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::loss::{Reported, WholeLines};
 use super::settings::DecisionLogSettings;
 
 /// Opens what decisions are written to. Standard output and error are used as they are: under systemd they are sockets,
@@ -14,19 +15,24 @@ use super::settings::DecisionLogSettings;
 /// When the file cannot be opened.
 pub(super) fn open(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {
     let path = &settings.file;
+    Ok(Box::new(Reported::new(open_unreported(settings)?, path.display().to_string())))
+}
+
+fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {
+    let path = &settings.file;
     Ok(match path.to_str() {
-        Some("/dev/stdout") => Box::new(io::stdout()),
-        Some("/dev/stderr") => Box::new(io::stderr()),
+        Some("/dev/stdout") => Box::new(WholeLines::new(io::stdout(), false)),
+        Some("/dev/stderr") => Box::new(WholeLines::new(io::stderr(), false)),
         Some(_) | None => {
             let named = |error| io::Error::other(format!("`decision-log-file` {}: {error}", path.display()));
             let file = append(path).map_err(named)?;
             let is_regular = file.metadata().map_err(named)?.is_file();
             if !is_regular {
-                return Ok(Box::new(file));
+                return Ok(Box::new(WholeLines::new(file, false)));
             }
             let max_size = u64::try_from(settings.max_size).unwrap_or(u64::MAX);
-            let path = path.clone();
-            Box::new(LogFile { path, file, max_size, keep: settings.keep.max(1), torn: false, warned: false })
+            let (path, torn) = (path.clone(), ends_within_a_line(path));
+            Box::new(LogFile { path, file, max_size, keep: settings.keep.max(1), torn, warned: false })
         }
     })
 }
@@ -80,7 +86,7 @@ impl LogFile {
             return Ok(own.len());
         }
         self.file = append(&self.path)?;
-        self.torn = false;
+        self.torn = ends_within_a_line(&self.path);
         Ok(self.file.metadata()?.len())
     }
 
@@ -115,6 +121,19 @@ impl LogFile {
 
 /// Who may read a new file: its lines have users and what they asked for. A file that is there keeps its mode.
 const MODE: u32 = 0o640;
+
+/// Whether a file ends within a line: another process has filled the disk. If it cannot be read, it counts as whole.
+fn ends_within_a_line(path: &Path) -> bool {
+    let last = || {
+        let file = File::open(path)?;
+        let mut byte = [b'\n'];
+        if let Some(last) = file.metadata()?.len().checked_sub(1) {
+            file.read_exact_at(&mut byte, last)?;
+        }
+        io::Result::Ok(byte)
+    };
+    last().is_ok_and(|byte| byte != *b"\n")
+}
 
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(MODE).open(path)
@@ -160,6 +179,17 @@ mod tests {
         log.write_all(b"three\n").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "one\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_line_is_continued_on_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        for (before, after) in [("", "one\n"), ("cu", "cu\none\n"), ("whole\n", "whole\none\n")] {
+            fs::write(&path, before).unwrap();
+            log(&path, 0, 1).write_all(b"one\n").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+        }
     }
 
     /// The file that is always full.

@@ -89,8 +89,11 @@ pub(super) fn read(from: &Path) -> Result<LoggedDecision, String> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.count()) {
         (None, _) => Err(format!("`{shown}` is empty: give one line of the decision log")),
+        (Some(line), 0) if !line.trim_start().starts_with('{') => Err(format!(
+            "`{shown}` is not a line of rolegate's decision log, which is a JSON object: is it one of Envoy's access log?"
+        )),
         (Some(line), 0) => serde_json::from_str(line)
-            .map_err(|error| format!("`{shown}` is not a line of the decision log: {error}")),
+            .map_err(|error| format!("`{shown}` is not a line of rolegate's decision log: {error}")),
         (Some(_), more) => {
             Err(format!("`{shown}` has {} lines: give one line of the decision log", more + 1))
         }
@@ -224,6 +227,9 @@ impl LoggedDecision {
     /// Why the line does not say enough to decide its request again.
     fn not_repeatable(&self) -> Option<&'static str> {
         match self.outcome.reason.as_deref().map(named)? {
+            Ok(Reason::InvalidCredentials(CredentialsError::KeysUnavailable)) => {
+                Some("there were no keys to verify the token, and the line does not have it")
+            }
             Ok(Reason::InvalidCredentials(_)) => {
                 Some("the credentials were invalid, and the line does not have them")
             }

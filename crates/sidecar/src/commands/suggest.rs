@@ -23,7 +23,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         Ok(present) => present,
         Err(exit) => return exit,
     };
-    let Log { usage, cluster, rules, unreadable, inexact } =
+    let Log { usage, cluster, rules, decisions, unreadable, inexact } =
         match read(args, present.as_ref().map(|present| &present.loaded.policy.identity)) {
             Ok(read) => read,
             Err(error) => {
@@ -31,6 +31,10 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
                 return Exit::Arguments;
             }
         };
+    if decisions == 0 {
+        output.error(&format!("`{}` has no line of a decision log", args.log.display()));
+        return Exit::Arguments;
+    }
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
         let log = args.log.display();
@@ -70,6 +74,8 @@ struct Log {
     cluster: ClusterUsage,
     /// The rules that decided.
     rules: BTreeSet<String>,
+    /// Number of decisions.
+    decisions: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
     /// Number of decisions that are cut or masked: what they say is not what was requested.
@@ -79,9 +85,10 @@ struct Log {
 fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> {
     let mut lines = DecisionLines::open(&args.log)?;
     let (mut usage, mut cluster) = (Usage::default(), ClusterUsage::default());
-    let (mut rules, mut inexact) = (BTreeSet::new(), 0);
+    let (mut rules, mut decisions, mut inexact) = (BTreeSet::new(), 0, 0);
     while let Some(line) = lines.next_decision() {
         let (_, decision) = line?;
+        decisions += 1;
         rules.extend(decision.rule().map(str::to_owned));
         let is_by_cluster = decision.is_by_cluster();
         if !is_by_cluster && !decision.is_by_rules() {
@@ -105,7 +112,7 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> 
         let id = user.zip(identity).and_then(|(user, identity)| user_id(user, decision.issuer(), identity));
         usage.add((user, id), decision.is_allowed(), (method, host, path));
     }
-    Ok(Log { usage, cluster, rules, unreadable: lines.unreadable(), inexact })
+    Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable(), inexact })
 }
 
 /// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no

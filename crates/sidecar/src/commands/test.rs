@@ -33,6 +33,7 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     let run = |case| {
         let mut outcome = compiled.authorizer.run_case(case, now);
         outcome.failures.extend(impossible_user(case, &compiled.loaded.policy));
+        explain_names(case, &compiled, &mut outcome.failures);
         Result::of(case, outcome)
     };
     let results: Vec<Result<'_>> = cases.iter().map(run).collect();
@@ -92,6 +93,21 @@ fn impossible_user(case: &Case, policy: &Policy) -> Option<String> {
     match &case.request.credentials {
         Credentials::User { name, .. } => authorizer::impossible_user(name, policy),
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
+    }
+}
+
+/// Adds to the failures of a case which of its names the policy does not have: without a password, `bad_password` alone
+/// would not say so.
+fn explain_names(case: &Case, compiled: &CompiledPolicy, failures: &mut Vec<String>) {
+    let Credentials::User { name, groups } = &case.request.credentials else { return };
+    if failures.is_empty() {
+        return;
+    }
+    let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    for unknown in compiled.authorizer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
+        if !failures.contains(&unknown) {
+            failures.push(unknown);
+        }
     }
 }
 

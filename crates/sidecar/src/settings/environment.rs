@@ -39,7 +39,7 @@ pub(crate) fn with_variable(mut error: clap::Error, command: Command, arguments:
 
 /// The variable whose value the error is about; `None` if it is about an argument.
 fn variable(error: &clap::Error, command: Command, arguments: &[OsString]) -> Option<String> {
-    // Shown with the name of its value: `--hash-queue <N>`.
+    // Shown with the name of its value: `--hash-queue <N>`, `--console [<BOOL>]`.
     let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return None };
     let flag = shown.split(' ').next()?.strip_prefix("--")?;
     let called = command.find_subcommand(arguments.get(1)?)?;

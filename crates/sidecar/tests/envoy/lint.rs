@@ -6,7 +6,7 @@ use std::path::Path;
 use envoy_lint::{Kind, Severity, lint};
 use testbed::client::{Answer, Connection, Version};
 
-use super::minimal::{Running, start, unix};
+use super::minimal::{Running, start, start_policy, unix};
 use super::{ALICE, authorization};
 
 const CLUSTERS: &str = "  clusters:\n    - name: application";
@@ -193,5 +193,115 @@ async fn a_listener_that_forwards_connections_lets_everybody_pass() {
         assert_eq!(status(&running, "/secret", &[]).await, 401);
         running.envoy.address = running.envoy.addresses[1];
         assert_eq!(status(&running, "/secret", &[("x-cluster", "application")]).await, 200, "{filter}");
+    }
+}
+
+const ROUTES: &str = "- match: { prefix: \"/\" }\n                          route: { cluster: application }";
+
+/// Starts all with this policy, and with this route as the only one.
+async fn with_route(policy: &str, matching: &str, more: &str) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    std::fs::write(&file, policy).unwrap();
+    let route = format!(
+        "- match: {{ {matching} }}\n                          route: {{ cluster: application{more} }}"
+    );
+    start_policy(folder, &file, unix, &[], &[(ROUTES, &route)]).await
+}
+
+/// Nobody may see what is below `/internal`, neither under the paths of clients nor under that of the application.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_compared_with_the_path_before_a_route_rewrites_it() {
+    let policy = "version: 1
+roles:
+  anyone: { allow: [\"* /**\"], deny: [\"* /internal/**\", \"* /api/internal/**\"] }
+";
+    let any_case = "prefix: /api/, case_sensitive: false";
+    let regex = ", regex_rewrite: { pattern: { regex: \"^/v[0-9]+/\" }, substitution: / }";
+    for (kind, matching, more, path, arrives) in [
+        (Kind::AmbiguousRewrite, "prefix: /api", ", prefix_rewrite: /", "/apiinternal/x", "/internal/x"),
+        (
+            Kind::AmbiguousRewrite,
+            "path_separated_prefix: /api",
+            ", prefix_rewrite: /",
+            "/api/a/internal/x",
+            "//a/internal/x",
+        ),
+        (Kind::AmbiguousRewrite, any_case, ", prefix_rewrite: /api/", "/API/internal/x", "/api/internal/x"),
+        (Kind::AmbiguousRewrite, "prefix: /", ", path_rewrite: \"/%REQ(x-path)%\"", "/", "/internal/x"),
+        (Kind::RewrittenPath, "prefix: /", regex, "/v1/internal/x", "/internal/x"),
+        (Kind::RewrittenPath, "prefix: /v1/", ", prefix_rewrite: /", "/v1/internal/x", "/internal/x"),
+        (Kind::IgnoredCase, any_case, "", "/API/internal/x", "/API/internal/x"),
+    ] {
+        let running = with_route(policy, matching, more).await;
+        let findings = lint(Path::new("envoy.yaml"), running.text.as_bytes(), &[]).unwrap();
+        let kinds = [Kind::AmbiguousRewrite, Kind::RewrittenPath, Kind::IgnoredCase];
+        let found = findings.iter().map(|finding| finding.kind).filter(|kind| kinds.contains(kind));
+        assert_eq!(found.collect::<Vec<_>>(), [kind], "{matching}{more}");
+        let answer = answer(&running, path, &[("x-path", "internal/x")]).await;
+        assert_eq!(answer.json()["path"], arrives, "{matching}{more}");
+        assert_ne!(status(&running, "/api/internal/x", &[]).await, 200, "{matching}{more}");
+    }
+}
+
+/// The host, too, is the one that the client sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_compared_with_the_host_before_a_route_rewrites_it() {
+    let policy = |host: &str| format!("version: 1\nroles:\n  anyone: {{ allow: [\"* {host}/**\"] }}\n");
+    let rewrite = ", host_rewrite_literal: application.internal";
+    for (host, expected) in [("localhost", 200), ("application.internal", 403)] {
+        let running = with_route(&policy(host), "prefix: /", rewrite).await;
+        let answer = answer(&running, "/x", &[]).await;
+        assert_eq!(answer.status, expected, "{host}");
+        if expected == 200 {
+            let seen = &answer.json()["headers"]["host"];
+            assert_eq!(*seen, serde_json::json!(["application.internal"]));
+        }
+    }
+}
+
+/// `SECURITY.md`: Envoy follows a redirect of the application itself, and the request that it makes is authorized.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_internal_redirect_is_authorized_again() {
+    let policy = "version: 1\nroles:\n  anyone: { allow: [\"* /**\"], deny: [\"* /internal/**\"] }\n";
+    for (to, expected) in [("/public", 200), ("/internal/x", 403)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, pipe) = (folder.path().join("policy.yaml"), folder.path().join("redirects.sock"));
+        std::fs::write(&file, policy).unwrap();
+        let pipe = format!("{{ pipe: {{ path: {} }} }}", pipe.display());
+        let redirects = format!(
+            "    - name: redirects
+      address: {pipe}
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: redirects
+                http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config: {{ \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
+                route_config:
+                  virtual_hosts:
+                    - name: all
+                      domains: [\"*\"]
+                      routes: [{{ match: {{ prefix: / }}, redirect: {{ path_redirect: {to}, response_code: FOUND }} }}]
+  clusters:
+    - name: redirects
+      load_assignment:
+        cluster_name: redirects
+        endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {pipe} }} }}] }}]
+    - name: application"
+        );
+        let route = format!(
+            "- match: {{ prefix: /open }}
+                          route: {{ cluster: redirects, internal_redirect_policy: {{}} }}
+                        {ROUTES}"
+        );
+        let running =
+            start_policy(folder, &file, unix, &[], &[(ROUTES, &route), (CLUSTERS, &redirects)]).await;
+        let answer = answer(&running, "/open", &[]).await;
+        assert_eq!(answer.status, expected, "{to}: {}", answer.text());
+        assert_eq!(running.app.requests(), u64::from(expected == 200), "{to}");
     }
 }

@@ -39,10 +39,21 @@ pub(super) async fn start_with(
     more: &[&str],
     replaced: &[(&str, &str)],
 ) -> Running {
-    let app = App::start().await.unwrap();
     let policy = Example::named("people").unwrap().file;
+    start_policy(folder, &policy, listen, more, replaced).await
+}
+
+/// As [`start_with`], with this policy.
+pub(super) async fn start_policy(
+    folder: TempDir,
+    policy: &Path,
+    listen: impl Fn(&Path) -> Target,
+    more: &[&str],
+    replaced: &[(&str, &str)],
+) -> Running {
+    let app = App::start().await.unwrap();
     let (program, listen) = (Path::new(env!("CARGO_BIN_EXE_rolegate")), listen(folder.path()));
-    let rolegate = Rolegate::start(program, &policy, listen, folder.path(), more).await.unwrap();
+    let rolegate = Rolegate::start(program, policy, listen, folder.path(), more).await.unwrap();
     let address = match &rolegate.listen {
         Target::Unix(path) => format!("pipe: {{ path: {} }}", path.display()),
         Target::Tcp(at) => format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port()),

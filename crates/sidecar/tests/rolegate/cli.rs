@@ -332,6 +332,19 @@ fn a_case_with_a_user_whom_no_source_can_have_fails() {
     assert!(out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"), "{out}");
 }
 
+/// No password is involved, although the reason is that of a wrong one.
+#[test]
+fn a_case_with_a_mistyped_user_says_so() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { users: { vera: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
+         roles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    folder.write("cases.yaml", "- { name: vera, request: { path: /a, user: vira }, expect: 200 }\n");
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("cases.yaml:1:3: the policy has no user `vira`: did you mean `vera`?\n"), "{out}");
+}
+
 /// The claims of a case are not verified, so a 200 may be one that no token gets.
 #[test]
 fn a_case_whose_claims_no_valid_token_has_is_warned_of() {

@@ -92,13 +92,18 @@ async fn a_file_is_renamed_at_its_size_and_opened_again_if_another_renames_it() 
 }
 
 #[tokio::test]
-async fn a_full_disk_delays_no_answer_and_is_counted() {
+async fn a_full_disk_delays_no_answer_and_is_counted_and_logged_once() {
     let arguments = ["--decision-log", "all", "--decision-log-file", "/dev/full"];
     let server = Server::start(&example("people"), &arguments);
     let mut envoy = Envoy::connect(server.address()).await;
     let alice = basic("alice:wonderland");
-    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
-    server.wait_for_metric("rolegate_decision_log_lines_total{result=\"dropped\"}", 1.0);
+    for number in [1.0, 2.0] {
+        assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+        server.wait_for_metric("rolegate_decision_log_lines_total{result=\"dropped\"}", number);
+    }
+    let message = "the decision log cannot be written: its lines are lost";
+    server.wait_for_log_line(&["\"level\":\"WARN\"", message, "/dev/full", "No space left"]);
+    assert_eq!(server.log().matches(message).count(), 1);
 }
 
 #[tokio::test]

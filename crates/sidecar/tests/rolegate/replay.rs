@@ -115,6 +115,17 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
     assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
 }
 
+/// The keys were missing: nothing was wrong with the credentials.
+#[test]
+fn a_line_without_keys_is_named_apart_from_invalid_credentials() {
+    let unavailable = line("denied", "keys_unavailable", json!({}), "GET", "/reports/1");
+    let (code, out, err) = replay(POLICY, &[log(), unavailable].concat(), &[]);
+    let invalid =
+        "1 not evaluated, because the credentials were invalid, and the line does not have them: line 6\n";
+    let keys = "1 not evaluated, because there were no keys to verify the token, and the line does not have it: line 8\n";
+    assert!(code == 0 && out.contains(invalid) && out.contains(keys), "{out}{err}");
+}
+
 #[test]
 fn a_log_without_allowed_requests_is_warned_of() {
     let denied = log().lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
@@ -192,6 +203,8 @@ fn masked_lines_are_left_out_of_a_suggestion_and_counted() {
         out.contains("/open") && out.contains("# left out, as they are cut or masked: 1 of the lines"),
         "{out}"
     );
+    let (code, _, err) = run_with(&["suggest", "-"], "GET /a HTTP/1.1\n");
+    assert!(code == 2 && err.contains("`-` has no line of a decision log"), "{err}");
     let (code, _, err) = run_with(&["suggest", "-"], &masked);
     assert_eq!(code, 2);
     assert!(err.contains("1 of its lines are cut or masked"), "{err}");

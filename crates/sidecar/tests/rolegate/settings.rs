@@ -124,6 +124,22 @@ fn flags_and_file_agree() {
     }
 }
 
+#[test]
+fn a_switch_may_have_its_value_behind_a_space() {
+    let console = |flags: &[&str]| {
+        let flags = [&["--policy=q"], flags].concat();
+        parse(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>()).unwrap().console
+    };
+    for flags in
+        [&["--console"][..], &["--console=true"], &["--console", "true"], &["--console", "--threads=1"]]
+    {
+        assert!(console(flags), "{flags:?}");
+    }
+    for flags in [&[][..], &["--console=false"], &["--console", "false"]] {
+        assert!(!console(flags), "{flags:?}");
+    }
+}
+
 /// Earlier versions called it `deny`.
 #[test]
 fn a_stale_policy_is_unavailable_under_either_name() {
@@ -178,10 +194,14 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
         ("ROLEGATE_LISTEN", "127.0.0.1:0,nowhere"),
         ("ROLEGATE_ADMIN", ""),
         ("ROLEGATE_DRAIN_DELAY", "5"),
+        ("ROLEGATE_CONSOLE", "yes"),
+        ("ROLEGATE_SHADOW", ""),
     ] {
         let err = run(&serve, name, value);
         assert!(err.contains(&format!("for '{name}'")) && !err.contains("for '--"), "{err}");
     }
+    let err = run(&["serve"], "ROLEGATE_POLICY", "");
+    assert!(err.contains("for 'ROLEGATE_POLICY'") && err.contains("it is empty"), "{err}");
     let err = run(&["health"], "ROLEGATE_ADMIN", "nowhere");
     assert!(err.contains("for 'ROLEGATE_ADMIN'"), "{err}");
     let flag = [&serve[..], &["--hash-queue", "some"]].concat();
