@@ -18,6 +18,7 @@ const BUDGET_OF_ONE: usize = 2_000;
 pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut related = Related::new(policy);
     let mut budget = BUDGET;
+    let has_denials = trie.rules.entries().any(|(_, ruled)| ruled.effect == Effect::Deny);
     for (id, ruled) in trie.rules.entries() {
         related.find_from(ruled.role, &mut budget);
         let mut find = |only: Option<Effect>| {
@@ -27,11 +28,11 @@ pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<
             budget -= BUDGET_OF_ONE.min(budget) - search.left;
             found
         };
-        // What is denied is not allowed by another rule either: that says more than that the rule is not needed.
-        let denied = (ruled.effect == Effect::Allow).then(|| find(Some(Effect::Deny))).flatten();
-        let found = denied.or_else(|| find(None));
-        if let Some(cover) = found {
-            warnings.push(warning(ruled, cover));
+        if let Some(cover) = find(None) {
+            // What is denied is not allowed by another rule either: that says more than that the rule is not needed.
+            let may_be_denied = has_denials && (ruled.effect, cover.effect) == (Effect::Allow, Effect::Allow);
+            let denied = may_be_denied.then(|| find(Some(Effect::Deny))).flatten();
+            warnings.push(warning(ruled, denied.unwrap_or(cover)));
         }
     }
 }
