@@ -46,6 +46,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// What became of a stream that was accepted.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once; a box would be an allocation")]
 pub(super) enum Accepted {
     /// It is answered, or will be by a task of its own.
     Done(StreamState),
