@@ -37,9 +37,8 @@ const FREE_READS: u32 = 2;
 /// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
 /// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
 const MAX_ROUND: usize = 16 << 10;
-/// A slice in which answers took so long was long. Half of the longest one. With 50 µs, a dozen checks, connections of ordinary
-/// Envoys were queued often: at 20,000 checks per second over four of them a worker took 0.65 of a core instead of 0.56
-/// (November 2026).
+/// A slice in which answers took so long was long: half of the longest one. Chosen, not measured: with less, connections of ordinary
+/// Envoys wait for turns; with more, several busy ones that stay below it delay others.
 const LONG_WORK: Duration = Duration::from_micros(100);
 /// So is one in which so many bytes were read: a hundred checks.
 const LONG_READ: usize = 2 * MAX_ROUND;
