@@ -88,19 +88,29 @@ impl Decisions {
         Ok((Self { settings: settings.clone(), masks, lines, exported, spans, counts }, writer))
     }
 
-    /// Logs a decision.
+    /// Whether a decision is logged. Otherwise it is counted here: neither its masks nor its line are made, which costs more than
+    /// the decision.
+    fn takes(&self, record: &DecisionRecord<'_>) -> bool {
+        if !self.wants(record.allowed) {
+            return false;
+        }
+        if !self.settings.share(record.reason).takes() {
+            self.counts.leave_out_one();
+            return false;
+        }
+        let queues = || self.lines.iter().chain(self.exported.iter().map(LogRecords::queue));
+        let has_room = queues().any(|lines| !lines.is_full());
+        if !has_room {
+            queues().for_each(Lines::drop_unformatted);
+        }
+        has_room
+    }
+
+    /// Logs a decision that is [taken](Self::takes).
     fn log(&self, record: &DecisionRecord<'_>, line: Line<'_>) {
-        let share = self.settings.share(record.reason);
-        if !share.takes() {
-            return self.counts.leave_out_one();
-        }
-        if let (Some(lines), None) = (&self.lines, &self.exported)
-            && lines.drop_unformatted()
-        {
-            return;
-        }
+        let sampled = self.settings.share(record.reason).below_one();
         let exported = line.exported(record);
-        let Ok(mut line) = serde_json::to_string(&Line { sampled: share.below_one(), ..line }) else {
+        let Ok(mut line) = serde_json::to_string(&Line { sampled, ..line }) else {
             return self.counts.drop_one();
         };
         if let Some(logs) = &self.exported {
@@ -128,13 +138,18 @@ impl DecisionSink for Decisions {
     }
 
     fn offer(&self, record: &DecisionRecord<'_>) {
+        let recorded = record.trace.and_then(|trace| Some((trace.context, trace.recorded?)));
+        let recorded = self.spans.as_ref().zip(recorded);
+        let is_logged = self.takes(record);
+        if recorded.is_none() && !is_logged {
+            return;
+        }
         let masked = self.masks.of(record);
         let line = Line::of(record, &masked);
-        let recorded = record.trace.and_then(|trace| Some((trace.context, trace.recorded?)));
-        if let (Some(spans), Some((context, span))) = (&self.spans, recorded) {
+        if let Some((spans, (context, span))) = recorded {
             spans.offer(context, span, &line.exported(record));
         }
-        if self.wants(record.allowed) {
+        if is_logged {
             self.log(record, line);
         }
     }

@@ -121,14 +121,15 @@ impl Lines {
         }
     }
 
-    /// Counts a line as dropped if there may be no room for it: formatting a line only to drop it costs more than the decision,
-    /// and a client chooses how much.
-    pub(crate) fn drop_unformatted(&self) -> bool {
-        let is_full = self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST;
-        if is_full {
-            self.counts.drop_one();
-        }
-        is_full
+    /// Whether there may be no room for a line: formatting one only to drop it costs more than the decision, and a client
+    /// chooses how much.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST
+    }
+
+    /// Counts a line as dropped that was not formatted.
+    pub(crate) fn drop_unformatted(&self) {
+        self.counts.drop_one();
     }
 }
 

@@ -21,6 +21,9 @@ const SHORTEST_KEY: usize = 16;
 pub(crate) struct Masks {
     paths: Vec<PathMask>,
     users: Users,
+    /// How many records were masked.
+    #[cfg(test)]
+    pub(crate) used: std::sync::atomic::AtomicUsize,
 }
 
 enum Users {
@@ -50,11 +53,18 @@ impl Masks {
             MaskUsers::Drop => Users::Dropped,
             MaskUsers::Hash => Users::Hashed(Box::new(key(settings.mask_key.as_deref())?)),
         };
-        Ok(Self { paths: settings.mask_paths.clone(), users })
+        Ok(Self {
+            paths: settings.mask_paths.clone(),
+            users,
+            #[cfg(test)]
+            used: std::sync::atomic::AtomicUsize::default(),
+        })
     }
 
     /// The parts of a record as they are logged.
     pub(crate) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
+        #[cfg(test)]
+        self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.path(record);
         let has_other_path = matches!(path, Cow::Owned(_));
         let user = record.subject.map(|subject| &*subject.user);

@@ -373,3 +373,33 @@ fn what_sampling_leaves_out_is_counted() {
     assert!((800..980).contains(&counts.left_out()), "{}", counts.left_out());
     assert_eq!(lines_with(&settings, &[record(true, "/"); 200])[0]["sampled"], 0.1);
 }
+
+/// A mask may cost a hash of the user's name.
+#[test]
+fn what_is_not_logged_is_not_masked() {
+    let masked = |settings: &DecisionLogSettings, offered: usize| {
+        let (release, stuck): (Sender<()>, _) = channel();
+        let counts = Arc::new(Counts::default());
+        let (decisions, writer) =
+            Decisions::start(settings, Some(Stuck(stuck)), counts.clone(), None, None).unwrap();
+        let long = "a".repeat(1000);
+        for _ in 0..offered {
+            decisions.offer(&DecisionRecord { host: &long, client: &long, ..record(true, &long) });
+        }
+        let used = decisions.masks().used.load(std::sync::atomic::Ordering::Relaxed);
+        let not_logged = counts.dropped() + counts.left_out();
+        drop((release, decisions));
+        writer.unwrap().finish(Duration::from_secs(10));
+        (used, usize::try_from(not_logged).unwrap())
+    };
+    let all = DecisionLogSettings {
+        mask_users: MaskUsers::Hash,
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    let (used, not_logged) = masked(&all, 5_000);
+    assert!(not_logged > 1_000 && used + not_logged == 5_000, "{used} masked, {not_logged} not logged");
+    let sampled = DecisionLogSettings { sample: vec!["allowed=0".parse().unwrap()], ..all.clone() };
+    assert_eq!(masked(&sampled, 100), (0, 100));
+    let denied = DecisionLogSettings { which: DecisionLog::Denied, ..all };
+    assert_eq!(masked(&denied, 100), (0, 0));
+}

@@ -59,19 +59,21 @@ fn a_line_that_would_be_dropped_need_not_be_formatted() {
     let counts = Arc::new(Counts::default());
     let (mut reader, to) = std::io::pipe().unwrap();
     let (lines, writer) = Lines::start("test", to, counts.clone()).unwrap();
-    assert!(!lines.drop_unformatted());
+    assert!(!lines.is_full());
     let line = || [&[b'x'; 10_000][..], b"\n"].concat();
     let (mut offered, before) = (0, counts.dropped());
-    while !lines.drop_unformatted() {
+    while !lines.is_full() {
         lines.offer(line());
         offered += 1;
     }
-    assert!(counts.dropped() > before);
+    assert_eq!(counts.dropped(), before);
+    lines.drop_unformatted();
+    assert_eq!(counts.dropped(), before + 1);
     let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());
     while counts.waiting() > 0 {
         std::thread::yield_now();
     }
-    assert!(!lines.drop_unformatted());
+    assert!(!lines.is_full());
     let before = counts.dropped();
     lines.offer(line());
     assert_eq!(counts.dropped(), before);

@@ -26,6 +26,11 @@ impl LogRecords {
         Self { queue }
     }
 
+    /// The queue.
+    pub(crate) const fn queue(&self) -> &Lines {
+        &self.queue
+    }
+
     /// Puts a line of the decision log into the queue.
     pub(crate) fn offer(&self, line: &str, decision: &Exported<'_>) {
         let (severity, severity_text) = match decision.reason {
