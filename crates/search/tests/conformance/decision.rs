@@ -82,12 +82,17 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
 
 /// What is decided about a request.
 pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
+    decide(world, sent, false)
+}
+
+/// The same; also where the cluster checks whose a scroll is.
+pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> Decision {
     let request = Request {
         method: &sent.method,
         target: &sent.target,
         content_type: Some("application/json"),
         content_encoding: None,
-        scrolls_are_checked: false,
+        scrolls_are_checked,
         body: RequestBody::Whole(sent.body.as_bytes()),
         now: "2026-01-01T00:00:00Z".parse().expect("a time"),
     };

@@ -1,12 +1,13 @@
 //! The same answers as the security plugin gives: requests that were sent to a real node, and its answers.
 //!
 //! `recorded.jsonl` is replayed by every test run. `make search-conformance NODE=http://127.0.0.1:9200` generates roles and
-//! requests, sends them to a node with the plugin, and compares; with `RECORD=1` it writes the file anew. The node must
+//! requests, sends them to a node with the plugin, and compares; with `RECORD=1` it writes the files anew. The node must
 //! take users and backend roles from the headers `x-proxy-user` and `x-proxy-roles`, and `admins` must have `all_access`.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "it compares with a server that the environment names")]
 
+mod contexts;
 mod decision;
 #[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod node;
@@ -30,6 +31,10 @@ const RECORDED: usize = 600;
 /// Requests for each set of roles.
 const PER_WORLD: usize = 200;
 
+fn setting(name: &str, default: &str) -> String {
+    env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
 #[test]
 fn recorded_answers_are_ours() {
     let mut tally = Tally::default();
@@ -52,7 +57,6 @@ fn recorded_answers_are_ours() {
 #[test]
 #[ignore = "needs a node with the security plugin: make search-conformance"]
 fn a_node_gives_the_same_answers() {
-    let setting = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let count: usize = setting("REQUESTS", "20000").parse().expect("REQUESTS is a number");
     let seed: u64 = setting("SEED", "1").parse().expect("SEED is a number");
     let mut node = Node::at(&setting("NODE", "http://127.0.0.1:9200"));

@@ -13,6 +13,8 @@ pub(crate) struct Node {
     address: String,
     /// The `Host` of its requests.
     host: String,
+    /// The user who asks.
+    pub(crate) user: String,
     stream: BufReader<TcpStream>,
 }
 
@@ -36,7 +38,7 @@ impl Node {
     /// Connects to a node at a URL.
     pub(crate) fn at(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { host: address.clone(), stream: connect(&address), address }
+        Self { host: address.clone(), user: "user".to_owned(), stream: connect(&address), address }
     }
 
     /// Does something as the administrator, and gives the status.
@@ -97,9 +99,10 @@ impl Node {
         let kind =
             if body.is_empty() { String::new() } else { format!("content-type: application/{kind}\r\n") };
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: user\r\nx-proxy-roles: {roles}\r\n\
+            "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: {}\r\nx-proxy-roles: {roles}\r\n\
              x-forwarded-for: 127.0.0.1\r\n{lines}{kind}content-length: {}\r\n\r\n{body}",
             self.host,
+            self.user,
             body.len()
         );
         self.stream.get_mut().write_all(head.as_bytes()).expect("the node reads");
