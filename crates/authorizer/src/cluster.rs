@@ -52,11 +52,11 @@ pub(crate) struct ClusterCaller {
     pub(crate) signed: Option<SignedIdentity>,
 }
 
-/// A request that is reduced to the permitted indices.
-struct Reduced {
-    /// Its path and query.
+/// A permitted request as it is forwarded.
+struct Forwarded {
+    /// Its path and query, if they are changed; otherwise empty.
     target: String,
-    /// The names of these indices, at most [`MAX_INDICES`].
+    /// If it is reduced to the permitted indices, their names: at most [`MAX_INDICES`].
     names: Vec<String>,
     filters: BTreeSet<Filter>,
 }
@@ -150,31 +150,23 @@ impl Authorizer {
         now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let (mut needs, mut reduced) = (Vec::new(), None);
+        let compiled = &cluster.compiled;
+        let mut needs = Vec::new();
         let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
-        let (operation, verdict) = match cluster_request(&cluster.compiled, request, now) {
+        let (operation, verdict) = match cluster_request(compiled, request, now) {
             Ok(search_request) => match search::read(&search_request, &mut needs) {
                 Ok(operation) => {
-                    let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
-                    if let Err((_, answer)) = &verdict {
-                        reduced = cluster.compiled.reduced(
-                            request,
-                            &search_request,
-                            operation,
-                            &caller.attached,
-                            answer,
-                        );
-                    }
-                    (operation, verdict)
+                    let of_address = compiled.of_address(request, &caller.attached);
+                    let caller = of_address.as_ref().unwrap_or(&caller.attached.prepared);
+                    (operation, compiled.forwarded(&search_request, operation, caller, &needs))
                 }
                 Err(problem) => unknown(problem),
             },
             Err(problem) => unknown(problem),
         };
-        let (verdict, permitted) = match (verdict, reduced) {
-            (Ok(filters), _) => (Ok((String::new(), filters)), Vec::new()),
-            (Err(_), Some(Reduced { target, names, filters })) => (Ok((target, filters)), names),
-            (Err(denial), None) => (Err(denial), Vec::new()),
+        let (verdict, permitted) = match verdict {
+            Ok(Forwarded { target, names, filters }) => (Ok((target, filters)), names),
+            Err(denial) => (Err(denial), Vec::new()),
         };
         let asked = ClusterRequest::new(operation, needs, permitted);
         match verdict {
@@ -255,6 +247,20 @@ impl Authorizer {
 
     /// What the cluster attaches to a verified subject.
     pub(crate) fn cluster_caller(&self, cluster: &Cluster, subject: &Subject) -> ClusterCaller {
+        self.cluster_caller_with(cluster, subject, Privileges::caller)
+    }
+
+    /// The same to explain something: it takes no place in a cache, and no lock that decisions wait for.
+    pub(crate) fn uncached_cluster_caller(&self, cluster: &Cluster, subject: &Subject) -> ClusterCaller {
+        self.cluster_caller_with(cluster, subject, Privileges::uncached_caller)
+    }
+
+    fn cluster_caller_with(
+        &self,
+        cluster: &Cluster,
+        subject: &Subject,
+        prepare: fn(&Privileges, &search::Subject) -> Caller,
+    ) -> ClusterCaller {
         let Compiled { config, privileges, .. } = &cluster.compiled;
         let of_cluster = subject::of(subject, &cluster.compiled);
         let roles = config.roles_of(&of_cluster, search::Resolution::MappingOnly);
@@ -262,7 +268,7 @@ impl Authorizer {
         let template =
             TemplateValues { subject: Some(subject), roles: &roles, revision: &self.revision.policy };
         ClusterCaller {
-            prepared: privileges.caller(&of_cluster),
+            prepared: prepare(privileges, &of_cluster),
             values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
             signed: self.signer.as_ref().map(|signer| signer.place(subject, &roles)),
             subject: of_cluster,
@@ -281,6 +287,11 @@ impl Cluster {
         self.denials.over_limit(request, limit, &mut scratch.body)
     }
 
+    /// An authenticated subject as the cluster sees it, without an address.
+    pub(crate) fn subject(&self, subject: &Subject) -> search::Subject {
+        subject::of(subject, &self.compiled)
+    }
+
     /// Whether a role is mapped to addresses of clients.
     pub(crate) fn reads_client(&self) -> bool {
         self.compiled.maps_addresses
@@ -288,27 +299,52 @@ impl Cluster {
 }
 
 impl Compiled {
+    /// The caller with the address of a request, if that matters. Few configurations map roles by address. For the others the
+    /// prepared caller is the same for every address.
+    fn of_address(&self, request: &Request<'_>, caller: &ClusterCaller) -> Option<Caller> {
+        if !self.maps_addresses {
+            return None;
+        }
+        let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
+        let subject = search::Subject { address, ..caller.subject.clone() };
+        Some(match caller.prepared.is_cached() {
+            true => self.privileges.caller(&subject),
+            false => self.privileges.uncached_caller(&subject),
+        })
+    }
+
+    /// Decides about a request, and says how it is forwarded.
+    fn forwarded(
+        &self,
+        request: &search::Request<'_>,
+        operation: &str,
+        caller: &Caller,
+        needs: &[Need<'_>],
+    ) -> Result<Forwarded, (Reason, search::Answer)> {
+        match self.decide(caller, needs) {
+            Ok(filters) => {
+                let target = self.privileges.forwarded(caller, request, needs).unwrap_or_default();
+                Ok(Forwarded { target, names: Vec::new(), filters })
+            }
+            Err((reason, answer)) => {
+                self.reduced(request, operation, caller, &answer).ok_or((reason, answer))
+            }
+        }
+    }
+
     /// Decides about what a request needs, and says what must be filtered.
     fn decide(
         &self,
-        request: &Request<'_>,
-        caller: &ClusterCaller,
+        caller: &Caller,
         needs: &[Need<'_>],
     ) -> Result<BTreeSet<Filter>, (Reason, search::Answer)> {
-        let privileges: &Privileges = &self.privileges;
-        // Few configurations map roles by address. For the others the prepared caller is the same for every address.
-        let of_address = self.maps_addresses.then(|| {
-            let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
-            privileges.caller(&search::Subject { address, ..caller.subject.clone() })
-        });
-        let caller = of_address.as_ref().unwrap_or(&caller.prepared);
         let mut filters = BTreeSet::new();
         // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
         for some in needs.chunks(NEEDS_PER_CHUNK) {
-            if privileges.permits(caller, some) {
+            if self.privileges.permits(caller, some) {
                 continue;
             }
-            let mut answer = privileges.decide(caller, some);
+            let mut answer = self.privileges.decide(caller, some);
             match &answer.verdict {
                 ClusterVerdict::Permitted => filters.append(&mut answer.filters),
                 ClusterVerdict::PermittedInPart(_) if needs.len() <= NEEDS_PER_CHUNK => {
@@ -326,21 +362,20 @@ impl Compiled {
     /// about like any other: it must be permitted as it is.
     fn reduced(
         &self,
-        request: &Request<'_>,
-        search_request: &search::Request<'_>,
+        request: &search::Request<'_>,
         operation: &str,
-        caller: &ClusterCaller,
+        caller: &Caller,
         answer: &search::Answer,
-    ) -> Option<Reduced> {
+    ) -> Option<Forwarded> {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
-        let target = search::narrowed(search_request, parts)?;
-        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*search_request });
+        let target = search::narrowed(request, parts)?;
+        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*request });
         if search::read(&again, &mut needs) != Ok(operation) {
             return None;
         }
-        let filters = self.decide(request, caller, &needs).ok()?;
+        let filters = self.decide(caller, &needs).ok()?;
         let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
-        Some(Reduced { target, names, filters })
+        Some(Forwarded { target, names, filters })
     }
 }
 

@@ -22,10 +22,10 @@ use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
 use nearly::Compared;
 
-pub(crate) use cluster::cluster_roles;
 pub use cluster::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege, PermittingRole,
 };
+pub(crate) use cluster::{cluster_roles, mapped_from};
 pub use nearly::NearRule;
 
 /// The caller in an explanation.

@@ -33,6 +33,7 @@ mod reason;
 mod request;
 mod revision;
 mod sanitizer;
+mod steps;
 mod subject_data;
 mod subjects;
 mod verdict;
@@ -95,9 +96,8 @@ pub struct Authorizer {
     revision: Revision,
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request
-/// that the rules decide, of a caller whose credentials are in the cache of its own thread, allocates nothing and writes to no
-/// memory that threads share. Making an identity header anew allocates. Requests to a search cluster allocate, and use caches that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request that the rules decide, of a
+/// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates. Requests to a search cluster allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -126,7 +126,7 @@ struct AnswerScratch {
     body: String,
     /// More about the reason of a denial, for the decision log.
     detail: String,
-    /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
+    /// The path and query with which a request to a search cluster is forwarded, if they are changed; otherwise empty.
     target: String,
     /// What must be filtered in the answer of a search cluster, as the value of a header; empty if nothing.
     document_security: String,

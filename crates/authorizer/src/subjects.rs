@@ -165,10 +165,30 @@ impl Authorizer {
     pub(crate) fn unverified_on_cluster(
         &self,
         cluster: &Cluster,
+        subject: Subject,
+    ) -> Arc<CachedSubject<ClusterCaller>> {
+        let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
+        Self::unverified_with(cluster, subject, attach)
+    }
+
+    /// The same to explain a decision.
+    pub(crate) fn explained_on_cluster(
+        &self,
+        cluster: &Cluster,
+        subject: Subject,
+    ) -> Arc<CachedSubject<ClusterCaller>> {
+        let attach = |subject: &Subject| self.uncached_cluster_caller(cluster, subject);
+        Self::unverified_with(cluster, subject, attach)
+    }
+
+    fn unverified_with(
+        cluster: &Cluster,
         mut subject: Subject,
+        attach: impl FnOnce(&Subject) -> ClusterCaller,
     ) -> Arc<CachedSubject<ClusterCaller>> {
         subject.source = subject.source.or_else(|| cluster.identity().source_of(&subject.user));
-        let mut attached = self.cluster_caller(cluster, &subject);
+        let mut attached = attach(&subject);
+        // Who is not verified gets no identity header.
         attached.signed = None;
         Arc::new(CachedSubject { attached, subject })
     }

@@ -38,7 +38,8 @@ pub struct Allowed<'a> {
     pub path: &'a [u8],
     /// What a request to a search cluster needs.
     pub cluster: Option<Box<ClusterRequest<'a>>>,
-    /// The path and query with which a request to a search cluster is forwarded, if it is reduced to the permitted indices.
+    /// The path and query with which a request to a search cluster is forwarded, if it is reduced to the permitted indices, or has
+    /// names in place of patterns.
     pub(crate) rewritten: Option<&'a str>,
     pub(crate) changes: Changes<'a>,
 }
@@ -129,7 +130,7 @@ impl<'a> ClusterRequest<'a> {
 impl<'a> Allowed<'a> {
     /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case;
     /// values are not empty and have no control characters. `:path` is among them if a request to a search cluster is
-    /// reduced to the permitted indices.
+    /// reduced to the permitted indices, or has names in place of patterns.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }

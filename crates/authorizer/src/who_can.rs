@@ -9,6 +9,7 @@ mod matches;
 mod text;
 
 use identity::UnixTime;
+use search::Steps;
 use serde::Serialize;
 
 use crate::Authorizer;
@@ -17,6 +18,7 @@ use crate::matched::ExplainedRule;
 use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, Request};
+use crate::steps;
 use matches::Matches;
 
 /// Who may make a request.
@@ -28,8 +30,11 @@ pub struct WhoCan {
     pub because: Option<String>,
     /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
-    /// Who may make the request. Whoever none of these describes may not.
+    /// Who may make the request. Whoever none of these describes may not, unless [some are left out](Self::left_out).
     pub callers: Vec<Callers>,
+    /// Whether callers are left out, because finding all of them takes too many steps. A note says so, too.
+    #[serde(skip_serializing_if = "is_false")]
+    pub left_out: bool,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub rules: Vec<MatchingRule>,
     /// What was probably meant, where the request looks like a mistake or like a rule.
@@ -124,15 +129,19 @@ impl Authorizer {
     /// token.
     #[must_use]
     pub fn who_can(&self, request: &Request<'_>, now: UnixTime) -> WhoCan {
-        self.who_can_listing(request, now, usize::MAX)
+        self.who_can_within(request, now, usize::MAX, steps::FOR_A_COMMAND)
     }
 
-    /// The same with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other have
-    /// half a million roles.
+    /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other
+    /// have half a million roles. On a search cluster it ends after fewer steps.
     #[must_use]
     pub fn who_can_listing(&self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
+        self.who_can_within(request, now, most, steps::FOR_A_PAGE)
+    }
+
+    fn who_can_within(&self, request: &Request<'_>, now: UnixTime, most: usize, max_steps: usize) -> WhoCan {
         if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
-            return self.who_can_on_cluster(cluster, request, now);
+            return self.who_can_on_cluster(cluster, request, now, Steps::new(max_steps));
         }
         let mut scratch = ParseScratch::default();
         let request = Request { headers: &[], ..*request };
@@ -163,6 +172,11 @@ impl WhoCan {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

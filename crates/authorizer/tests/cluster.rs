@@ -307,3 +307,34 @@ fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     };
     assert_eq!((unused(&all), unused(&policy::unaccepted(&loaded.files, all.clone()))), (1, 0));
 }
+
+/// Each role is tried in addition to those of the caller: as many as a page waits for.
+#[test]
+fn that_not_each_role_was_tried_is_explained() {
+    let mut roles = ROLES.to_owned();
+    (0..7_000).for_each(|role| {
+        roles.push_str(&format!(
+            "r{role}: {{ index_permissions: [{{ index_patterns: [x], allowed_actions: [read] }}] }}\n"
+        ));
+    });
+    let files = policy::MapFiles::of("policy.yaml", POLICY)
+        .and("os/roles.yml", roles)
+        .and("os/roles_mapping.yml", MAPPING)
+        .and("os/internal_users.yml", USERS)
+        .and("inventory.json", INVENTORY);
+    let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+    let authorizer = Authorizer::compile(loaded, &identity::FetchedKeys::new(), None).unwrap().0;
+    let request = Request {
+        method: b"GET",
+        host: b"search.example.com",
+        path: b"/people/_doc/1",
+        ..Request::default()
+    };
+    let why = authorizer.explain(&request, named(&authorizer, "ann"), Duration::from_secs(1_800_000_000));
+    let cluster = why.cluster.as_deref().unwrap();
+    assert!(cluster.roles_left_out && !cluster.permitting.is_empty(), "{why}");
+    assert!(
+        lines(&why).contains(&"permits: maybe other roles, too: there are too many to try each".to_owned())
+    );
+    assert!(!explain("ann", "", ("GET", "/people/_doc/1", "")).cluster.unwrap().roles_left_out);
+}

@@ -185,6 +185,59 @@ fn a_role_that_shows_all_prevails_only_where_the_policy_says_so() {
     assert_eq!(ann, Err(Reason::NotPermitted));
 }
 
+/// The path with which a permitted request is forwarded: to a cluster with an index of which the inventory may not know.
+fn forwarded(authorizer: &Authorizer, path: &str) -> Option<String> {
+    let authorization = format!("Basic {}", BASE64_STANDARD.encode("ann:x"));
+    let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
+    let request = Request {
+        method: b"GET",
+        host: b"search.example.com",
+        path: path.as_bytes(),
+        headers: &headers,
+        body: RequestBody::Whole(b""),
+        ..Request::default()
+    };
+    match authorizer.check_inline(&request, &mut Scratch::default(), NOW) {
+        Verdict::Allowed(allowed) => {
+            let set = allowed.set().find(|(name, _)| *name == ":path").map(|(_, value)| value.to_owned());
+            Some(set.unwrap_or_else(|| path.to_owned()))
+        }
+        Verdict::Denied(_) => None,
+    }
+}
+
+#[test]
+fn an_index_that_was_created_since_is_not_reached_by_a_pattern() {
+    let policy = "version: 1\nidentity: { basic: { verify: false } }\n\
+                  search: { folder: cluster, inventory: { file: inventory.json } }\n";
+    let roles = "_meta: { type: roles, config_version: 2 }
+a: { index_permissions: [{ index_patterns: ['logs-a-*', 'logs-b-*', 'own-*'], allowed_actions: [read] }] }
+";
+    let compiled = |names: &[&str]| {
+        let indices: Vec<String> =
+            names.iter().map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#)).collect();
+        let inventory =
+            format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
+        let files = MapFiles::of("policy.yaml", policy)
+            .and("cluster/roles.yml", roles)
+            .and(
+                "cluster/roles_mapping.yml",
+                "_meta: { type: rolesmapping, config_version: 2 }\na: { users: [ann] }\n",
+            )
+            .and("inventory.json", inventory);
+        let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+        Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
+    };
+    let before = compiled(&["logs-a-1", "logs-b-1", "own-1"]);
+    let of = |path: &str| forwarded(&before, path).unwrap();
+    // Of a cluster that has `logs-c-1` meanwhile, this path does not name it.
+    assert_eq!(of("/logs-*/_search?q=a"), "/logs-a-1,logs-b-1/_search?q=a&ignore_unavailable=true");
+    assert_eq!(of("/logs-a-*/_search"), "/logs-a-*/_search");
+    assert_eq!(of("/logs-a-1/_search"), "/logs-a-1/_search");
+    let after = compiled(&["logs-a-1", "logs-b-1", "logs-c-1", "own-1"]);
+    assert_eq!(forwarded(&after, "/logs-*/_search"), None);
+}
+
 #[test]
 fn a_body_that_was_not_sent_is_asked_for() {
     let of = |body| reason("POST", "/_bulk", "writer", "", body);

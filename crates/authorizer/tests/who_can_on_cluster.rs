@@ -31,21 +31,31 @@ struct Policy {
     text: String,
 }
 
+fn head(kind: &str, text: &str) -> String {
+    format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}")
+}
+
+fn policy_of(policy: &str, (roles, mapping, users): (&str, &str, &str), inventory: &str) -> Authorizer {
+    let files = MapFiles::of("policy.yaml", policy)
+        .and("os/roles.yml", head("roles", roles).as_str())
+        .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
+        .and("os/internal_users.yml", head("internalusers", users).as_str())
+        .and("inventory.json", inventory);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
 fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Policy {
-    let head = |kind: &str, text: &str| format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}");
     let policy = if has_inventory {
         POLICY.to_owned()
     } else {
         POLICY.replace(", inventory: { file: inventory.json }", "")
     };
-    let files = MapFiles::of("policy.yaml", policy.as_str())
-        .and("os/roles.yml", head("roles", roles).as_str())
+    let authorizer = policy_of(&policy, (roles, mapping, users), INVENTORY);
+    let files = MapFiles::of("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
-        .and("os/internal_users.yml", head("internalusers", users).as_str())
-        .and("inventory.json", INVENTORY);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
+        .and("os/internal_users.yml", head("internalusers", users).as_str());
     let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
     let inventory = has_inventory.then(|| Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
     Policy { authorizer, config, inventory, text: format!("{roles}\n{mapping}\n{users}") }
@@ -60,6 +70,60 @@ fn who_can(policy: &Policy, (method, path): (&str, &str)) -> WhoCan {
         ..Request::default()
     };
     policy.authorizer.who_can(&request, Duration::from_secs(1_800_000_000))
+}
+
+/// A page shows who was found after so many steps, and says so; a command takes more.
+#[test]
+fn what_takes_too_many_steps_is_left_out() {
+    let (mut mapping, mut users) = ("reader: { backend_roles: [".to_owned(), String::new());
+    (0..3_000).for_each(|number| write!(mapping, "team-{number}, ").unwrap());
+    mapping.push_str("all] }\n");
+    (0..1_000)
+        .for_each(|number| writeln!(users, "u{number}: {{ hash: {HASH}, backend_roles: [all] }}").unwrap());
+    let roles = "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n";
+    let policy = policy(roles, &mapping, &users, true);
+    let all = who_can(&policy, ("GET", "/logs-1/_search"));
+    let listed = |who: &WhoCan| who.callers.iter().flat_map(|callers| callers.users.iter().flatten()).count();
+    assert_eq!((listed(&all), all.left_out), (1_000, false));
+    let request = Request {
+        method: b"GET",
+        host: b"search.example.com",
+        path: b"/logs-1/_search",
+        body: RequestBody::Whole(b""),
+        ..Request::default()
+    };
+    let page = policy.authorizer.who_can_listing(&request, Duration::from_secs(1_800_000_000), 50);
+    assert!(page.left_out && (1..1_000).contains(&listed(&page)), "{} listed", listed(&page));
+    assert!(page.to_string().ends_with("finding them takes too many steps"), "{page}");
+    // Where none is found, it is not said that there is none.
+    let nobody = WhoCan { callers: Vec::new(), ..page };
+    assert!(nobody.to_string().starts_with("not known: "), "{nobody}");
+}
+
+/// Roles that have other patterns each, over many indices: the work ends, whatever they are.
+#[test]
+fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
+    let (mut roles, mut mapping) = (String::new(), String::new());
+    for role in 0..2_000 {
+        writeln!(
+            roles,
+            "r{role}: {{ index_permissions: [{{ index_patterns: ['*{role}*', '${{attr.jwt.a{role}}}*'], allowed_actions: [read] }}] }}"
+        )
+        .unwrap();
+        writeln!(mapping, "r{role}: {{ backend_roles: [team-{role}] }}").unwrap();
+    }
+    let names = (0..5_000).map(|number| format!(r#"{{"name": "i{number}", "attributes": ["open"]}}"#));
+    let inventory = format!(
+        r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#,
+        names.collect::<Vec<_>>().join(",")
+    );
+    let policy = policy_of(POLICY, (&roles, &mapping, ""), &inventory);
+    let request =
+        Request { method: b"GET", path: b"/_search", body: RequestBody::Whole(b""), ..Request::default() };
+    let begun = std::time::Instant::now();
+    let who = policy.who_can_listing(&request, Duration::from_secs(1_800_000_000), 50);
+    assert!(who.left_out && who.callers.is_empty(), "{who}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]

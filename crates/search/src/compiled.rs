@@ -11,6 +11,7 @@ mod decide;
 mod explain;
 mod expressions;
 mod filters;
+mod forward;
 mod patterns;
 mod permits;
 mod requirement;
@@ -62,6 +63,8 @@ pub struct Caller {
     templates: Box<[Rendered]>,
     variables: Variables,
     is_service: bool,
+    /// Whether decisions about it use caches that other threads wait for.
+    caches: bool,
 }
 
 /// A template with the values of a subject.
@@ -106,6 +109,12 @@ struct Special {
 }
 
 impl Caller {
+    /// Whether decisions about it use caches: not those of an [uncached](Privileges::uncached_caller) one.
+    #[must_use]
+    pub const fn is_cached(&self) -> bool {
+        self.caches
+    }
+
     /// The memory that it takes on the heap, in bytes, without what it shares with other callers of the same roles.
     #[must_use]
     pub fn heap_size(&self) -> usize {
@@ -169,24 +178,57 @@ impl Privileges {
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {
         let names = self.config.roles_of(subject, self.resolution);
-        let roles = self.role_set(&names);
-        let variables = subject.variables(&names);
-        let templates = roles.templates().filter_map(|template| self.render(template, &variables)).collect();
-        Caller { roles, templates, variables, is_service: subject.is_service }
+        let roles = self.cached(self.role_set_key(&names));
+        self.caller_with(subject, &names, roles, true)
     }
 
-    fn role_set(&self, names: &BTreeSet<Arc<str>>) -> Arc<RoleSet> {
-        let ids: Box<[u32]> = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
-        let key = (ids, self.settings.may_change_protected(names.iter().map(|name| &**name)));
-        let mut sets = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(set) = sets.get(&key) {
+    /// The same to explain decisions: nothing of it is kept, and no other thread waits for it. Explanations may run at a low
+    /// priority, where a thread that holds a lock may not go on for long; and people ask about more sets of roles than callers
+    /// have.
+    #[must_use]
+    pub fn uncached_caller(&self, subject: &Subject) -> Caller {
+        let names = self.config.roles_of(subject, self.resolution);
+        let (ids, may_change_protected) = self.role_set_key(&names);
+        let roles = Arc::new(RoleSet::new(self, &ids, may_change_protected));
+        self.caller_with(subject, &names, roles, false)
+    }
+
+    fn caller_with(
+        &self,
+        subject: &Subject,
+        names: &BTreeSet<Arc<str>>,
+        roles: Arc<RoleSet>,
+        caches: bool,
+    ) -> Caller {
+        let variables = subject.variables(names);
+        let templates = roles.templates().filter_map(|template| self.render(template, &variables)).collect();
+        Caller { roles, templates, variables, is_service: subject.is_service, caches }
+    }
+
+    fn role_set_key(&self, names: &BTreeSet<Arc<str>>) -> RoleSetKey {
+        let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
+        (ids, self.settings.may_change_protected(names.iter().map(|name| &**name)))
+    }
+
+    /// The set of roles with this key. It is made while no lock is held: that takes a while if patterns match many names. Of
+    /// two threads that make it at once, one drops it.
+    fn cached(&self, key: RoleSetKey) -> Arc<RoleSet> {
+        let lock = || self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = lock().get(&key) {
             return set.clone();
         }
         let set = Arc::new(RoleSet::new(self, &key.0, key.1));
-        if sets.len() < MAX_ROLE_SETS {
-            sets.insert(key, set.clone());
+        let mut sets = lock();
+        if sets.len() < MAX_ROLE_SETS || sets.contains_key(&key) {
+            return sets.entry(key).or_insert(set).clone();
         }
         set
+    }
+
+    /// How many sets of roles are kept.
+    #[must_use]
+    pub fn role_sets(&self) -> usize {
+        self.role_sets.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn render(&self, template: u32, variables: &Variables) -> Option<Rendered> {
@@ -276,5 +318,75 @@ impl Special {
             system: among(&settings.system_indices),
             protected: among(&settings.protected_indices),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use policy::MapFiles;
+
+    use super::*;
+    use crate::action::Action;
+    use crate::{Expression, InventoryBuilder, Need, Options, Target};
+
+    fn privileges() -> Privileges {
+        let mut roles = "_meta: { type: roles, config_version: 2 }\n".to_owned();
+        for role in ["a", "b", "c"] {
+            roles.push_str(&format!(
+                "{role}: {{ index_permissions: [{{ index_patterns: [{role}], allowed_actions: [read] }}] }}\n"
+            ));
+        }
+        let files = MapFiles::of("os/roles.yml", roles);
+        let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
+        let mut builder = InventoryBuilder::default();
+        let inventory = builder.index("a", true, false).index("b", true, false).build();
+        let settings = EvaluationSettings::default();
+        Privileges::new(config, settings, Resolution::MappingOnly, Some(Arc::new(inventory)))
+    }
+
+    fn subject(roles: &[&str]) -> Subject {
+        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() }
+    }
+
+    #[test]
+    fn a_set_of_roles_is_kept_for_those_who_have_the_same() {
+        let privileges = privileges();
+        let [one, other, third] =
+            [&["a", "b"][..], &["b", "a"], &["a"]].map(|roles| privileges.caller(&subject(roles)).roles);
+        assert!(Arc::ptr_eq(&one, &other));
+        assert!(!Arc::ptr_eq(&one, &third));
+        assert_eq!(privileges.role_sets(), 2);
+    }
+
+    /// What explains decisions may have a low priority: no decision waits for it, and it takes no place in a cache.
+    #[test]
+    fn explaining_takes_no_lock_and_no_place_in_a_cache() {
+        let privileges = privileges();
+        let (done, is_done) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let sets = privileges.role_sets.lock().unwrap();
+            let shards = privileges.expressions.lock_all();
+            scope.spawn(|| {
+                let search = Action::named("indices:data/read/search").unwrap();
+                let expression = Expression::new("a*,b*", Options::OPEN);
+                let needs = [Need { actions: Vec::leak(vec![search]), target: Target::Indices(expression) }];
+                let caller = privileges.uncached_caller(&subject(&["a"]));
+                assert_eq!(privileges.decide(&caller, &needs).missing.len(), 1);
+                let asking = subject(&["a"]);
+                let permitting = privileges.with_each_role(&asking, &needs);
+                let permitting = permitting.filter(|(_, answer)| answer.missing.is_empty());
+                assert!(permitting.map(|(role, _)| &**role).any(|role| role == "b"));
+                privileges.requirement(&needs, |_| true, &mut crate::Steps::new(1_000_000)).unwrap();
+                done.send(()).unwrap();
+            });
+            let waited = is_done.recv_timeout(Duration::from_secs(10));
+            drop((sets, shards));
+            waited.unwrap();
+        });
+        assert_eq!(privileges.role_sets(), 0);
     }
 }

@@ -99,6 +99,11 @@ impl<'a> Expression<'a> {
         matches!(self.text(), "" | "_all")
     }
 
+    /// Whether it stands for all indices, also as `*`: patterns then do not stand for aliases.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.is_all() || self.text() == "*"
+    }
+
     /// The parts; `*` for an expression that [is all](Self::is_all).
     #[must_use]
     pub fn parts(&self) -> Parts<'_> {

@@ -4,21 +4,17 @@
 //! request, and decide about what it needs: so a name that means something else in its new place permits nothing.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::answer::Part;
+use crate::concrete::{NOTHING, push_encoded};
 use crate::parameters::{Plus, decode};
 use crate::reading::{Reading, Request};
 use crate::request::{route, target};
-use crate::routes::Place;
+use crate::routes::{Match, Place};
 
 /// The longest path with its query that is made, in bytes: a node refuses a first line above 4,096 bytes
 /// (`http.max_initial_line_length`). One that a client has sent may be longer.
-const MAX_TARGET: usize = 4_000;
-
-/// What names no index. A node answers reading requests for it with an empty result, unless they say
-/// `allow_no_indices=false`.
-const NOTHING: &str = "*,-*";
+pub(crate) const MAX_TARGET: usize = 4_000;
 
 /// The path and query of the request with these permitted names only. `None` if a need is to be reduced that is not named
 /// there, or if it would be too long.
@@ -37,17 +33,48 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
             None => drop(permitted.insert(parameter, names.collect())),
         }
     }
-    let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
-    let (mut path, mut query) = (path.to_owned(), query.to_owned());
-    for (parameter, names) in permitted {
-        let text = encoded(&names);
-        match reading.found.position(parameter) {
-            Some(position) => path = with_segment(&path, position, &text),
-            None => query = with_parameter(&query, parameter, &text)?,
+    let lists: Vec<(&str, String)> =
+        permitted.iter().map(|(parameter, names)| (*parameter, encoded(names))).collect();
+    let values: Vec<(&str, &str)> = lists.iter().map(|(parameter, text)| (*parameter, &**text)).collect();
+    with_values(request.target, &reading.found, &values)
+}
+
+/// The path and query with other values of these parameters, which are percent-encoded. `None` if it would be too long.
+pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str)]) -> Option<String> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let more: usize = values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
+    let mut changed = String::with_capacity(target.len() + more);
+    // The first segment is before the first slash.
+    for (number, segment) in path.split('/').enumerate() {
+        let is_here = |parameter: &str| found.position(parameter).is_some_and(|at| at + 1 == number);
+        let value = values.iter().find(|(parameter, _)| is_here(parameter)).map(|(_, value)| *value);
+        changed.extend([if number > 0 { "/" } else { "" }, value.unwrap_or(segment)]);
+    }
+    let mut separator = "?";
+    for piece in query.split_inclusive(['&', ';']).filter(|_| !query.is_empty()) {
+        let pair = piece.trim_end_matches(['&', ';']);
+        let name = pair.split('=').next().unwrap_or_default();
+        let decoded = decode(name, Plus::IsSpace).ok()?;
+        let is_for_query = |parameter: &str| found.position(parameter).is_none() && *decoded == *parameter;
+        changed.push_str(std::mem::take(&mut separator));
+        match values.iter().find(|(parameter, _)| is_for_query(parameter)) {
+            Some((_, value)) => {
+                changed.extend([name, "=", value, piece.get(pair.len()..).unwrap_or_default()]);
+            }
+            None => changed.push_str(piece),
         }
     }
-    let target = if query.is_empty() { path } else { path + "?" + &query };
-    (target.len() <= MAX_TARGET.max(request.target.len())).then_some(target)
+    for (parameter, value) in values.iter().filter(|(parameter, _)| found.position(parameter).is_none()) {
+        let has = |pair: &str| {
+            let name = pair.split('=').next().unwrap_or_default();
+            decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter)
+        };
+        if !query.split(['&', ';']).any(has) {
+            let separator = if separator.is_empty() { "&" } else { std::mem::take(&mut separator) };
+            changed.extend([separator, parameter, "=", value]);
+        }
+    }
+    (changed.len() <= MAX_TARGET.max(target.len())).then_some(changed)
 }
 
 /// The parameter that names the indices of each need; `None` for a need that is not about such a list. The needs of a body
@@ -73,123 +100,12 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
     Some(parameters)
 }
 
-/// The path with another segment at this position.
-fn with_segment(path: &str, position: usize, segment: &str) -> String {
-    let mut segments: Vec<&str> = path.split('/').collect();
-    // The first one is before the first slash.
-    if let Some(old) = segments.get_mut(position + 1) {
-        *old = segment;
-    }
-    segments.join("/")
-}
-
-/// The query with another value of a parameter.
-fn with_parameter(query: &str, parameter: &str, value: &str) -> Option<String> {
-    let (mut changed, mut is_found) = (String::new(), false);
-    for piece in query.split_inclusive(['&', ';']) {
-        let pair = piece.trim_end_matches(['&', ';']);
-        let name = pair.split('=').next().unwrap_or_default();
-        if *decode(name, Plus::IsSpace).ok()? == *parameter {
-            is_found = true;
-            changed.extend([name, "=", value, piece.get(pair.len()..).unwrap_or_default()]);
-        } else {
-            changed.push_str(piece);
-        }
-    }
-    if !is_found {
-        let separator = if query.is_empty() { "" } else { "&" };
-        changed.extend([separator, parameter, "=", value]);
-    }
-    Some(changed)
-}
-
-/// A list of names, percent-encoded (RFC 3986, 2.3).
+/// A list of names, percent-encoded.
 fn encoded(names: &[&str]) -> String {
-    if names.is_empty() {
-        return NOTHING.to_owned();
-    }
     let mut text = String::new();
-    for (number, name) in names.iter().enumerate() {
-        if number > 0 {
-            text.push(',');
-        }
-        for byte in name.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                // Writing to a string does not fail.
-                let _ = write!(text, "%{byte:02X}");
-            }
-        }
-    }
-    text
+    names.iter().for_each(|name| push_encoded(&mut text, name));
+    if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reading::RequestBody;
-    use crate::{Need, Target, read};
-
-    fn request(target: &str) -> Request<'_> {
-        Request {
-            method: "GET",
-            target,
-            content_type: None,
-            content_encoding: None,
-            scrolls_are_checked: false,
-            body: RequestBody::Whole(b""),
-            now: jiff::Timestamp::UNIX_EPOCH,
-        }
-    }
-
-    fn part(need: usize, names: &[&str]) -> Part {
-        Part { need, names: names.iter().map(ToString::to_string).collect() }
-    }
-
-    #[test]
-    fn the_names_take_the_place_of_those_of_the_request() {
-        for (target, names, wanted) in [
-            ("/a,b/_search", &["a"][..], "/a/_search"),
-            ("/a*/_search?size=1", &["a1", "a2"], "/a1,a2/_search?size=1"),
-            ("/_search", &["a", "b"], "/_search?index=a,b"),
-            ("/_search?size=1", &["a"], "/_search?size=1&index=a"),
-            ("/_search?index=a,b&size=1", &["b"], "/_search?index=b&size=1"),
-            ("/_search?x=1;ind%65x=a,b", &["b"], "/_search?x=1;ind%65x=b"),
-            ("/a/_search/", &["b"], "/b/_search/"),
-            ("/a,b/_search", &[], "/*,-*/_search"),
-            ("/a/_search", &["ü&=/%+"], "/%C3%BC%26%3D%2F%25%2B/_search"),
-            ("/_cat/indices", &["a"], "/_cat/indices?index=a"),
-            ("/_cat/indices/a,b", &["a"], "/_cat/indices/a"),
-        ] {
-            let mut needs = Vec::new();
-            read(&request(target), &mut needs).unwrap();
-            let lists =
-                needs.iter().enumerate().filter(|(_, need)| matches!(need.target, Target::Indices(_)));
-            let parts: Vec<Part> = lists.map(|(number, _)| part(number, names)).collect();
-            assert_eq!(narrowed(&request(target), &parts).as_deref(), Some(wanted), "{target}");
-        }
-    }
-
-    #[test]
-    fn each_action_must_be_permitted_on_each_name() {
-        let target = "/a,b,c/_search_shards";
-        let mut needs = Vec::new();
-        read(&request(target), &mut needs).unwrap();
-        let needed = |need: &Need<'_>| need.target.text() == "a,b,c";
-        assert!(needs.iter().all(needed));
-        let parts = [part(0, &["a", "b"]), part(0, &["b", "c"])];
-        assert_eq!(narrowed(&request(target), &parts).as_deref(), Some("/b/_search_shards"));
-    }
-
-    #[test]
-    fn what_is_not_named_in_path_or_query_is_not_reduced() {
-        assert_eq!(narrowed(&request("/a/_search"), &[part(1, &["a"])]), None, "a need of a body");
-        assert_eq!(narrowed(&request("/a/_doc/1"), &[part(0, &["a"])]), None, "exactly one name");
-        assert_eq!(narrowed(&request("/_cluster/health"), &[part(0, &[])]), None);
-        assert_eq!(narrowed(&request("/_unknown/a"), &[]), None);
-        let long = "a".repeat(200);
-        let names: Vec<&str> = vec![&long; 20];
-        assert_eq!(narrowed(&request("/*/_search"), &[part(0, &names)]), None, "longer than a node accepts");
-    }
-}
+mod tests;

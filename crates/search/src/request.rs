@@ -6,7 +6,7 @@ use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
 use crate::reading::{Reading, Request, RequestBody};
-use crate::routes::{Body, Method, Place, ROUTES};
+use crate::routes::{Body, Match, Method, Place, ROUTES};
 
 /// How many needs a request may have: a bulk request has two for each index that it names. Evaluating so many takes
 /// some 15 ms, in which the thread serves no other request.
@@ -44,6 +44,11 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     Ok(group.name)
 }
 
+/// The route of a request.
+pub(crate) fn find<'a>(request: &Request<'a>) -> Option<Match<'a>> {
+    ROUTES.find(Method::named(request.method)?, request.target.split('?').next()?)
+}
+
 /// A request with its route.
 pub(crate) fn route<'r, 'a>(
     request: &'r Request<'a>,
@@ -53,8 +58,7 @@ pub(crate) fn route<'r, 'a>(
     if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
         return Err(Problem::Invalid("its path has a fragment or dot segments"));
     }
-    let method = Method::named(request.method).ok_or(Problem::UnknownRoute)?;
-    let found = ROUTES.find(method, path).ok_or(Problem::UnknownRoute)?;
+    let found = find(request).ok_or(Problem::UnknownRoute)?;
     if let Some(why) = found.group.denied {
         return Err(Problem::Unsupported(why));
     }

@@ -76,7 +76,7 @@ impl<'t> Names<'t> {
             // Whatever the request says, it asks for the open and the hidden ones.
             (options.open, options.hidden) = (true, true);
         }
-        self.is_all = expression.is_all() || expression.text() == "*";
+        self.is_all = expression.is_of_all();
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible = options.ignore_unavailable;
         let is_missing = |name: &str| inventory.is_some_and(|inventory| inventory.number(name).is_none());
@@ -149,7 +149,28 @@ impl<'t> Names<'t> {
 }
 
 /// What a pattern stands for: indices, the members of aliases, and data streams.
-fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
+pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
+    let matching = named_by(inventory, pattern, options, is_all);
+    let mut indices = &matching & (inventory.open() | inventory.closed());
+    for alias in &matching & inventory.aliases() {
+        indices.extend(inventory.related(alias));
+    }
+    if !options.open {
+        indices -= inventory.open();
+    }
+    if !options.closed {
+        indices -= inventory.closed();
+    }
+    indices | (matching & inventory.data_streams())
+}
+
+/// The names that a pattern stands for by themselves. All indices are meant without their aliases.
+pub(crate) fn named_by(
+    inventory: &Inventory,
+    pattern: &str,
+    options: Options,
+    is_all: bool,
+) -> RoaringBitmap {
     let mut matching = named_like(inventory, pattern);
     if !options.hidden {
         let mut hidden = &matching & inventory.hidden();
@@ -159,19 +180,10 @@ fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) 
         }
         matching -= hidden;
     }
-    let mut indices = &matching & (inventory.open() | inventory.closed());
-    if !is_all {
-        for alias in &matching & inventory.aliases() {
-            indices.extend(inventory.related(alias));
-        }
+    if is_all {
+        matching -= inventory.aliases();
     }
-    if !options.open {
-        indices -= inventory.open();
-    }
-    if !options.closed {
-        indices -= inventory.closed();
-    }
-    indices | (matching & inventory.data_streams())
+    matching
 }
 
 /// The names that match a pattern whose only wildcard is `*`.

@@ -46,6 +46,9 @@ pub(crate) struct Group {
     pub(crate) body: Body,
     /// What patterns expand to where the request does not say.
     pub(crate) options: Options,
+    /// Whether names may be forwarded in place of the patterns of its parameter `index`, and it may be told to leave out those
+    /// that do not exist any more (`ignore_unavailable`).
+    pub(crate) takes_names: bool,
 }
 
 /// A need of an operation, before its target is read from a request.
@@ -203,7 +206,7 @@ impl Routes {
 
     /// All routes with their operations, in the order of the table.
     #[cfg(test)]
-    fn all(&self) -> impl Iterator<Item = (&Route, &Group)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Route, &Group)> {
         self.routes.iter().filter_map(|route| Some((route, self.groups.get(route.group)?)))
     }
 
@@ -303,8 +306,14 @@ impl Group {
     /// The operation of a line: its name, then places, each with the actions that follow it, and settings.
     fn parse(line: &'static str) -> Option<Group> {
         let (name, words) = line.split_once(' ').unwrap_or((line, ""));
-        let mut group =
-            Group { name, denied: None, needs: Vec::new(), body: Body::Ignored, options: Options::OPEN };
+        let mut group = Group {
+            name,
+            denied: None,
+            needs: Vec::new(),
+            body: Body::Ignored,
+            options: Options::OPEN,
+            takes_names: false,
+        };
         if let Some(why) = words.strip_prefix("denied: ") {
             group.denied = Some(why);
             return Some(group);
@@ -316,6 +325,8 @@ impl Group {
                 group.body = Body::named(body)?;
             } else if let Some(states) = word.strip_prefix("expand=") {
                 group.options = group.options.expanding(states)?;
+            } else if word == "takes-names" {
+                group.takes_names = true;
             } else {
                 group.needs.push(Pattern { place: Place::named(word)?, actions: Vec::new() });
             }

@@ -13,7 +13,7 @@ use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{
     Action, Answer, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Pattern,
-    Privileges, Resolution, SecurityConfig, Subject, Target, Verdict,
+    Privileges, Resolution, SecurityConfig, Steps, Subject, Target, Verdict,
 };
 
 /// Few and short, so that names, patterns and expressions meet.
@@ -250,7 +250,8 @@ fn both_evaluators_give_the_same_answer() {
                 assert!(!permits || is_whole, "{expected:?} {needs:?}");
                 if !subject.is_service && rng.below(4) == 0 {
                     let roles = config.roles_of(&subject, resolution);
-                    let requirement = privileges.requirement(&needs, |_| true);
+                    let requirement =
+                        privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
                     let is_met = requirement.is_met_by(&roles, &subject.variables(&roles));
                     // A requirement says who is restricted by no role, not whom another role frees from that.
                     let is_right = is_met == is_whole || (settings.empty_overrides_all && is_whole);

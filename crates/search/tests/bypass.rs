@@ -486,3 +486,29 @@ fn a_body_that_names_very_many_indices_is_denied() {
     assert!(needs("POST", "/_bulk", &bulk(20_000)).is_ok());
     assert_denied("POST", "/_bulk", &bulk(60_000));
 }
+
+/// A node shows the recoveries of closed indices, too, where it shows nothing else of them.
+#[test]
+fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
+    for (target, is_closed) in [
+        ("/logs-*/_recovery", true),
+        ("/_recovery", true),
+        ("/_cat/recovery/logs-*", true),
+        ("/_cat/indices/logs-*", true),
+        ("/logs-*/_recovery?expand_wildcards=open", false),
+        ("/logs-*/_search", false),
+        ("/logs-*/_segments", false),
+    ] {
+        let mut needs = Vec::new();
+        read(&request("GET", target, b""), &mut needs).expect("it is read");
+        let closed = needs.iter().find_map(|need| match &need.target {
+            Target::Indices(expression) => Some(expression.options.closed),
+            Target::Cluster
+            | Target::Name(_)
+            | Target::Fixed(_)
+            | Target::Missing(_)
+            | Target::NewAlias(_) => None,
+        });
+        assert_eq!(closed, Some(is_closed), "{target}");
+    }
+}

@@ -53,7 +53,7 @@ Exit codes:
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, no server answers
-     `health`, and the like";
+     `health`, `who-can`: finding somebody takes too many steps, and the like";
 
 /// What to do.
 #[derive(Subcommand, Debug)]

@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use identity::{LocalCache, Subject, UnixTime};
-use search::{Missing, Need, RequestBody, Target, Verdict as ClusterVerdict};
+use search::config::RoleMapping;
+use search::{Missing, Need, RequestBody, Steps, Target, Verdict as ClusterVerdict};
 use serde::Serialize;
 
 use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
 use crate::cluster::{self, Cached, Cluster, Compiled, cluster_request};
 use crate::request::Request;
+use crate::steps::FOR_A_PAGE;
 use crate::{AnswerScratch, Authorizer, notes};
+
+/// How many steps it takes to make the set of roles of a caller with another role.
+const STEPS_FOR_A_ROLE: usize = 300;
 
 /// The most roles that are listed as permitting a denied request.
 const MOST_ROLES: usize = 20;
@@ -40,6 +45,9 @@ pub struct ExplainedCluster {
     /// If it is denied: the roles each of which would permit it, in addition to those that the caller has; the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
+    /// Whether other roles may permit it, too, because there are too many to try each.
+    #[serde(skip_serializing_if = "is_false")]
+    pub roles_left_out: bool,
     /// If it is permitted on some of its indices only: these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitted_in_part: Vec<String>,
@@ -142,7 +150,7 @@ impl Authorizer {
                 cluster.authenticator.authenticate_inline(authorization, now, callers, attach)
             }
             ExplainedSubject::Given(subject) => {
-                Ok(Some(callers.hold(self.unverified_on_cluster(cluster, subject))))
+                Ok(Some(callers.hold(self.explained_on_cluster(cluster, subject))))
             }
             ExplainedSubject::Invalid(error) => Err(error),
         };
@@ -221,7 +229,7 @@ impl Cluster {
             return explained;
         }
         let Some(caller) = caller else { return explained };
-        self.compiled.add_answer(request, caller, &needs, &mut explained);
+        self.compiled.add_answer(request, caller, &needs, &mut Steps::new(FOR_A_PAGE), &mut explained);
         explained
     }
 }
@@ -232,10 +240,11 @@ impl Compiled {
         request: &Request<'_>,
         caller: &Cached,
         needs: &[Need<'_>],
+        steps: &mut Steps,
         explained: &mut ExplainedCluster,
     ) {
         let subject = self.subject_of(request, caller);
-        let caller = self.privileges.caller(&subject);
+        let caller = self.privileges.uncached_caller(&subject);
         // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
         let mut chunks =
             needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
@@ -263,7 +272,8 @@ impl Compiled {
             explained.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
         }
         if answer.verdict != ClusterVerdict::Permitted {
-            let mut roles: Vec<_> = self.privileges.with_each_role(&subject, needs).collect();
+            let (mut roles, left_out) = self.with_each_role(&subject, needs, steps);
+            explained.roles_left_out = left_out;
             roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
             for (missing, cell) in explained.missing.iter_mut().zip(&answer.missing) {
                 let granting = roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
@@ -278,6 +288,25 @@ impl Compiled {
                 })
                 .collect();
         }
+    }
+
+    /// The answers with each other role in addition, and whether roles are left out because that takes too many steps.
+    fn with_each_role<'s>(
+        &'s self,
+        subject: &search::Subject,
+        needs: &[Need<'_>],
+        steps: &mut Steps,
+    ) -> (Vec<(&'s Arc<str>, search::Answer)>, bool) {
+        let names = self.privileges.inventory().map_or(0, search::Inventory::len) as usize;
+        let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
+        let (mut answers, mut left) = (Vec::new(), self.privileges.with_each_role(subject, needs));
+        while steps.take(for_each).is_some() {
+            match left.next() {
+                Some(answer) => answers.push(answer),
+                None => return (answers, false),
+            }
+        }
+        (answers, left.next().is_some())
     }
 
     /// By which permissions the needs of a request are permitted.
@@ -353,21 +382,9 @@ impl Compiled {
     }
 
     /// Who has a role by its mapping, in words.
-    pub(crate) fn mapped_from(&self, role: &str) -> Vec<String> {
-        let mut texts = Vec::new();
-        for mapping in self.config.mappings.iter().filter(|mapping| *mapping.role == *role) {
-            let mut add = |what: &str, patterns: &[search::Pattern]| {
-                texts.extend(patterns.iter().map(|pattern| format!("the {what} `{}`", pattern.text())));
-            };
-            add("user", &mapping.users);
-            add("backend role", &mapping.backend_roles);
-            add("address", &mapping.hosts);
-            let all: Vec<&str> = mapping.and_backend_roles.iter().map(search::Pattern::text).collect();
-            texts.extend(
-                (!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))),
-            );
-        }
-        texts
+    fn mapped_from(&self, role: &str) -> Vec<String> {
+        let of_role = self.config.mappings.iter().filter(|mapping| *mapping.role == *role);
+        of_role.flat_map(mapped_from).collect()
     }
 
     /// The caller as the cluster sees it, with the address of the request if a role is mapped to addresses.
@@ -378,6 +395,20 @@ impl Compiled {
             ..caller.attached.subject.clone()
         }
     }
+}
+
+/// From whom a role is mapped, in words.
+pub(crate) fn mapped_from(mapping: &RoleMapping) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut add = |what: &str, patterns: &[search::Pattern]| {
+        texts.extend(patterns.iter().map(|pattern| format!("the {what} `{}`", pattern.text())));
+    };
+    add("user", &mapping.users);
+    add("backend role", &mapping.backend_roles);
+    add("address", &mapping.hosts);
+    let all: Vec<&str> = mapping.and_backend_roles.iter().map(search::Pattern::text).collect();
+    texts.extend((!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))));
+    texts
 }
 
 impl ExplainedGrant {
@@ -412,6 +443,11 @@ fn explained_filter(name: &str, restriction: search::Restriction<'_>) -> Explain
         fields: texts(&permission.fields),
         masked_fields: texts(&permission.masked_fields),
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -143,6 +143,9 @@ impl Display for ExplainedCluster {
                 from => f.write_str(&from.join(", "))?,
             }
         }
+        if self.roles_left_out {
+            f.write_str("\npermits: maybe other roles, too: there are too many to try each")?;
+        }
         match self.inventory {
             Some(names) => write!(f, "\ncluster: {names} names in the inventory"),
             None => f.write_str("\ncluster: no inventory, so it is not known what patterns stand for"),

@@ -44,7 +44,7 @@ impl Authorizer {
             let what = self.what_can(None);
             return WhatCan { roles: Vec::new(), rules: Vec::new(), cluster: Some(Vec::new()), ..what };
         };
-        let mut asked = self.cluster_caller(cluster, subject).subject;
+        let mut asked = cluster.subject(subject);
         asked.roles.extend(roles.iter().cloned());
         let held = explain::cluster_roles(cluster, &asked);
         let granted = held.iter().filter_map(|held| cluster.role(&held.name, &asked)).collect();

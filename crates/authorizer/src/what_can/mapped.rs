@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use search::config::{IndexPattern, Role, SecurityConfig};
+use search::Steps;
+use search::config::{IndexPattern, IndexPermission, Role, RoleMapping, SecurityConfig};
 
 use super::ClusterRole;
 use crate::Authorizer;
 use crate::cluster::Cluster;
+use crate::explain;
+use crate::steps::FOR_A_PAGE;
 
 /// Which roles of a search cluster to list. What is empty does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,8 +28,10 @@ pub struct AskedClusterRoles<'a> {
 pub struct ClusterRoles {
     /// The first of them, by their names.
     pub roles: Vec<MappedRole>,
-    /// How many there are.
+    /// How many there are; how many were found, if [some are left out](Self::left_out).
     pub found: usize,
+    /// Whether roles are left out, because finding all of them takes too many steps.
+    pub left_out: bool,
     /// What was probably meant, if the cluster does not know the user.
     pub notes: Vec<String>,
 }
@@ -47,36 +52,33 @@ impl Authorizer {
     /// many. `None` if the policy has no search cluster.
     #[must_use]
     pub fn cluster_roles(&self, asked: AskedClusterRoles<'_>, most: usize) -> Option<ClusterRoles> {
+        self.cluster_roles_within(asked, most, Steps::new(FOR_A_PAGE))
+    }
+
+    fn cluster_roles_within(
+        &self,
+        asked: AskedClusterRoles<'_>,
+        most: usize,
+        mut steps: Steps,
+    ) -> Option<ClusterRoles> {
         let cluster = self.cluster.as_ref()?;
         let config = &cluster.compiled.config;
         let (of_user, notes) = self.held_on_cluster(cluster, asked.of_user);
-        let without_mapping = without_mapping(config);
-        let mapped =
-            config.mappings.iter().map(|mapping| &*mapping.role).chain(without_mapping.keys().copied());
-        let mapped: BTreeSet<&str> = mapped.collect();
+        let holders = Holders::of(config);
+        let mapped = holders.by_mapping.keys().chain(holders.without_mapping.keys()).copied();
         let defined = config.roles.keys().map(|name| &**name).filter(|name| !search::is_builtin_role(name));
         let all: BTreeSet<&str> = defined.chain(mapped).collect();
-        let nothing = Role::default();
-        let (mut roles, mut found) = (Vec::new(), 0);
-        for name in all {
-            let role = config.roles.get(name);
-            let is_of_user = of_user.as_ref().is_none_or(|held| held.contains(name));
-            let is_asked_for = is_of_user && name.contains(asked.name_has);
-            if !is_asked_for || !is_on(role.unwrap_or(&nothing), asked.on_index) {
-                continue;
+        let asks = |name: &str| {
+            of_user.as_ref().is_none_or(|held| held.contains(name)) && name.contains(asked.name_has)
+        };
+        let mut listed = ClusterRoles { notes, ..ClusterRoles::default() };
+        for name in all.into_iter().filter(|name| asks(name)) {
+            if listed.add(cluster, name, asked.on_index, (&holders, most), &mut steps).is_none() {
+                listed.left_out = true;
+                break;
             }
-            if found < most {
-                roles.push(MappedRole {
-                    role: cluster
-                        .role(name, &search::Subject::default())
-                        .unwrap_or_else(|| ClusterRole::nothing(name)),
-                    mapped_from: mapped_from(cluster, name, without_mapping.get(name)),
-                    is_missing: role.is_none(),
-                });
-            }
-            found += 1;
         }
-        Some(ClusterRoles { roles, found, notes })
+        Some(listed)
     }
 
     /// The cluster's roles of a user, if one is asked for; and what was probably meant, if the cluster does not know the user.
@@ -87,7 +89,7 @@ impl Authorizer {
         let no_more: [&str; 0] = [];
         match self.subject_named_on(Some(cluster), user, &no_more, &no_more) {
             Ok(subject) => {
-                let subject = self.cluster_caller(cluster, &subject).subject;
+                let subject = cluster.subject(&subject);
                 let roles = cluster.compiled.config.role_sources(&subject).into_keys().collect();
                 (Some(roles), Vec::new())
             }
@@ -96,24 +98,89 @@ impl Authorizer {
     }
 }
 
-/// The users who have roles without a mapping, by role.
-fn without_mapping(config: &SecurityConfig) -> BTreeMap<&str, Vec<&str>> {
-    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for user in &config.users {
-        user.roles.iter().for_each(|role| users.entry(role).or_default().push(&user.name));
+impl ClusterRoles {
+    /// Adds a role, if it is on an index that is asked for. `None` if that takes too many steps.
+    fn add(
+        &mut self,
+        cluster: &Cluster,
+        name: &str,
+        on_index: &str,
+        (holders, most): (&Holders<'_>, usize),
+        steps: &mut Steps,
+    ) -> Option<()> {
+        let nothing = Role::default();
+        let defined = cluster.compiled.config.roles.get(name);
+        let role = defined.unwrap_or(&nothing);
+        let patterns = role.index_permissions.iter().map(|permission| permission.patterns.len());
+        steps.take(if on_index.is_empty() { 1 } else { 1 + patterns.sum::<usize>() })?;
+        if !is_on(role, on_index) {
+            return Some(());
+        }
+        if self.found < most {
+            steps.take(size(role) + holders.size(name))?;
+            self.roles.push(MappedRole {
+                role: cluster
+                    .role(name, &search::Subject::default())
+                    .unwrap_or_else(|| ClusterRole::nothing(name)),
+                mapped_from: holders.in_words(name),
+                is_missing: defined.is_none(),
+            });
+        }
+        self.found += 1;
+        Some(())
     }
-    users
 }
 
-/// Who has a role, in words.
-fn mapped_from(cluster: &Cluster, role: &str, without_mapping: Option<&Vec<&str>>) -> Vec<String> {
-    let of_role = cluster.compiled.config.mappings.iter().filter(|mapping| *mapping.role == *role);
-    if of_role.flat_map(|mapping| &mapping.users).any(search::Pattern::is_anything) {
-        return vec!["everybody with valid credentials".to_owned()];
+/// Who has the roles.
+struct Holders<'c> {
+    by_mapping: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
+    /// Users who have roles without a mapping, by role.
+    without_mapping: BTreeMap<&'c str, Vec<&'c str>>,
+}
+
+impl<'c> Holders<'c> {
+    fn of(config: &'c SecurityConfig) -> Self {
+        let mut holders = Self { by_mapping: BTreeMap::new(), without_mapping: BTreeMap::new() };
+        for mapping in &config.mappings {
+            holders.by_mapping.entry(&mapping.role).or_default().push(mapping);
+        }
+        for user in &config.users {
+            for role in &user.roles {
+                holders.without_mapping.entry(role).or_default().push(&user.name);
+            }
+        }
+        holders
     }
-    let users =
-        without_mapping.into_iter().flatten().map(|user| format!("the user `{user}` (without a mapping)"));
-    cluster.compiled.mapped_from(role).into_iter().chain(users).collect()
+
+    fn of_role(&self, role: &str) -> (&[&'c RoleMapping], &[&'c str]) {
+        let mappings = self.by_mapping.get(role).map_or(&[][..], Vec::as_slice);
+        (mappings, self.without_mapping.get(role).map_or(&[], Vec::as_slice))
+    }
+
+    /// How many patterns and names a role has.
+    fn size(&self, role: &str) -> usize {
+        let (mappings, users) = self.of_role(role);
+        let size = |mapping: &&RoleMapping| {
+            let RoleMapping { users, backend_roles, and_backend_roles, hosts, .. } = mapping;
+            1 + users.len() + backend_roles.len() + and_backend_roles.len() + hosts.len()
+        };
+        users.len() + mappings.iter().map(size).sum::<usize>()
+    }
+
+    fn in_words(&self, role: &str) -> Vec<String> {
+        let (mappings, users) = self.of_role(role);
+        if mappings.iter().flat_map(|mapping| &mapping.users).any(search::Pattern::is_anything) {
+            return vec!["everybody with valid credentials".to_owned()];
+        }
+        let users = users.iter().map(|user| format!("the user `{user}` (without a mapping)"));
+        mappings.iter().flat_map(|mapping| explain::mapped_from(mapping)).chain(users).collect()
+    }
+}
+
+/// How many patterns and actions a role has.
+fn size(role: &Role) -> usize {
+    let of = |permission: &IndexPermission| 1 + permission.patterns.len() + permission.allowed_actions.len();
+    1 + role.cluster_permissions.len() + role.index_permissions.iter().map(of).sum::<usize>()
 }
 
 impl ClusterRole {
@@ -130,4 +197,41 @@ fn is_on(role: &Role, name: &str) -> bool {
             IndexPattern::Static(pattern) => pattern.matches(name) || pattern.text().contains(name),
             IndexPattern::Template(template) => template.text().contains(name),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    use identity::FetchedKeys;
+    use policy::MapFiles;
+
+    use super::*;
+
+    #[test]
+    fn what_takes_too_many_steps_is_left_out() {
+        let mut roles = "_meta: { type: roles, config_version: 2 }\n".to_owned();
+        for role in 0..100 {
+            let patterns: Vec<String> = (0..100).map(|number| format!("p{role}-{number}-*")).collect();
+            let patterns = patterns.join(", ");
+            writeln!(roles, "r{role}: {{ index_permissions: [{{ index_patterns: [{patterns}], allowed_actions: [read] }}] }}")
+                .unwrap();
+        }
+        let files =
+            MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n").and("os/roles.yml", roles);
+        let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+        let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+        let of = |on_index, most| {
+            let asked = AskedClusterRoles { on_index, ..AskedClusterRoles::default() };
+            let found = authorizer.cluster_roles_within(asked, most, Steps::new(5_000)).unwrap();
+            (found.roles.len(), found.found, found.left_out)
+        };
+        assert_eq!(of("", 10), (10, 100, false));
+        assert_eq!(of("p99-1-a", 10), (0, 0, true));
+        let (listed, found, left_out) = of("", 100);
+        assert!(left_out && listed == found && (40..50).contains(&listed), "{listed}");
+        let whole = authorizer.cluster_roles(AskedClusterRoles::default(), 100).unwrap();
+        assert_eq!((whole.roles.len(), whole.left_out), (100, false));
+    }
 }

@@ -1,12 +1,12 @@
 //! Who may make a request to the search cluster: users by name, and what a token must have for the roles that permit it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use identity::{Subject, UnixTime};
 use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
 use search::config::{RoleMapping, SecurityConfig};
-use search::{HeldRole, Need, Pattern, Requirement};
+use search::{HeldRole, Need, Pattern, Requirement, Steps};
 use serde_json::Value;
 
 use super::{Attribute, CallerSource, Callers, WhoCan};
@@ -15,6 +15,10 @@ use crate::cluster::{Cluster, cluster_request};
 use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, Request};
+
+/// What is said where callers are left out.
+const LEFT_OUT: &str = "not all who may are listed: the cluster has so many roles, indices, mappings or users that finding \
+                        them takes too many steps";
 
 /// What is said where a request may be reduced.
 const REDUCED: &str = "callers to whom it is permitted on some of its indices only are not listed: their requests may be \
@@ -30,6 +34,7 @@ impl Authorizer {
         cluster: &Cluster,
         request: &Request<'_>,
         now: UnixTime,
+        mut steps: Steps,
     ) -> WhoCan {
         let nobody = WhoCan {
             paths: vec![String::from_utf8_lossy(request.path).into_owned()],
@@ -46,7 +51,12 @@ impl Authorizer {
         if let Err(problem) = read {
             return nobody.because_of(Reason::Cluster(problem));
         }
-        let mut who = WhoCan { callers: self.callers_on_cluster(cluster, &needs), ..nobody };
+        let mut callers = Vec::new();
+        let is_whole = self.callers_on_cluster(cluster, &needs, &mut callers, &mut steps).is_some();
+        let mut who = WhoCan { callers, left_out: !is_whole, ..nobody };
+        if !is_whole {
+            who.notes.push(LEFT_OUT.to_owned());
+        }
         if cluster.compiled.privileges.reduces(&needs) {
             who.notes.push(REDUCED.to_owned());
         }
@@ -59,19 +69,27 @@ impl Authorizer {
         who
     }
 
-    fn callers_on_cluster(&self, cluster: &Cluster, needs: &[Need<'_>]) -> Vec<Callers> {
+    /// Finds callers. `None` if finding all takes too many steps.
+    fn callers_on_cluster(
+        &self,
+        cluster: &Cluster,
+        needs: &[Need<'_>],
+        callers: &mut Vec<Callers>,
+        steps: &mut Steps,
+    ) -> Option<()> {
         let config = &cluster.compiled.config;
         let mapped = config.mappings.iter().map(|mapping| &*mapping.role);
         let direct = config.users.iter().flat_map(|user| user.roles.iter().map(|role| &**role));
         let held: BTreeSet<&str> = mapped.chain(direct).collect();
-        let requirement = cluster.compiled.privileges.requirement(needs, |role| held.contains(role));
+        let requirement =
+            cluster.compiled.privileges.requirement(needs, |role| held.contains(role), steps)?;
         let identity = cluster.identity();
-        let mut callers = Vec::new();
+        let mapped = Mapped::of(config);
         if let Some(basic) = &identity.basic {
-            callers.extend(self.users_on_cluster(cluster, basic, needs, &requirement));
+            self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirement), callers, steps)?;
             if !basic.verify {
                 let unlisted = Source { user_prefix: &basic.user_prefix, group_prefix: None, issuer: None };
-                let any = unlisted.callers(config, &requirement, CallerSource::Basic);
+                let any = unlisted.callers(&mapped, &requirement, CallerSource::Basic, steps)?;
                 let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
                 callers.extend(any.map(|any| Callers { except_users: listed, ..any }));
@@ -79,35 +97,39 @@ impl Authorizer {
         }
         for issuer in &identity.jwt {
             let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-            callers.extend(Source::of(issuer).callers(config, &requirement, source));
+            callers.extend(Source::of(issuer).callers(&mapped, &requirement, source, steps)?);
         }
-        callers
+        Some(())
     }
 
-    /// The users by their names, together where the same addresses are needed.
+    /// Adds the users by their names, together where the same addresses are needed. `None` if that takes too many steps: then
+    /// the first ones are added.
     fn users_on_cluster(
         &self,
         cluster: &Cluster,
-        basic: &Basic,
-        needs: &[Need<'_>],
-        requirement: &Requirement,
-    ) -> Vec<Callers> {
+        (basic, needs): (&Basic, &[Need<'_>]),
+        (mapped, requirement): (&Mapped<'_>, &Requirement),
+        found: &mut Vec<Callers>,
+        steps: &mut Steps,
+    ) -> Option<()> {
         let config = &cluster.compiled.config;
         let privileges = &cluster.compiled.privileges;
-        let mut found: Vec<Callers> = Vec::new();
+        let for_each = 1 + mapped.patterns + requirement.size();
         for user in &basic.users {
+            steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
             let name = format!("{}{}", basic.user_prefix, user.name);
             let groups = user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix).into());
             let known = cluster.authenticator.basic_user(&name).cloned();
             let subject = known.unwrap_or_else(|| unlisted(&name, groups.collect()));
-            let subject = self.cluster_caller(cluster, &subject).subject;
+            let subject = cluster.subject(&subject);
             let conditions = if subject.is_service {
-                let permits = privileges.permits(&privileges.caller(&subject), needs)
-                    || privileges.decide(&privileges.caller(&subject), needs).verdict
-                        == search::Verdict::Permitted;
+                let caller = privileges.uncached_caller(&subject);
+                let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+                steps.take(needs.len().saturating_mul(1 + names / 64))?;
+                let permits = privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
                 permits.then(|| (Vec::new(), Vec::new()))
             } else {
-                addresses_for(config, requirement, &subject)
+                addresses_for(config, mapped, requirement, &subject, steps)?
             };
             let Some((needs, unless)) = conditions else { continue };
             match found.iter_mut().find(|callers| callers.needs == needs && callers.unless == unless) {
@@ -121,8 +143,35 @@ impl Authorizer {
                 }),
             }
         }
-        found
+        Some(())
     }
+}
+
+/// The role mappings by role, and how many patterns they have.
+struct Mapped<'c> {
+    of_role: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
+    patterns: usize,
+}
+
+impl<'c> Mapped<'c> {
+    fn of(config: &'c SecurityConfig) -> Self {
+        let mut mapped = Self { of_role: BTreeMap::new(), patterns: 0 };
+        for mapping in &config.mappings {
+            mapped.of_role.entry(&mapping.role).or_default().push(mapping);
+            mapped.patterns += size(mapping);
+        }
+        mapped
+    }
+
+    fn of_role(&self, role: &str) -> &[&'c RoleMapping] {
+        self.of_role.get(role).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// How many patterns a mapping has.
+fn size(mapping: &RoleMapping) -> usize {
+    let RoleMapping { users, backend_roles, and_backend_roles, hosts, .. } = mapping;
+    1 + users.len() + backend_roles.len() + and_backend_roles.len() + hosts.len()
 }
 
 fn unlisted(name: &str, groups: Vec<Arc<str>>) -> Subject {
@@ -132,18 +181,19 @@ fn unlisted(name: &str, groups: Vec<Arc<str>>) -> Subject {
 /// Conditions: one of each of the first, none of the second.
 type Conditions = (Vec<Vec<Attribute>>, Vec<Attribute>);
 
-/// From which addresses a user may make a request; `None` if from none.
+/// From which addresses a user may make a request; nothing if from none. `None` if finding out takes too many steps.
 fn addresses_for(
     config: &SecurityConfig,
+    mapped: &Mapped<'_>,
     requirement: &Requirement,
     subject: &search::Subject,
-) -> Option<Conditions> {
+    steps: &mut Steps,
+) -> Option<Option<Conditions>> {
     let roles: BTreeSet<Arc<str>> = config.role_sources(subject).into_keys().collect();
     let variables = subject.variables(&roles);
     let counts = |held: &&HeldRole| held.counts_for(&variables);
     let addresses = |held: &HeldRole| -> Vec<Attribute> {
-        let of_role = config.mappings.iter().filter(|mapping| mapping.role == held.role);
-        let hosts = of_role.flat_map(|mapping| &mapping.hosts);
+        let hosts = mapped.of_role(&held.role).iter().flat_map(|mapping| &mapping.hosts);
         hosts.map(|pattern| Attribute::Address(pattern.text().to_owned())).collect()
     };
     let mut needs = Vec::new();
@@ -154,24 +204,52 @@ fn addresses_for(
         }
         let from: Vec<Attribute> = counting.by_ref().flat_map(addresses).collect();
         if from.is_empty() {
-            return None;
+            return Some(None);
         }
-        push_new(&mut needs, from);
+        push_new(&mut needs, from, steps)?;
     }
     let mut unless = Vec::new();
     for held in requirement.none.iter().filter(counts) {
         if roles.contains(&held.role) {
-            return None;
+            return Some(None);
         }
-        addresses(held).into_iter().for_each(|address| push_new(&mut unless, address));
+        for address in addresses(held) {
+            push_new(&mut unless, address, steps)?;
+        }
     }
-    Some((needs, unless))
+    Some(Some((needs, unless)))
 }
 
-fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+/// Adds what a list does not have. `None` if looking for it takes too many steps.
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T, steps: &mut Steps) -> Option<()> {
+    steps.take(1 + list.len())?;
     if !list.contains(&item) {
         list.push(item);
     }
+    Some(())
+}
+
+/// The first of each that are the same.
+fn distinct<T: Ord + Clone>(mut list: Vec<T>) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    list.retain(|item| seen.insert(item.clone()));
+    list
+}
+
+/// Without the conditions that are wider than another one: who meets the narrower meets the wider. `None` if finding them takes
+/// too many steps.
+fn narrowest(needs: Vec<Vec<Attribute>>, steps: &mut Steps) -> Option<Vec<Vec<Attribute>>> {
+    for wide in &needs {
+        // Each attribute of a shorter list is looked for.
+        let shorter = needs.iter().map(Vec::len).filter(|length| *length < wide.len());
+        steps.take(needs.len() + shorter.sum::<usize>().saturating_mul(wide.len()))?;
+    }
+    let is_wider = |wide: &[Attribute], narrow: &[Attribute]| {
+        narrow.len() < wide.len() && narrow.iter().all(|attribute| wide.contains(attribute))
+    };
+    let mut narrowest = needs.clone();
+    narrowest.retain(|wide| !needs.iter().any(|narrow| is_wider(wide, narrow)));
+    Some(narrowest)
 }
 
 /// What is known of the callers of a source before they come.
@@ -192,61 +270,60 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Those callers of this source who meet a requirement; `None` if nobody can.
+    /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if finding out takes too many steps.
     fn callers(
         &self,
-        config: &SecurityConfig,
+        mapped: &Mapped<'_>,
         requirement: &Requirement,
         source: CallerSource,
-    ) -> Option<Callers> {
+        steps: &mut Steps,
+    ) -> Option<Option<Callers>> {
         let mut unless = Vec::new();
         for held in &requirement.none {
-            self.attributes(config, held).into_iter().for_each(|attribute| push_new(&mut unless, attribute));
+            unless.extend(self.attributes(mapped, held, steps)?);
         }
+        let unless = distinct(unless);
+        let refused: BTreeSet<&Attribute> = unless.iter().collect();
         if unless.contains(&Attribute::Anyone) {
-            return None;
+            return Some(None);
         }
         let mut needs: Vec<Vec<Attribute>> = Vec::new();
         for any in &requirement.all {
             let mut attributes = Vec::new();
-            for attribute in any.iter().flat_map(|held| self.attributes(config, held)) {
-                push_new(&mut attributes, attribute);
+            for held in any {
+                attributes.extend(self.attributes(mapped, held, steps)?);
             }
             if attributes.contains(&Attribute::Anyone) {
                 continue;
             }
-            attributes.retain(|attribute| !unless.contains(attribute));
+            attributes.retain(|attribute| !refused.contains(attribute));
             if attributes.is_empty() {
-                return None;
+                return Some(None);
             }
-            push_new(&mut needs, attributes);
+            needs.push(distinct(attributes));
         }
-        // Who meets the narrower of two conditions meets the wider one.
-        let is_wider = |wide: &[Attribute], narrow: &[Attribute]| {
-            narrow.len() < wide.len() && narrow.iter().all(|attribute| wide.contains(attribute))
-        };
-        let all = needs.clone();
-        needs.retain(|wide| !all.iter().any(|narrow| is_wider(wide, narrow)));
-        Some(Callers { source, users: None, except_users: Vec::new(), needs, unless })
+        let needs = narrowest(distinct(needs), steps)?;
+        Some(Some(Callers { source, users: None, except_users: Vec::new(), needs, unless }))
     }
 
     /// What gives a caller a role that counts.
-    fn attributes(&self, config: &SecurityConfig, held: &HeldRole) -> Vec<Attribute> {
-        let mappings = config.mappings.iter().filter(|mapping| mapping.role == held.role);
-        let attributes = mappings.flat_map(|mapping| self.attributes_of(mapping));
-        let Some(matching) = &held.matching else { return attributes.collect() };
+    fn attributes(&self, mapped: &Mapped<'_>, held: &HeldRole, steps: &mut Steps) -> Option<Vec<Attribute>> {
+        let mappings = mapped.of_role(&held.role);
+        steps
+            .take(mappings.iter().map(|mapping| size(mapping)).sum::<usize>().saturating_mul(held.size()))?;
+        let attributes = mappings.iter().flat_map(|mapping| self.attributes_of(mapping));
+        let Some(matching) = &held.matching else { return Some(attributes.collect()) };
         if matching.user().is_some_and(|user| !user.starts_with(self.user_prefix)) {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let names: Vec<String> = matching.names().map(str::to_owned).collect();
-        attributes
-            .map(|attribute| Attribute::Where {
-                attribute: Box::new(attribute),
-                pattern: matching.template.text().to_owned(),
-                names: names.clone(),
-                user: matching.user().map(str::to_owned),
-            })
-            .collect()
+        let attributes = attributes.map(|attribute| Attribute::Where {
+            attribute: Box::new(attribute),
+            pattern: matching.template.text().to_owned(),
+            names: names.clone(),
+            user: matching.user().map(str::to_owned),
+        });
+        Some(attributes.collect())
     }
 
     fn attributes_of(&self, mapping: &RoleMapping) -> Vec<Attribute> {

@@ -9,7 +9,9 @@ impl Display for WhoCan {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, "nobody: {}{because} ({name})", before(name))?;
         } else if self.callers.is_empty() {
-            f.write_str(if self.cluster.is_some() {
+            f.write_str(if self.left_out {
+                "not known: finding those who may takes too many steps"
+            } else if self.cluster.is_some() {
                 "nobody: no caller can have the roles of the search cluster that permit it"
             } else if self.rules.iter().all(|rule| rule.rule.denies) {
                 "nobody: no rule allows it"

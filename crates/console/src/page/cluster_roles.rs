@@ -16,7 +16,7 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
         name_has: &fields.of_role,
         on_index: index(&fields.on_path),
     };
-    let Some(ClusterRoles { roles, found, notes }) = authorizer.cluster_roles(asked, max) else {
+    let Some(ClusterRoles { roles, found, left_out, notes }) = authorizer.cluster_roles(asked, max) else {
         return html! {};
     };
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
@@ -26,6 +26,7 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
         p.hint role="status" {
             (super::counted(found, "role"))
             @if found > roles.len() { ", of which the first " (roles.len()) " are shown: search for fewer" }
+            @if left_out { ", and more that are left out: too many to find for one page" }
             ". They decide, instead of the rules, on requests to "
             @match hosts {
                 Some(hosts) if !hosts.is_empty() => code { (list(hosts)) },

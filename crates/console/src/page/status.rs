@@ -14,7 +14,10 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
         let size =
             format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"));
         match authorizer.cluster_roles(AskedClusterRoles::default(), 0) {
-            Some(roles) => format!("{size}, {} of the search cluster", counted(roles.found, "role")),
+            Some(roles) => {
+                let at_least = if roles.left_out { "at least " } else { "" };
+                format!("{size}, {at_least}{} of the search cluster", counted(roles.found, "role"))
+            }
             None => size,
         }
     });

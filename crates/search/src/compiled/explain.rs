@@ -87,7 +87,7 @@ impl Privileges {
         self.config.roles.keys().map(move |role| {
             let mut subject = subject.clone();
             subject.roles.push(role.to_string());
-            (role, self.decide(&self.caller(&subject), needs))
+            (role, self.decide(&self.uncached_caller(&subject), needs))
         })
     }
 

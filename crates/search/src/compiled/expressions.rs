@@ -1,13 +1,14 @@
 //! Expressions with patterns, and the names that they stand for: kept, because the same ones come again and again.
 
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Options};
+use crate::narrow::MAX_TARGET;
 
 /// Threads wait for each other only within one of these.
 const SHARDS: usize = 16;
@@ -30,7 +31,7 @@ pub(super) struct Expressions {
 }
 
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     hash: u64,
     text: Box<str>,
     options: Options,
@@ -43,10 +44,21 @@ pub(super) struct Expanded {
     pub(super) names: RoaringBitmap,
     /// The same as ranges, first and last, if there are few.
     ranges: Box<[(u32, u32)]>,
+    /// What is forwarded in place of the expression, once that was needed.
+    in_place: OnceLock<Option<Names>>,
+}
+
+/// What is forwarded in place of an expression.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// The names, percent-encoded.
+    pub(super) list: Box<str>,
+    /// Whether the cluster is told to leave out names that do not exist any more.
+    pub(super) may_be_missing: bool,
 }
 
 impl Expanded {
-    fn new(mut names: RoaringBitmap) -> Self {
+    pub(super) fn new(mut names: RoaringBitmap) -> Self {
         let mut ranges: Vec<(u32, u32)> = Vec::new();
         for number in &names {
             match ranges.last_mut() {
@@ -59,7 +71,12 @@ impl Expanded {
             }
         }
         names.remove_run_compression();
-        Self { names, ranges: ranges.into() }
+        Self { names, ranges: ranges.into(), in_place: OnceLock::new() }
+    }
+
+    /// What is forwarded in place of the expression; `None` if nothing can be. It is made when first asked for.
+    pub(super) fn names_in_place(&self, make: impl FnOnce() -> Option<Names>) -> Option<&Names> {
+        self.in_place.get_or_init(|| make().filter(|names| names.list.len() <= MAX_TARGET)).as_ref()
     }
 
     /// Whether all names are among these. The names of a prefix are one range: to look for it takes a tenth of the time
@@ -73,6 +90,12 @@ impl Expanded {
 }
 
 impl Expressions {
+    /// Holds every lock.
+    #[cfg(test)]
+    pub(super) fn lock_all(&self) -> Vec<std::sync::MutexGuard<'_, HashTable<Entry>>> {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
     /// The names that an expression stands for. They are resolved if they are not known; an expression with names that
     /// the inventory lacks is `None`, and is not kept.
     pub(super) fn names(

@@ -1,7 +1,10 @@
 //! Finds out by look-ups whether a request is permitted as it is.
 
+use std::sync::Arc;
+
 use roaring::RoaringBitmap;
 
+use super::expressions::Expanded;
 use super::{Caller, Privileges};
 use crate::action::Action;
 use crate::answer::strictest;
@@ -59,7 +62,11 @@ impl Privileges {
             return false;
         }
         let resolve = || self.resolve_known(inventory, expression);
-        let Some(expanded) = self.expressions.names(expression, resolve) else { return false };
+        let expanded = match caller.caches {
+            true => self.expressions.names(expression, resolve),
+            false => resolve().map(Expanded::new).map(Arc::new),
+        };
+        let Some(expanded) = expanded else { return false };
         if caller.is_service || (expanded.names.is_empty() && self.settings.evaluation == EvaluationType::V4)
         {
             return false;
@@ -71,7 +78,11 @@ impl Privileges {
     }
 
     /// The names that an expression stands for, if the inventory has all of them.
-    fn resolve_known(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<RoaringBitmap> {
+    pub(super) fn resolve_known(
+        &self,
+        inventory: &Inventory,
+        expression: &Expression<'_>,
+    ) -> Option<RoaringBitmap> {
         let target = Target::Indices(expression.clone());
         let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
         names.unknown.is_empty().then_some(names.known)

@@ -3,6 +3,8 @@
 //! Each action on each name is granted by one role at least, and no role restricts what the request shows. So the roles
 //! that permit a request are those that meet a list of conditions, each of which some role meets.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,10 +16,13 @@ use crate::config::{EvaluationType, Template, Variables};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, resolve};
+use crate::steps::Steps;
 
 use super::actions::SYSTEM_INDEX;
 use super::role_set::RoleSet;
-use super::{Caller, Privileges};
+use super::{Caller, Grant, Privileges};
+use held::Row;
+pub use held::{HeldRole, Matching};
 
 /// The roles that a caller must have for a request to be permitted as it is, without a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,34 +31,6 @@ pub struct Requirement {
     pub all: Vec<Vec<HeldRole>>,
     /// The caller must have none of these, because the cluster would have to filter.
     pub none: Vec<HeldRole>,
-}
-
-/// A role that a caller may have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeldRole {
-    /// Its name.
-    pub role: Arc<str>,
-    /// If it counts for some callers only: for those whose values this pattern matches names with.
-    pub matching: Option<Matching>,
-}
-
-/// A pattern with values of the caller that must match names.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Matching {
-    /// The pattern.
-    pub template: Template,
-    /// The names, each with the aliases and data streams that have it.
-    names: Vec<Row>,
-    /// Whether it must match each of them, and not only one.
-    is_all: bool,
-}
-
-/// A name or pattern of a request, with other names by any of which it is permitted too.
-#[derive(Clone, Debug, PartialEq)]
-struct Row {
-    name: String,
-    parents: Vec<String>,
-    is_pattern: bool,
 }
 
 /// More names than are listed one by one where roles have several patterns with values of the caller. What only these
@@ -68,56 +45,36 @@ impl Requirement {
         self.all.iter().all(|any| any.iter().any(has)) && !self.none.iter().any(has)
     }
 
+    /// How many steps it takes to find out whether a caller meets it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let roles = self.all.iter().flatten().chain(&self.none);
+        self.all.len() + roles.map(HeldRole::size).sum::<usize>()
+    }
+
     fn nobody() -> Self {
         Self { all: vec![Vec::new()], none: Vec::new() }
     }
 
-    fn add(&mut self, any: Vec<HeldRole>) {
+    fn add(&mut self, any: Vec<HeldRole>, steps: &mut Steps) -> Option<()> {
+        steps.take(1 + self.all.len() + any.len())?;
         if !self.all.contains(&any) {
             self.all.push(any);
         }
-    }
-}
-
-impl HeldRole {
-    /// Whether the role counts for a caller with these values.
-    #[must_use]
-    pub fn counts_for(&self, variables: &Variables) -> bool {
-        self.matching.as_ref().is_none_or(|matching| matching.holds(variables))
-    }
-}
-
-impl Matching {
-    fn holds(&self, variables: &Variables) -> bool {
-        let Some(pattern) = self.template.pattern(variables) else { return false };
-        let covers = |row: &Row| match (row.is_pattern, self.is_all) {
-            (true, true) => pattern.covers(&row.name),
-            (true, false) => pattern.may_overlap(&row.name),
-            (false, _) => pattern.matches(&row.name) || row.parents.iter().any(|name| pattern.matches(name)),
-        };
-        if self.is_all { self.names.iter().all(covers) } else { self.names.iter().any(covers) }
-    }
-
-    /// The names.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.names.iter().map(|row| &*row.name)
-    }
-
-    /// The only user name with which the pattern matches, if that is certain.
-    #[must_use]
-    pub fn user(&self) -> Option<&str> {
-        match self.names.as_slice() {
-            [row] if !row.is_pattern && row.parents.is_empty() => self.template.user_of(&row.name),
-            _ => None,
-        }
+        Some(())
     }
 }
 
 impl Privileges {
     /// The roles that a caller must have for the needs of a request, among those that somebody can have. Service accounts
-    /// need more.
+    /// need more. `None` if that takes more steps.
     #[must_use]
-    pub fn requirement(&self, needs: &[Need<'_>], can_be_held: impl Fn(&str) -> bool) -> Requirement {
+    pub fn requirement(
+        &self,
+        needs: &[Need<'_>],
+        can_be_held: impl Fn(&str) -> bool,
+        steps: &mut Steps,
+    ) -> Option<Requirement> {
         let mut requirement = Requirement::default();
         let names = (0..).zip(self.config.roles.keys());
         let numbers = names.filter(|(_, name)| can_be_held(name)).map(|(number, _)| number).collect();
@@ -125,10 +82,11 @@ impl Privileges {
         for need in needs {
             if need.target == Target::Cluster {
                 for action in need.actions {
+                    steps.take(roles.numbers.len())?;
                     let has = |number: &usize| {
                         self.roles.get(*number).is_some_and(|role| role.cluster.contains(*action))
                     };
-                    requirement.add(roles.named(roles.numbers.iter().copied().filter(has)));
+                    requirement.add(roles.named(roles.numbers.iter().copied().filter(has)), steps)?;
                 }
                 continue;
             }
@@ -136,13 +94,16 @@ impl Privileges {
             else {
                 continue;
             };
+            steps.take(1 + count(names.known.len()) + names.unknown.len())?;
             if names.known.is_empty() && names.unknown.is_empty() {
-                self.require_any_index(need, &mut roles, &mut requirement);
-            } else if self.require_names(need, &names, &mut roles, &mut requirement).is_none() {
-                return Requirement::nobody();
+                self.require_any_index(need, &mut roles, &mut requirement, steps)?;
+            } else if self.is_for_nobody(&names) {
+                return Some(Requirement::nobody());
+            } else {
+                self.require_names(need, &names, &mut roles, &mut requirement, steps)?;
             }
         }
-        requirement
+        Some(requirement)
     }
 
     /// Whether a request with these needs may be reduced to the names that are permitted.
@@ -164,55 +125,70 @@ impl Privileges {
         })
     }
 
-    fn require_any_index(&self, need: &Need<'_>, roles: &mut OneByOne<'_>, requirement: &mut Requirement) {
+    fn require_any_index(
+        &self,
+        need: &Need<'_>,
+        roles: &mut OneByOne<'_>,
+        requirement: &mut Requirement,
+        steps: &mut Steps,
+    ) -> Option<()> {
         if self.settings.evaluation == EvaluationType::Legacy {
-            return;
+            return Some(());
         }
         for action in need.actions {
-            let mut granting = roles.numbers.clone();
-            granting.retain(|number| {
-                roles.caller(*number).roles.allowed(self, *action).is_some_and(|allowed| allowed.any)
-            });
-            requirement.add(roles.named(granting));
+            let mut granting = Vec::new();
+            for number in roles.numbers.clone() {
+                let caller = roles.caller(number, steps)?;
+                if caller.roles.allowed(self, *action).is_some_and(|allowed| allowed.any) {
+                    granting.push(number);
+                }
+            }
+            requirement.add(roles.named(granting), steps)?;
         }
+        Some(())
     }
 
-    /// `None` if nobody may.
+    /// Whether one of these names is the index of the security configuration, or may be.
+    fn is_for_nobody(&self, names: &Names<'_>) -> bool {
+        let is_denied = |unknown: &Unknown<'_>| match self.special_unknown(*unknown).0 {
+            None | Some(Reason::SystemIndex) => false,
+            Some(_) => true,
+        };
+        !names.known.is_disjoint(&self.special.security) || names.unknown.iter().any(is_denied)
+    }
+
+    /// `None` if that takes too many steps.
     fn require_names(
         &self,
         need: &Need<'_>,
         names: &Names<'_>,
         roles: &mut OneByOne<'_>,
         requirement: &mut Requirement,
+        steps: &mut Steps,
     ) -> Option<()> {
-        if !names.known.is_disjoint(&self.special.security) {
-            return None;
-        }
         let system = &names.known & &self.special.system;
         let protected = &names.known & &self.special.protected;
         for action in need.actions {
-            roles.grant_known(*action, &names.known, requirement);
-            roles.grant_known(SYSTEM_INDEX, &system, requirement);
+            roles.grant_known(*action, &names.known, requirement, steps)?;
+            roles.grant_known(SYSTEM_INDEX, &system, requirement, steps)?;
             if changes(*action) && !protected.is_empty() {
-                requirement.add(self.changing_protected());
+                requirement.add(self.changing_protected(steps)?, steps)?;
             }
             for unknown in &names.unknown {
                 let (special, is_protected) = self.special_unknown(*unknown);
-                match special {
-                    None => {}
-                    Some(Reason::SystemIndex) => roles.grant_unknown(SYSTEM_INDEX, *unknown, requirement),
-                    Some(_) => return None,
+                if special.is_some() {
+                    roles.grant_unknown(SYSTEM_INDEX, *unknown, requirement, steps)?;
                 }
                 if changes(*action) && is_protected {
-                    requirement.add(self.changing_protected());
+                    requirement.add(self.changing_protected(steps)?, steps)?;
                 }
-                roles.grant_unknown(*action, *unknown, requirement);
+                roles.grant_unknown(*action, *unknown, requirement, steps)?;
             }
         }
-        if strictest(need.actions).is_some() {
-            self.refuse_restrictions(names, requirement);
+        match strictest(need.actions) {
+            Some(_) => self.refuse_restrictions(names, requirement, steps),
+            None => Some(()),
         }
-        Some(())
     }
 
     fn special_unknown(&self, unknown: Unknown<'_>) -> (Option<Reason>, bool) {
@@ -225,17 +201,23 @@ impl Privileges {
         }
     }
 
-    fn changing_protected(&self) -> Vec<HeldRole> {
+    fn changing_protected(&self, steps: &mut Steps) -> Option<Vec<HeldRole>> {
+        steps.take(self.config.roles.len() + self.config.mappings.len() + self.config.users.len())?;
         let mapped = self.config.mappings.iter().map(|mapping| &mapping.role);
         let direct = self.config.users.iter().flat_map(|user| &user.roles);
         let names: BTreeSet<_> = self.config.roles.keys().chain(mapped).chain(direct).collect();
         let may =
             names.into_iter().filter(|name| self.settings.may_change_protected(std::iter::once(&***name)));
-        may.map(|role| HeldRole { role: role.clone(), matching: None }).collect()
+        Some(may.map(|role| HeldRole { role: role.clone(), matching: None }).collect())
     }
 
     /// Adds the roles that show only a part of what the request shows.
-    fn refuse_restrictions(&self, names: &Names<'_>, requirement: &mut Requirement) {
+    fn refuse_restrictions(
+        &self,
+        names: &Names<'_>,
+        requirement: &mut Requirement,
+        steps: &mut Steps,
+    ) -> Option<()> {
         let members = |number: u32| match self.inventory.as_deref() {
             Some(all) if !all.kind(number).is_some_and(Kind::is_index) && !all.related(number).is_empty() => {
                 all.related(number).to_vec()
@@ -248,10 +230,14 @@ impl Privileges {
             templates: Box::default(),
             variables: Variables::default(),
             is_service: false,
+            caches: false,
         };
         for (role, grant) in self.config.roles.keys().zip(&self.roles).flat_map(|(name, role)| {
             role.grants.iter().filter(|grant| grant.is_restricted()).map(move |grant| (name, grant))
         }) {
+            let patterns = 1 + grant.patterns.len() + grant.templates.len();
+            steps
+                .take(patterns.saturating_mul(known.len() + names.unknown.len()) + requirement.none.len())?;
             let applies = known.iter().any(|number| self.applies_to_known(&nobody, grant, *number))
                 || names.unknown.iter().any(|unknown| self.applies_to_unknown(&nobody, grant, *unknown));
             let mut refuse = |matching| {
@@ -274,6 +260,7 @@ impl Privileges {
                 }
             }
         }
+        Some(())
     }
 
     fn row(&self, number: u32) -> Row {
@@ -289,20 +276,6 @@ impl Privileges {
     }
 }
 
-impl Row {
-    fn of(unknown: Unknown<'_>) -> Self {
-        let is_pattern = matches!(unknown, Unknown::Pattern(_));
-        Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }
-    }
-
-    fn may_match(&self, widest: &crate::pattern::Pattern) -> bool {
-        match self.is_pattern {
-            true => widest.may_overlap(&self.name),
-            false => std::iter::once(&self.name).chain(&self.parents).any(|name| widest.matches(name)),
-        }
-    }
-}
-
 /// Callers with one role each.
 struct OneByOne<'p> {
     privileges: &'p Privileges,
@@ -313,8 +286,13 @@ struct OneByOne<'p> {
 
 impl OneByOne<'_> {
     /// A caller with one role and without values.
-    fn caller(&mut self, number: usize) -> Arc<Caller> {
+    fn caller(&mut self, number: usize, steps: &mut Steps) -> Option<Arc<Caller>> {
         let privileges = self.privileges;
+        let size = |grant: &Grant| 1 + grant.patterns.len() + grant.templates.len();
+        let grants = privileges.roles.get(number).map(|role| role.grants.iter().map(size).sum::<usize>());
+        // Making a set of roles takes as long as some hundred looks at a name.
+        let is_new = !self.callers.contains_key(&number);
+        steps.take(1 + grants.unwrap_or_default() + if is_new { Action::COUNT } else { 0 })?;
         let caller = self.callers.entry(number).or_insert_with(|| {
             let id = u32::try_from(number).unwrap_or(u32::MAX);
             Arc::new(Caller {
@@ -322,9 +300,10 @@ impl OneByOne<'_> {
                 templates: Box::default(),
                 variables: Variables::default(),
                 is_service: false,
+                caches: false,
             })
         });
-        caller.clone()
+        Some(caller.clone())
     }
 
     fn named(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<HeldRole> {
@@ -334,52 +313,73 @@ impl OneByOne<'_> {
     }
 
     /// The patterns with values by which a role may grant an action.
-    fn templates(&mut self, number: usize, action: Action) -> Vec<Template> {
-        let caller = self.caller(number);
+    fn templates(&self, caller: &Caller, action: Action) -> Vec<Template> {
         let ids = caller.roles.allowed(self.privileges, action).map(|allowed| &allowed.templates);
         let ids = ids.into_iter().flatten();
         ids.filter_map(|id| self.privileges.templates.get(id as usize).cloned()).collect()
     }
 
     /// Requires roles that grant an action on these names of the inventory.
-    fn grant_known(&mut self, action: Action, names: &RoaringBitmap, requirement: &mut Requirement) {
+    fn grant_known(
+        &mut self,
+        action: Action,
+        names: &RoaringBitmap,
+        requirement: &mut Requirement,
+        steps: &mut Steps,
+    ) -> Option<()> {
+        if names.is_empty() {
+            return Some(());
+        }
         // Names that the same roles grant, and that the same patterns with values may match.
         let mut groups: Vec<Group> = vec![(names.clone(), Vec::new(), Vec::new())];
         for number in self.numbers.clone() {
-            let granted = self.privileges.granted(&self.caller(number), action, names);
-            split(&mut groups, &granted, |group| group.1.push(number));
-            for template in self.templates(number, action) {
+            let caller = self.caller(number, steps)?;
+            let granted = self.privileges.granted(&caller, action, names);
+            split(&mut groups, &granted, steps, |group| group.1.push(number))?;
+            for template in self.templates(&caller, action) {
+                steps.take(count(names.len()))?;
                 let widest = template.widest();
                 let rows = (names - &granted).into_iter();
                 let may_match = rows.filter(|row| self.privileges.row(*row).may_match(&widest)).collect();
-                split(&mut groups, &may_match, |group| group.2.push((number, template.clone())));
+                split(&mut groups, &may_match, steps, |group| group.2.push((number, template.clone())))?;
             }
         }
         for (names, granting, templates) in groups.into_iter().filter(|group| !group.0.is_empty()) {
-            let rows: Vec<Row> = names.iter().map(|number| self.privileges.row(number)).collect();
+            // They are listed for each pattern with values, and only for these.
+            steps.take(count(names.len()).saturating_mul(templates.len()) + granting.len())?;
+            let names = names.iter().take(if templates.is_empty() { 1 } else { usize::MAX });
+            let rows: Vec<Row> = names.map(|number| self.privileges.row(number)).collect();
             if templates.len() > 1 && rows.len() <= MOST_NAMES {
                 for row in rows {
-                    self.require(&granting, &templates, &[row], requirement);
+                    self.require(&granting, &templates, &[row], requirement, steps)?;
                 }
             } else {
-                self.require(&granting, &templates, &rows, requirement);
+                self.require(&granting, &templates, &rows, requirement, steps)?;
             }
         }
+        Some(())
     }
 
-    fn grant_unknown(&mut self, action: Action, unknown: Unknown<'_>, requirement: &mut Requirement) {
+    fn grant_unknown(
+        &mut self,
+        action: Action,
+        unknown: Unknown<'_>,
+        requirement: &mut Requirement,
+        steps: &mut Steps,
+    ) -> Option<()> {
         let (mut granting, mut templates) = (Vec::new(), Vec::new());
         let row = Row::of(unknown);
         for number in self.numbers.clone() {
-            if self.privileges.grants_unknown(&self.caller(number), action, unknown) {
+            let caller = self.caller(number, steps)?;
+            if self.privileges.grants_unknown(&caller, action, unknown) {
                 granting.push(number);
                 continue;
             }
-            let more = self.templates(number, action).into_iter();
+            let more = self.templates(&caller, action).into_iter();
             let more = more.filter(|template| row.may_match(&template.widest()));
             templates.extend(more.map(|template| (number, template)));
         }
-        self.require(&granting, &templates, &[row], requirement);
+        self.require(&granting, &templates, &[row], requirement, steps)
     }
 
     fn require(
@@ -388,7 +388,8 @@ impl OneByOne<'_> {
         templates: &[(usize, Template)],
         rows: &[Row],
         requirement: &mut Requirement,
-    ) {
+        steps: &mut Steps,
+    ) -> Option<()> {
         let mut any = self.named(granting.iter().copied());
         for (number, template) in templates {
             let matching = Matching { template: template.clone(), names: rows.to_vec(), is_all: true };
@@ -398,26 +399,40 @@ impl OneByOne<'_> {
                     .map(|held| HeldRole { matching: Some(matching.clone()), ..held }),
             );
         }
-        requirement.add(any);
+        requirement.add(any, steps)
     }
 }
 
 type Group = (RoaringBitmap, Vec<usize>, Vec<(usize, Template)>);
 
-/// Splits each group into the names among these, which are changed, and the others.
-fn split(groups: &mut Vec<Group>, names: &RoaringBitmap, change: impl Fn(&mut Group)) {
+/// A number of names.
+fn count(names: u64) -> usize {
+    usize::try_from(names).unwrap_or(usize::MAX)
+}
+
+/// Splits each group into the names among these, which are changed, and the others. `None` if that takes too many steps.
+fn split(
+    groups: &mut Vec<Group>,
+    names: &RoaringBitmap,
+    steps: &mut Steps,
+    change: impl Fn(&mut Group),
+) -> Option<()> {
     let mut others = Vec::new();
     for group in groups.iter_mut() {
+        // A set operation looks at 64 names at once.
+        steps.take(1 + count(group.0.len()) / 64)?;
         let inside = &group.0 & names;
         if inside.is_empty() {
             continue;
         }
         let outside = &group.0 - &inside;
         if !outside.is_empty() {
+            steps.take(group.1.len() + group.2.len())?;
             others.push((outside, group.1.clone(), group.2.clone()));
         }
         group.0 = inside;
         change(group);
     }
     groups.extend(others);
+    Some(())
 }

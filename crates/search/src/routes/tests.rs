@@ -120,3 +120,24 @@ fn a_path_is_matched_as_a_node_matches_it() {
         assert_eq!(find(method, path), wanted, "{method:?} {path}");
     }
 }
+
+/// Names take the place of patterns only where `index` is the one list, and where a node would not refuse the patterns.
+#[test]
+fn what_takes_names_has_one_list_and_is_not_destructive() {
+    let destructive =
+        ["indices:admin/delete", "indices:admin/close", "indices:admin/open", "indices:admin/block"];
+    let taking: Vec<&Group> = ROUTES.groups.iter().filter(|group| group.takes_names).collect();
+    assert!(taking.len() > 20, "{}", taking.len());
+    for group in taking {
+        let places = group.needs.iter().map(|need| need.place);
+        assert!(
+            places.clone().all(|place| matches!(place, Place::List("index") | Place::Cluster)),
+            "{}",
+            group.name
+        );
+        assert!(places.clone().any(|place| place == Place::List("index")), "{}", group.name);
+        let mut actions = group.needs.iter().flat_map(|need| &need.actions).map(|action| action.name());
+        let is_destructive = actions.any(|action| destructive.iter().any(|start| action.starts_with(start)));
+        assert!(!is_destructive, "{}", group.name);
+    }
+}

@@ -54,7 +54,8 @@ Examples:
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
 User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
-may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
+may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, 3 if the policy is, and 5 if
+finding somebody on a search cluster takes too many steps.";
 
 pub(super) const WHAT_CAN_EXAMPLES: &str = "\
 Examples:

@@ -48,5 +48,9 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
         Format::Text => output.line(&who.to_string()),
         Format::Json => output.json(&who),
     }
-    if who.callers.is_empty() { Exit::Denied } else { Exit::Success }
+    match (who.callers.is_empty(), who.left_out) {
+        (false, _) => Exit::Success,
+        (true, false) => Exit::Denied,
+        (true, true) => Exit::Failed,
+    }
 }

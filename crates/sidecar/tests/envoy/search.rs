@@ -1,4 +1,5 @@
-//! Requests to a search cluster that are permitted on some of their indices only, through a real Envoy.
+//! Requests to a search cluster whose paths change: those that are permitted on some of their indices only, and those with a
+//! pattern that is permitted only because of what the inventory has. Through a real Envoy.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +23,13 @@ fn reducing(folder: &Path) -> PathBuf {
 }
 
 /// Path, body, and the path that the application receives if the request is allowed.
-const REQUESTS: [(&str, &str, Option<&str>); 6] = [
+const REQUESTS: [(&str, &str, Option<&str>); 8] = [
     ("/logs-2026-11/_search", "", Some("/logs-2026-11/_search")),
     ("/logs-2026-11,salaries/_search", "", Some("/logs-2026-11/_search")),
     ("/logs-2026-11%2Csalaries/_search?size=1", "", Some("/logs-2026-11/_search?size=1")),
     ("/_search", "{}", Some("/_search?index=logs-2026-10,logs-2026-11")),
+    ("/logs-*/_search", "", Some("/logs-*/_search")),
+    ("/l*/_search", "", Some("/logs-2026-10,logs-2026-11/_search?ignore_unavailable=true")),
     ("/salaries/_search", "", None),
     ("/logs-2026-11,salaries/_mapping", "", None),
 ];

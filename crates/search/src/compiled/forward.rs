@@ -1,0 +1,113 @@
+//! Forwards names in place of patterns that are permitted only because the inventory says what they stand for.
+//!
+//! The cluster resolves a pattern again, after indices were created of which the inventory does not know yet. A pattern that
+//! the roles grant whatever it stands for is forwarded as it is.
+
+use crate::action::Action;
+use crate::answer::{changes, strictest};
+use crate::concrete::Concrete;
+use crate::expression::{Expression, Part};
+use crate::inventory::Inventory;
+use crate::narrow::with_values;
+use crate::need::{Need, Target};
+use crate::pattern::Pattern;
+use crate::reading::Request;
+use crate::request::find;
+use crate::resolve::Unknown;
+
+use super::actions::SYSTEM_INDEX;
+use super::expressions::Names;
+use super::{Caller, Privileges};
+
+impl Privileges {
+    /// The path and query with which a request with these needs, which is permitted as it is, is forwarded: with the names that
+    /// its patterns stand for, if they are permitted only by what the inventory says. `None` if it is forwarded as it is, which
+    /// is also so where its operation does not take names in place of patterns, where an alias may have a filter and cannot be
+    /// replaced by its indices, where its body may reach all indices, and where it would be longer than a node accepts.
+    ///
+    /// The new path reaches no index that the old one does not. Its needs are not read and decided about again: it has the same route,
+    /// and the names are those that were decided about.
+    #[must_use]
+    pub fn forwarded(&self, caller: &Caller, request: &Request<'_>, needs: &[Need<'_>]) -> Option<String> {
+        let inventory = self.inventory.as_deref()?;
+        // All of them are the same parameter.
+        let expression = needs.iter().find_map(|need| match &need.target {
+            Target::Indices(expression) => Some(expression),
+            Target::Cluster
+            | Target::Name(_)
+            | Target::Fixed(_)
+            | Target::Missing(_)
+            | Target::NewAlias(_) => None,
+        })?;
+        // What a body does to the same indices.
+        let is_same = |need: &&Need<'_>| match &need.target {
+            Target::Indices(_) => true,
+            Target::Fixed(other) => other == expression,
+            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+        };
+        let mut same = needs.iter().filter(is_same);
+        if same.all(|need| self.is_certain(caller, need.actions, expression)) || needs.iter().any(reaches_all)
+        {
+            return None;
+        }
+        let found = find(request).filter(|found| found.group.takes_names)?;
+        let with = |names: &Names| {
+            let missing = ("ignore_unavailable", "true");
+            let values = [("index", &*names.list), missing];
+            let count = if names.may_be_missing { 2 } else { 1 };
+            let target = with_values(request.target, &found, values.get(..count)?)?;
+            // The only index of `/view*` may be `views`, and `/views` is another operation.
+            let is_same = find(&Request { target: &target, ..*request })
+                .is_some_and(|again| std::ptr::eq(again.route, found.route));
+            is_same.then_some(target)
+        };
+        let resolve = || self.resolve_known(inventory, expression);
+        match caller.caches.then(|| self.expressions.names(expression, resolve)).flatten() {
+            Some(expanded) => with(expanded.names_in_place(|| names(inventory, expression))?),
+            None => with(&names(inventory, expression)?),
+        }
+    }
+
+    /// Whether the patterns of an expression are permitted whatever indices there are.
+    fn is_certain(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+        expression.parts().all(|part| match part {
+            Part::Name(_) | Part::Except(_) => true,
+            Part::Pattern(pattern) => self.is_certain_pattern(caller, actions, pattern),
+        })
+    }
+
+    /// The index of the security configuration does not count: there is one only where the cluster itself has the plugin, and this
+    /// protects it.
+    fn is_certain_pattern(&self, caller: &Caller, actions: &[Action], pattern: &str) -> bool {
+        let unknown = Unknown::Pattern(pattern);
+        let may_be = |special: &[Pattern]| special.iter().any(|special| special.may_overlap(pattern));
+        let grants = |action: Action| self.grants_unknown(caller, action, unknown);
+        let may_change = |action: Action| {
+            !changes(action) || caller.roles.may_change_protected || !may_be(&self.settings.protected_indices)
+        };
+        !caller.is_service
+            && actions.iter().all(|action| grants(*action) && may_change(*action))
+            && (!may_be(&self.settings.system_indices) || grants(SYSTEM_INDEX))
+            && (strictest(actions).is_none() || self.shows_all(caller, unknown))
+    }
+
+    /// Whether no role of the caller hides documents or fields of what a pattern may stand for.
+    fn shows_all(&self, caller: &Caller, unknown: Unknown<'_>) -> bool {
+        let mut restricting = caller.roles.grants(self).filter(|grant| grant.is_restricted());
+        caller.roles.is_unrestricted()
+            || !restricting.any(|grant| self.applies_to_unknown(caller, grant, unknown))
+    }
+}
+
+/// Whether a need is about all indices, whatever the path names: a body may look documents up in any.
+fn reaches_all(need: &Need<'_>) -> bool {
+    matches!(&need.target, Target::Fixed(expression) if expression.is_all())
+}
+
+/// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless
+/// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many.
+fn names(inventory: &Inventory, expression: &Expression<'_>) -> Option<Names> {
+    let concrete = Concrete::of(inventory, expression)?;
+    let list = concrete.encoded(inventory)?.into();
+    Some(Names { list, may_be_missing: concrete.is_of_patterns && !expression.options.closed })
+}

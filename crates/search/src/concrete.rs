@@ -1,0 +1,260 @@
+//! The names that an expression with patterns stands for, to be forwarded in its place.
+//!
+//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With the names in its place it finds
+//! what was decided about.
+
+use std::fmt::Write;
+
+use roaring::RoaringBitmap;
+
+use crate::expression::{Expression, Part};
+use crate::inventory::{Inventory, Kind};
+use crate::resolve::{expand, named_by};
+
+/// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
+pub(crate) const NOTHING: &str = "*,-*";
+
+/// Names in place of an expression.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Concrete<'e> {
+    /// Those of the inventory, by number.
+    known: RoaringBitmap,
+    /// Names of the expression that the inventory lacks.
+    unknown: Vec<&'e str>,
+    /// Whether all of them come from patterns, and none is a name of the expression.
+    pub(crate) is_of_patterns: bool,
+}
+
+/// What is gathered of an expression, part by part.
+#[derive(Default)]
+struct Gathered<'e> {
+    /// Names of the expression.
+    named: RoaringBitmap,
+    unknown: Vec<&'e str>,
+    /// Names that its patterns match.
+    matched: RoaringBitmap,
+    /// Indices and data streams that the cluster reaches by all of them.
+    reached: RoaringBitmap,
+}
+
+impl<'e> Concrete<'e> {
+    /// The names that reach what an expression reaches, no more and no less. `None` if it has no pattern, or there are no such
+    /// names.
+    ///
+    /// An alias may have a filter, which the inventory does not tell. So it is not replaced by its indices: it is forwarded by its
+    /// name, or left out where each of its indices is forwarded by its own name, since the cluster then filters none of them.
+    pub(crate) fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
+        let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
+        let has_pattern = expression.parts().any(|part| matches!(part, Part::Pattern(_)));
+        if !has_pattern || !expression.options.expands() {
+            return None;
+        }
+        let Gathered { named, unknown, matched, reached } = Gathered::of(inventory, expression)?;
+        let names = &named | &matched;
+        let mut known = &names & &reached;
+        let mut covered = known.clone();
+        for alias in &names & inventory.aliases() {
+            let members = inventory.related(alias);
+            let is_reached = |member: &&u32| reached.contains(**member);
+            let is_left_out = !named.contains(alias)
+                && !members.is_empty()
+                && members.iter().filter(is_reached).all(|member| known.contains(*member));
+            if is_left_out {
+                continue;
+            }
+            if members.is_empty() || !members.iter().all(|member| reached.contains(*member)) {
+                return None;
+            }
+            covered.extend(members);
+            known.insert(alias);
+        }
+        (covered == reached).then_some(Self { known, unknown, is_of_patterns })
+    }
+
+    /// The names as a list, percent-encoded; `None` if one of them would be read as something else than a name.
+    pub(crate) fn encoded(&self, inventory: &Inventory) -> Option<String> {
+        let known = self.known.iter().map(|number| inventory.name(number));
+        let mut text = String::new();
+        for name in self.unknown.iter().copied().chain(known) {
+            if !is_plain(name) {
+                return None;
+            }
+            push_encoded(&mut text, name);
+        }
+        Some(if text.is_empty() { NOTHING.to_owned() } else { text })
+    }
+}
+
+impl<'e> Gathered<'e> {
+    fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
+        let (options, is_all) = (expression.options, expression.is_of_all());
+        let mut all = Self::default();
+        for part in expression.parts() {
+            match part {
+                Part::Name(name) => all.add_name(inventory, name),
+                Part::Pattern(pattern) => {
+                    let reached = expand(inventory, pattern, options, is_all);
+                    let matched = named_by(inventory, pattern, options, is_all);
+                    all.matched |= matched & (&reached | inventory.aliases());
+                    all.reached |= reached;
+                }
+                Part::Except(pattern) if pattern.contains('*') => {
+                    let excluded = expand(inventory, pattern, options, false);
+                    // An alias after it may reach the same indices again, but not by their names.
+                    all.matched -= named_by(inventory, pattern, options, false);
+                    all.named -= &excluded;
+                    all.reached -= excluded;
+                }
+                Part::Except(name) => match inventory.number(name) {
+                    // The cluster takes out names, and not what an alias stands for.
+                    Some(number) if inventory.kind(number) == Some(Kind::Alias) => return None,
+                    Some(number) => {
+                        for set in [&mut all.matched, &mut all.named, &mut all.reached] {
+                            set.remove(number);
+                        }
+                    }
+                    None => all.unknown.retain(|other| *other != name),
+                },
+            }
+        }
+        Some(all)
+    }
+
+    fn add_name(&mut self, inventory: &Inventory, name: &'e str) {
+        match inventory.number(name) {
+            Some(number) if inventory.kind(number) == Some(Kind::Alias) => {
+                self.named.insert(number);
+                self.reached.extend(inventory.related(number));
+            }
+            Some(number) => {
+                self.named.insert(number);
+                self.reached.insert(number);
+            }
+            None => self.unknown.push(name),
+        }
+    }
+}
+
+/// Adds a name to a list, percent-encoded (RFC 3986, 2.3).
+pub(crate) fn push_encoded(list: &mut String, name: &str) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            list.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(list, "%{byte:02X}");
+        }
+    }
+}
+
+/// Whether the cluster reads it as the name of one index, alias or data stream, wherever it stands in a path or a list.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(['-', '_', '+']) && !name.contains(['*', ',', ':', '<', '>', '/'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InventoryBuilder, Options};
+
+    fn inventory() -> Inventory {
+        let mut builder = InventoryBuilder::default();
+        builder.index("logs-1", true, false).index("logs-2", true, false).index("logs-old", false, false);
+        builder.index("other", true, false).index("secret", true, false).index(".dot", true, true);
+        builder.index("logs-hidden", true, true).index(".ds-app-1", true, true);
+        builder.alias("logs-all", ["logs-1", "logs-2"]).alias("logs-mix", ["logs-1", "other"]);
+        builder.alias("mine", ["other", "secret"]).alias("was", ["logs-1", "logs-old"]);
+        builder.alias("lost", ["missing"]).data_stream("app", [".ds-app-1"]);
+        builder.build()
+    }
+
+    fn forwarded(text: &str, options: Options) -> Option<String> {
+        let (inventory, expression) = (inventory(), Expression::new(text, options));
+        Concrete::of(&inventory, &expression)?.encoded(&inventory)
+    }
+
+    #[test]
+    fn patterns_are_replaced_by_the_names_that_they_stand_for() {
+        for (text, wanted) in [
+            ("logs-1*", Some("logs-1")),
+            // An alias is left out if its indices are there by their names, and forwarded by its own name otherwise.
+            ("logs-*", Some("logs-1,logs-2,logs-mix")),
+            ("*", Some("logs-1,logs-2,other,secret,app")),
+            ("", Some("logs-1,logs-2,other,secret,app")),
+            ("_all", Some("logs-1,logs-2,other,secret,app")),
+            ("m*", Some("mine")),
+            ("o*,m*", Some("mine,other")),
+            ("app*", Some("app")),
+            (".d*", Some(".dot,.ds-app-1")),
+            // Exclusions.
+            ("logs-*,-logs-1,-logs-m*", Some("logs-2")),
+            ("logs-*,other,-logs-mix", None),
+            ("logs-*,-other", Some("logs-1,logs-2")),
+            ("m*,-other", None),
+            ("logs-*,-logs-*", Some("*,-*")),
+            ("nothing*", Some("*,-*")),
+            // Names beside patterns.
+            ("logs-1*,other", Some("logs-1,other")),
+            ("logs-1*,mine", Some("logs-1,mine")),
+            ("logs-1*,mine,-secret", None),
+            // The index is reached again, and filtered: not by its own name.
+            ("oth*,-oth*,mine", Some("mine")),
+            ("oth*,-other,m*", Some("mine")),
+            ("oth*,other,-oth*,mine", Some("mine")),
+            ("logs-1*,new", Some("new,logs-1")),
+            ("logs-1*,new,-new", Some("logs-1")),
+            ("-new,logs-1*", None),
+            ("_new,logs-1*", None),
+            // Only the open one of its indices is reached.
+            ("wa*", None),
+            ("los*", None),
+            // No pattern.
+            ("logs-1", None),
+            ("mine", None),
+            ("-logs-1", None),
+        ] {
+            let sorted = |list: &str| {
+                let mut names: Vec<String> = list.split(',').map(ToOwned::to_owned).collect();
+                names.sort();
+                names
+            };
+            let found = forwarded(text, Options::OPEN);
+            assert_eq!(found.as_deref().map(sorted), wanted.map(sorted), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_the_request_count() {
+        let open = Options::OPEN;
+        for (text, options, wanted) in [
+            ("logs-o*", open, Some("*,-*")),
+            ("logs-o*", Options { closed: true, ..open }, Some("logs-old")),
+            ("logs-1*,logs-o*", Options { open: false, closed: true, ..open }, Some("logs-old")),
+            ("logs-h*", open, Some("*,-*")),
+            ("logs-h*", Options { hidden: true, ..open }, Some("logs-hidden")),
+            ("wa*", Options { closed: true, ..open }, Some("was")),
+            ("logs-1*", Options { open: false, ..open }, None),
+        ] {
+            assert_eq!(forwarded(text, options).as_deref(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_be_read_as_something_else_is_not_forwarded() {
+        for name in ["a,secret", "-a", "_all", "a*", "<a>", "b:a", "a/b"] {
+            let mut builder = InventoryBuilder::default();
+            builder.index(name, true, false).index("z", true, false);
+            let (inventory, expression) = (builder.build(), Expression::new("*", Options::OPEN));
+            let concrete = Concrete::of(&inventory, &expression).unwrap();
+            assert_eq!(concrete.encoded(&inventory), None, "{name}");
+        }
+        let mut builder = InventoryBuilder::default();
+        let inventory = builder.index("ü&=%+", true, false).build();
+        let expression = Expression::new("*", Options::OPEN);
+        let concrete = Concrete::of(&inventory, &expression).unwrap();
+        assert_eq!(concrete.encoded(&inventory).as_deref(), Some("%C3%BC%26%3D%25%2B"));
+    }
+}
