@@ -66,8 +66,12 @@ const DEFAULT: Attack = Attack {
     run: |_| String::new(),
 };
 
-/// All attacks.
+/// The name of the first row: the same windows without an attack, which shows by how much the machine itself varies.
+pub(crate) const CONTROL: &str = "no attack";
+
+/// All attacks, after the control.
 pub(crate) const ALL: &[Attack] = &[
+    Attack { name: CONTROL, run: wait, ..DEFAULT },
     Attack { name: "rapid reset", run: streams::rapid_reset, ..DEFAULT },
     Attack { name: "CONTINUATION flood", run: streams::continuation_flood, ..DEFAULT },
     Attack { name: "HPACK bomb", run: streams::hpack_bomb, ..DEFAULT },
@@ -127,6 +131,11 @@ pub(crate) const ALL: &[Attack] = &[
         ..DEFAULT
     },
 ];
+
+fn wait(scene: &Scene) -> String {
+    std::thread::sleep(scene.left());
+    "nothing is sent".to_owned()
+}
 
 /// Accepts Basic user names without verification: names are cached, and there are no passwords to hash.
 fn unverified(_: &str) -> String {

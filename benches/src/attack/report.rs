@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use load::report::units;
 
+use super::attacks::CONTROL;
 use super::honest::Window;
 use crate::records::Record;
 use crate::spread::Spread;
@@ -139,17 +140,17 @@ pub(crate) fn tabled(rows: &[Row]) -> Part {
 
 /// Which attacks met all bounds, and which did not.
 pub(crate) fn summary(rows: &[Row]) -> Part {
-    let missed: Vec<String> = rows
-        .iter()
+    let attacks = || rows.iter().filter(|row| row.name != CONTROL);
+    let missed: Vec<String> = attacks()
         .filter(|row| !row.missed().is_empty())
         .map(|row| format!("{} ({})", row.name, row.missed().join(", ")))
         .collect();
-    let met = rows.len() - missed.len();
+    let met = attacks().count() - missed.len();
     let misses = if missed.is_empty() { String::new() } else { format!(" Missed: {}.", missed.join("; ")) };
     Part::Text(format!(
         "Bounds: the process goes on, its memory grows by at most 64 MiB, the p99 is at most 5 × that without the attack (the \
          median of the rounds), recovered within 1 s (each round), and no wrong answer. {met} of {} attacks met all.{misses}",
-        rows.len()
+        attacks().count()
     ))
 }
 
@@ -183,6 +184,13 @@ mod tests {
         assert_eq!(bad.bounds(), "MISSED: memory, p99, recovery");
         let Part::Text(text) = summary(&[bad, row(0, vec![good()])]) else { panic!("a text") };
         assert!(text.ends_with("1 of 2 attacks met all. Missed: flood (memory, p99, recovery)."), "{text}");
+    }
+
+    #[test]
+    fn the_control_is_no_attack() {
+        let control = Row { name: CONTROL, ..row(0, vec![round(9.0, None)]) };
+        let Part::Text(text) = summary(&[control, row(0, vec![round(1.0, Some(0))])]) else { panic!("a text") };
+        assert!(text.ends_with("1 of 1 attacks met all."), "{text}");
     }
 
     #[test]
