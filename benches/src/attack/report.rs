@@ -189,7 +189,9 @@ mod tests {
     #[test]
     fn the_control_is_no_attack() {
         let control = Row { name: CONTROL, ..row(0, vec![round(9.0, None)]) };
-        let Part::Text(text) = summary(&[control, row(0, vec![round(1.0, Some(0))])]) else { panic!("a text") };
+        let Part::Text(text) = summary(&[control, row(0, vec![round(1.0, Some(0))])]) else {
+            panic!("a text")
+        };
         assert!(text.ends_with("1 of 1 attacks met all."), "{text}");
     }
 

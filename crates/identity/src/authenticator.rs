@@ -145,7 +145,8 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// `attach` is called when credentials enter the cache of all threads: with the `result` of their verification, or at their
     /// first use where none is needed (they were carried over from the previous policy, or the policy verifies no passwords). A
-    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at the thread's first call.
+    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at a thread's first call with
+    /// this authenticator.
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.

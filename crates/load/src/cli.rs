@@ -152,7 +152,8 @@ pub struct LoadArgs {
     /// A rate that changes linearly during the run, such as `100..5000`.
     #[arg(long, value_name = "A..B", value_parser = units::ramp, conflicts_with_all = ["rate", "find_max"])]
     pub ramp: Option<Rate>,
-    /// Find the highest rate with a p99 of at most `--p99` and no errors, in up to nine runs of `--duration` each.
+    /// Find the highest rate with a p99 of at most `--p99` at which every request gets an expected answer (`--expect`), in up to nine
+    /// runs of `--duration` each.
     #[arg(long, requires = "p99", conflicts_with = "rate")]
     pub find_max: bool,
     /// The latency limit of `--find-max`.
@@ -182,7 +183,8 @@ pub struct LoadArgs {
     /// Threads of the load generator; use more if one is the limit and other cores are idle.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// The seed of the workload's random choices. Equal seeds give equal requests.
+    /// The seed of the workload's random choices, `uuid` among them: with the same seed and number of threads they are the same again. Times
+    /// (`now`) differ, and with several threads also which request gets which number of a `sequence`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

@@ -1,5 +1,6 @@
 //! The commands that generate load: from arguments to a plan, and from measurements to output.
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,7 +142,7 @@ fn found(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
     let best = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    best.ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
+    best.ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without errors and unexpected answers (others than `--expect`)")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {
@@ -151,7 +152,13 @@ fn tried(step: &Step, closed: bool) -> String {
         (false, true) => "kept",
         (false, false) => "not kept",
     };
-    format!("{:>10.1}/s   p99 {p99:>9.3} ms   {verdict}", step.rate)
+    let mut line = format!("{:>10.1}/s   p99 {p99:>9.3} ms   {verdict}", step.rate);
+    for (count, what) in [(step.errors, "errors"), (step.unexpected, "unexpected answers")] {
+        if count > 0 {
+            let _ = write!(line, "   {what}: {count}");
+        }
+    }
+    line
 }
 
 /// Adds a progress line if standard error is a terminal.

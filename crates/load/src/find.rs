@@ -14,7 +14,11 @@ pub struct Step {
     pub rate: f64,
     /// The corrected p99.
     pub p99: Duration,
-    /// Whether the p99 kept the limit, every request was sent, and none failed.
+    /// Requests without a response.
+    pub errors: u64,
+    /// Responses with an unexpected status.
+    pub unexpected: u64,
+    /// Whether the p99 kept the limit, every request was sent, and each got an expected answer.
     pub kept: bool,
 }
 
@@ -28,7 +32,7 @@ const RATE_TOLERANCE: f64 = 0.02;
 /// The fraction of a rate that must have been answered.
 const MIN_ANSWERED_FRACTION: f64 = 0.99;
 
-/// Searches for the highest rate whose corrected p99 is at most `limit`, and returns the run at that rate, if any. Calls
+/// Searches for the highest rate whose corrected p99 is at most `limit`, with expected answers only, and returns the run at that rate, if any. Calls
 /// `tried` after each step.
 ///
 /// # Errors
@@ -65,8 +69,11 @@ pub fn find_max(
 
 fn step(results: &RunResults, rate: f64, limit: Duration) -> Step {
     let p99 = Duration::from_nanos(results.corrected.value_at_quantile(0.99));
-    let all = results.errors() == 0
+    let (errors, unexpected) = (results.errors(), results.unexpected);
+    // A denial or a 503 may come sooner than the answer that the rate is asked for.
+    let all = errors + unexpected == 0
         && results.generator.unsent == 0
         && results.generator.achieved >= rate * MIN_ANSWERED_FRACTION;
-    Step { rate, p99, kept: all && p99 <= limit && !results.corrected.is_empty() && !results.interrupted }
+    let kept = all && p99 <= limit && !results.corrected.is_empty() && !results.interrupted;
+    Step { rate, p99, errors, unexpected, kept }
 }

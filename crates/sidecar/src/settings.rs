@@ -201,7 +201,7 @@ pub struct Settings {
 
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
     /// relies on the notifications, and checks once per hour. A folder that cannot be watched is checked every second, whatever
-    /// the interval. With a maximum staleness, the interval is at most half of it.
+    /// the interval. With `--max-policy-age` or `--max-keys-age`, the interval is at most half of it.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",

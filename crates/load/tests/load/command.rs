@@ -182,6 +182,18 @@ fn the_highest_rate_under_a_limit_is_found() {
 }
 
 #[test]
+fn a_rate_at_which_requests_are_denied_is_not_the_highest() {
+    let server = Server::start(|_| Act::answer(401, Duration::from_millis(5)));
+    let (url, search) = (server.url("/"), ["-c", "2", "--find-max", "--p99", "2s", "-d", "200ms"]);
+    let denied = execute(&[&["http", &url], &search[..]].concat());
+    let (printed, on_the_way) = (text(&denied.stdout), text(&denied.stderr));
+    assert_eq!(denied.status.code(), Some(5), "{printed}{on_the_way}");
+    assert!(on_the_way.contains("unexpected answers: "), "{on_the_way}");
+    let expected = execute(&[&["http", &url, "--expect", "401"], &search[..]].concat());
+    assert_eq!(expected.status.code(), Some(0), "{}", text(&expected.stderr));
+}
+
+#[test]
 fn help_has_a_place_for_those_who_come_from_elsewhere() {
     let help = text(&execute(&["--help"]).stdout);
     assert!(help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"), "{help}");
