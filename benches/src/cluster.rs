@@ -4,6 +4,8 @@
 //! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to group `NN`, of which there are fifty, and
 //! role `I` reads and writes one group. So a pattern for a group is two per cent of the indices.
 
+mod report;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use load::report::document::{self, Part, table};
+use load::report::document;
 use load::report::units;
 use load::{Exit, Plan, Rate, Request, Stop, Values, Variable, Workload};
 use serde_json::{Value, json};
@@ -20,11 +22,9 @@ use testbed::envoy::Target;
 use testbed::manifests::deploy;
 use testbed::{Envoy, Failed, Rolegate, block_on};
 
-use crate::machine::{self, Facts};
+use crate::machine;
 use crate::pin::{Pins, on};
-use crate::records::{self, Record};
-use crate::spread::Spread;
-use crate::verdict::{Limit, Verdict, tabled};
+use crate::records;
 use crate::write;
 
 /// The arguments of `cluster`.
@@ -85,7 +85,7 @@ enum What {
     Pattern,
 }
 
-const WHATS: [What; 4] = [What::Bulk(10), What::Bulk(1_000), What::Search, What::Pattern];
+const WHATS: [What; 4] = [What::Search, What::Pattern, What::Bulk(10), What::Bulk(1_000)];
 
 impl By {
     const fn name(self) -> &'static str {
@@ -134,9 +134,12 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<Exit, Box<dyn Error>> {
     stop.on_signals();
     let rows = measure(args, &stop)?;
     let facts = machine::facts(Some(&testbed::envoy::program()?));
-    let text = document::text(TITLE, &parts(&rows, &facts));
+    let text = document::text(TITLE, &report::parts(&rows, &facts));
     write(&args.out.join("cluster.txt"), &text)?;
-    records::append(&args.out, &facts, &records(&rows))?;
+    for (file, chart) in report::charts(&rows) {
+        write(&args.out.join(file), &chart)?;
+    }
+    records::append(&args.out, &facts, &report::records(&rows))?;
     println!("{text}\nwritten: {}", args.out.join("cluster.txt").display());
     Ok(match (stop.is_requested(), rows.iter().any(|row| row.wrong > 0)) {
         (true, _) => Exit::Interrupted,
@@ -176,8 +179,9 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
             })?;
             envoys.push((by, envoy));
         }
-        for (user, roles) in USERS {
-            for what in WHATS {
+        // First all searches, while each index has one document.
+        for what in WHATS {
+            for (user, roles) in USERS {
                 // A user with one role cannot write to many groups, nor read more than one.
                 let mut of_this: Vec<Row> = envoys
                     .iter()
@@ -285,12 +289,22 @@ fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
         let limit = json!({ "persistent": { "cluster.max_shards_per_node": 20_000 } });
         send("PUT", "/_cluster/settings", limit, true).await?;
         let settings = json!({
-            "settings": { "number_of_shards": 1, "number_of_replicas": 0 },
+            "settings": {
+                "number_of_shards": 1,
+                "number_of_replicas": 0,
+                // Otherwise a search waits until its index shows what was written since the last one, and a bulk request for
+                // the disk: both take much longer than any authorization, and vary.
+                "refresh_interval": "-1",
+                "translog": { "durability": "async", "sync_interval": "60s", "flush_threshold_size": "1gb" }
+            },
             "mappings": { "properties": { "message": { "type": "keyword", "ignore_above": 1_000 } } }
         });
         for number in 0..indices {
-            send("PUT", &format!("/{}", index(number)), settings.clone(), true).await?;
+            let index = index(number);
+            send("PUT", &format!("/{index}"), settings.clone(), true).await?;
+            send("POST", &format!("/{index}/_doc"), json!({ "message": "the first" }), true).await?;
         }
+        send("POST", "/_refresh", Value::Null, true).await?;
         if secure {
             for (kind, entry) in [("roles", role as fn(usize) -> Value), ("rolesmapping", mapping)] {
                 let changes: Vec<Value> = (0..GROUPS)
@@ -394,95 +408,5 @@ fn cut(text: &mut String, from: &str, until: &str) {
         && let Some((_, after)) = rest.split_once(until)
     {
         *text = format!("{before}{until}{after}");
-    }
-}
-
-/// The rates of a variant relative to those of another, round by round. A round without a response on one side says
-/// nothing about the other.
-fn ratios(rows: &[Row], row: &Row, to: By) -> Vec<f64> {
-    let other = rows.iter().find(|other| {
-        (other.indices, other.user, other.what, other.by) == (row.indices, row.user, row.what, to)
-    });
-    let Some(other) = other else { return Vec::new() };
-    let rounds = row.rounds.iter().zip(&other.rounds);
-    rounds.filter(|(one, other)| **one > 0.0 && **other > 0.0).map(|(one, other)| one / other).collect()
-}
-
-fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    let mut all = Vec::new();
-    for (by, least) in [(By::Module, 0.95), (By::Sidecar, 0.8)] {
-        for what in WHATS {
-            let of_this = rows.iter().filter(|row| row.by == by && row.what == what);
-            let all_ratios = of_this.flat_map(|row| ratios(rows, row, By::Nobody));
-            let Some(spread) = Spread::of(all_ratios) else { continue };
-            let measured = (spread.median, spread.shown(|ratio| format!("{ratio:.3} ×")));
-            let text = format!("{}: {} ÷ no authorization", what.name(), by.name());
-            let verdict = Verdict::new("P10", text, Limit::AtLeast(least, " ×"), Some(measured));
-            all.push(Verdict { spread: Some(spread), ..verdict });
-        }
-    }
-    all
-}
-
-fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
-    let mut all = vec![
-        Part::Text(format!(
-            "Requests through Envoy, {CONNECTIONS} connections, closed loop; documents or searches per second: medians of rounds, in \
-             brackets the lowest and the highest. Ratios are taken within each round, where both had a response."
-        )),
-        tabled(&verdicts(rows)),
-    ];
-    for what in WHATS {
-        all.push(Part::Text(what.name()));
-        let cells = rows.iter().filter(|row| row.what == what).map(|row| {
-            let rate = Spread::of(row.rounds.iter().copied());
-            let of = |to| {
-                Spread::of(ratios(rows, row, to)).map(|ratio| ratio.shown(|ratio| format!("{ratio:.3}")))
-            };
-            vec![
-                row.indices.to_string(),
-                row.user.to_owned(),
-                row.by.name().to_owned(),
-                rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
-                of(By::Nobody).unwrap_or_default(),
-                of(By::Plugin).unwrap_or_default(),
-            ]
-        });
-        let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin"];
-        all.push(table(&head, cells.collect()));
-    }
-    if rows.iter().any(|row| row.wrong > 0) {
-        let text = "Some requests had no response, or were denied: do not trust these figures.";
-        all.push(Part::Warning(text.to_owned()));
-    }
-    all.push(Part::Facts(facts.clone()));
-    all
-}
-
-fn records(rows: &[Row]) -> Vec<Record> {
-    let record = |row: &Row| {
-        let Row { indices, user, what, by, rounds, .. } = row;
-        let name = format!("cluster/{}/{indices} indices/{user}/{}", what.name(), by.name());
-        Record::of_rounds(&name, "1/s", rounds)
-    };
-    rows.iter().filter_map(record).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(by: By, rounds: &[f64]) -> Row {
-        Row { indices: 10, user: "one", what: What::Search, by, rounds: rounds.to_vec(), wrong: 0 }
-    }
-
-    #[test]
-    fn a_round_without_a_response_has_no_ratio() {
-        let rows = [row(By::Nobody, &[100.0, 0.0, 200.0, 0.0]), row(By::Module, &[90.0, 50.0, 0.0, 0.0])];
-        let [nobody, module] = &rows;
-        assert_eq!(ratios(&rows, module, By::Nobody), [0.9]);
-        assert_eq!(ratios(&rows, nobody, By::Module), [100.0 / 90.0]);
-        assert!(ratios(&rows, module, By::Plugin).is_empty());
-        assert!(verdicts(&[row(By::Nobody, &[0.0]), row(By::Module, &[0.0])]).is_empty());
     }
 }
