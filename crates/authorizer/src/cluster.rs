@@ -399,7 +399,7 @@ impl identity::HeapSize for ClusterCaller {
 
 /// The value of the `Authorization` header of a request that is otherwise valid.
 pub(crate) fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
-    if !request::is_token(request.method) {
+    if !request::is_method(request.method) {
         return Err(Reason::InvalidMethod);
     }
     canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;

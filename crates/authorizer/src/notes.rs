@@ -15,13 +15,13 @@ pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     meant_method(request).into_iter().chain(meant_path(&path)).collect()
 }
 
-/// A method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
+/// A method that is a common one in lower case.
 pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
     let method = String::from_utf8_lossy(request.method);
     let upper = method.to_ascii_uppercase();
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
     (upper != method && known.contains(&upper.as_str()))
-        .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{method}`"))
+        .then(|| format!("methods are in upper case: `{upper}` was probably meant, not `{method}`"))
 }
 
 /// The roles that the subject's token names and that have no effect, and why. Nothing, if the subject has no claims.

@@ -10,7 +10,7 @@ use policy::canonical::{HostError, PathError};
 /// A failure of the program is not a reason: it gives no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The method is not a token (RFC 9110, 9.1): 400.
+    /// The method is not a token (RFC 9110, 9.1), or has lower-case letters: 400.
     InvalidMethod,
     /// The path is ambiguous or malformed: 400.
     InvalidPath(PathError),
@@ -189,7 +189,7 @@ impl fmt::Display for Limit {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InvalidMethod => f.write_str("the method is not a token"),
+            Self::InvalidMethod => f.write_str("the method is not a token in upper case"),
             Self::InvalidPath(why) => why.fmt(f),
             Self::InvalidHost(why) => why.fmt(f),
             Self::ControlBytes => f.write_str("a control byte in the `Authorization` header"),

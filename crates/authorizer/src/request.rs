@@ -8,7 +8,7 @@ use crate::reason::Reason;
 /// A request as Envoy passes it on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
-    /// The method as received: methods are case-sensitive.
+    /// The method as received.
     pub method: &'a [u8],
     /// The host, with its port if it has one, in its original case.
     pub host: &'a [u8],
@@ -58,7 +58,7 @@ pub(crate) fn parse<'a>(
     scratch: &'a mut ParseScratch,
 ) -> Result<ParsedRequest<'a>, Reason> {
     let ParseScratch { host, paths } = scratch;
-    if !is_token(request.method) {
+    if !is_method(request.method) {
         return Err(Reason::InvalidMethod);
     }
     Ok(ParsedRequest {
@@ -96,8 +96,15 @@ fn may_have_commas(value: &[u8]) -> bool {
         && ![&b"basic"[..], b"bearer"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported))
 }
 
+/// Whether this is a token without lower-case letters. Methods are case-sensitive, and all standardized ones are in upper case
+/// (RFC 9110, 9.1). An application that ignores their case takes `delete` for the `DELETE` that a `deny` rule names, and Envoy
+/// forwards such a method over HTTP/2.
+pub(crate) fn is_method(text: &[u8]) -> bool {
+    is_token(text) && !text.iter().any(u8::is_ascii_lowercase)
+}
+
 /// Whether this is a token (RFC 9110, 5.6.2).
-pub(crate) fn is_token(text: &[u8]) -> bool {
+fn is_token(text: &[u8]) -> bool {
     !text.is_empty()
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }

@@ -135,7 +135,7 @@ fn an_invalid_request_is_allowed_to_nobody() {
 #[test]
 fn what_looks_like_a_rule_is_noted() {
     for (method, path, note) in [
-        ("get", "/open", "methods are case-sensitive: `GET` was probably meant, not `get`"),
+        ("get", "/open", "methods are in upper case: `GET` was probably meant, not `get`"),
         ("GET", "/people/{id}/a", "`{id}` in the path is literal text: name the path of one request"),
         ("GET", "/people/**?a={b}", "`**` in the path is literal text: name the path of one request"),
         (

@@ -101,10 +101,7 @@ impl Compared<'_> {
     }
 
     fn method_difference(self, rule: &Rule) -> String {
-        let method = lossy(self.method);
-        let case = rule.actions.matches(&self.method.to_ascii_uppercase());
-        let case = if case { ": methods are case-sensitive" } else { "" };
-        format!("it is for `{}`, not `{method}`{case}", rule.actions)
+        format!("it is for `{}`, not `{}`", rule.actions, lossy(self.method))
     }
 
     fn path_difference(self, pattern: &Pattern) -> Option<Difference> {

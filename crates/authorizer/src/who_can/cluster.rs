@@ -42,7 +42,7 @@ impl Authorizer {
             cluster: Some(Box::new(cluster.explain(request, None, now))),
             ..WhoCan::default()
         };
-        if !request::is_token(request.method) {
+        if !request::is_method(request.method) {
             return nobody.because_of(Reason::InvalidMethod);
         }
         let mut needs = Vec::new();

@@ -148,6 +148,20 @@ async fn no_header_overrides_method_path_or_host() {
     }
 }
 
+/// `SECURITY.md`, S4: Envoy itself refuses such a method over HTTP/1.1 only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_with_lower_case_letters_reaches_no_application() {
+    for stack in in_each_form().await {
+        for version in [Version::Http1, Version::Http2] {
+            for method in ["get", "Get", "delete"] {
+                let answer = send(&stack, version, method, &[("authorization", ALICE)], b"").await;
+                assert_eq!(answer.status, 400, "{version:?} {method}");
+            }
+        }
+        assert_eq!(stack.app.requests(), 0);
+    }
+}
+
 /// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of rolegate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_may_be_any_bytes() {
