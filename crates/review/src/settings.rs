@@ -316,7 +316,7 @@ fn identity_header(found: &mut Found, old: Option<&IdentityHeader>, new: Option<
     found.value(&value("format"), &old.format, &new.format, |format| {
         let name = match format {
             IdentityFormat::Jwt => "jwt",
-            IdentityFormat::Compact => "compact",
+            IdentityFormat::Compact(_) => "compact",
         };
         Some(name.to_owned())
     });
