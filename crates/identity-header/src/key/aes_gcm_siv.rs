@@ -1,9 +1,9 @@
 //! The authentication tag of AES-256-GCM-SIV (RFC 8452) for an empty plaintext.
 
 use aes::Aes256Enc;
-use aes::cipher::{Block, BlockCipherEncrypt as _, KeyInit as _};
-use polyval::Polyval;
+use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
 use polyval::universal_hash::UniversalHash as _;
+use polyval::{Block, Polyval};
 
 /// The nonce of every message: what tells messages apart is their own bytes. RFC 8452 derives the keys from the secret and
 /// the nonce, so with one nonce this is done once per secret, and not for each message, which takes 250 ns (the crate
@@ -17,7 +17,8 @@ const NONCE: [u8; 12] = [0; 12];
 /// Makes the tags of messages, which are the associated data (additional authenticated data) of an empty plaintext.
 #[derive(Clone)]
 pub(super) struct Tags {
-    nonce: [u8; 12],
+    /// The nonce, padded.
+    nonce: u128,
     /// With the message authentication key.
     hash: Polyval,
     /// With the message encryption key. It never decrypts.
@@ -32,23 +33,38 @@ impl Tags {
 
     fn with_nonce(secret: &[u8; 32], nonce: [u8; 12]) -> Self {
         let (authentication, encryption) = derive(secret, nonce);
+        let nonce = u128::from_le_bytes(first_bytes(nonce));
         Self { nonce, hash: Polyval::new(&authentication.into()), cipher: Aes256Enc::new(&encryption.into()) }
     }
 
     /// The tag of a message (RFC 8452, section 4).
     pub(super) fn tag(&self, message: &[u8]) -> [u8; 16] {
-        let mut hash = self.hash.clone();
-        hash.update_padded(message);
-        // The lengths in bits of the message and of the plaintext.
+        let (blocks, rest) = message.as_chunks();
+        let mut padded = [0; 16];
+        if let Some(start) = padded.get_mut(..rest.len()) {
+            start.copy_from_slice(rest);
+        }
+        let last = (!rest.is_empty()).then_some(padded);
+        // In bits: of the message, and of the plaintext.
         let bits = u64::try_from(message.len()).unwrap_or(u64::MAX).saturating_mul(8);
-        hash.update(&[u128::from(bits).to_le_bytes().into()]);
-        let mut tag = hash.finalize();
-        for (byte, nonce) in tag.iter_mut().zip(self.nonce) {
-            *byte ^= nonce;
+        let lengths = u128::from(bits).to_le_bytes();
+        let count = blocks.len() + usize::from(last.is_some()) + 1;
+        let mut all = blocks.iter().copied().chain(last).chain([lengths]);
+        let mut next = || Block::from(all.next().unwrap_or_default());
+        // Four blocks at once take half of the time that they take one by one. Blocks of zeros before all others change
+        // nothing: with them, the first group has four, too.
+        let (mut hash, zeros) = (self.hash.clone(), Block::default());
+        match count % 4 {
+            1 => hash.update(&[zeros, zeros, zeros, next()]),
+            2 => hash.update(&[zeros, zeros, next(), next()]),
+            3 => hash.update(&[zeros, next(), next(), next()]),
+            _ => {}
         }
-        if let Some(last) = tag.last_mut() {
-            *last &= 0x7f;
+        for _ in 0..count / 4 {
+            hash.update(&[next(), next(), next(), next()]);
         }
+        let sum = u128::from_le_bytes(hash.finalize().into());
+        let mut tag = ((sum ^ self.nonce) & (u128::MAX >> 1)).to_le_bytes().into();
         self.cipher.encrypt_block(&mut tag);
         tag.into()
     }
@@ -58,23 +74,26 @@ impl Tags {
 /// their first byte, the first halves.
 fn derive(secret: &[u8; 32], nonce: [u8; 12]) -> ([u8; 16], [u8; 32]) {
     let generating = Aes256Enc::new(secret.into());
-    let mut keys = [[0; 8]; 6];
-    for (half, counter) in keys.iter_mut().zip(0_u32..) {
-        let mut block = Block::<Aes256Enc>::default();
-        let input = counter.to_le_bytes().into_iter().chain(nonce);
-        for (byte, value) in block.iter_mut().zip(input) {
-            *byte = value;
-        }
+    let keys = [0_u32, 1, 2, 3, 4, 5].map(|counter| {
+        let input: [u8; 16] = first_bytes(counter.to_le_bytes().into_iter().chain(nonce));
+        let mut block = input.into();
         generating.encrypt_block(&mut block);
-        for (byte, value) in half.iter_mut().zip(block) {
-            *byte = value;
-        }
-    }
+        first_bytes::<8>(block)
+    });
     let [a, b, c, d, e, f] = keys;
     let (mut authentication, mut encryption) = ([0; 16], [0; 32]);
     authentication.copy_from_slice([a, b].as_flattened());
     encryption.copy_from_slice([c, d, e, f].as_flattened());
     (authentication, encryption)
+}
+
+/// The first bytes, and zeros where there are none.
+fn first_bytes<const N: usize>(bytes: impl IntoIterator<Item = u8>) -> [u8; N] {
+    let mut first = [0; N];
+    for (to, from) in first.iter_mut().zip(bytes) {
+        *to = from;
+    }
+    first
 }
 
 #[cfg(test)]
