@@ -25,7 +25,7 @@ pub enum Algorithm {
     /// probability of at most n² ÷ 2^119: POLYVAL, of which 127 bits are used, compresses two messages of at most 256
     /// blocks, with that of the lengths, to the same with a probability of at most 256 ÷ 2^127, and AES-256 is a permutation,
     /// so that n² ÷ 2^129 tells it from a function. So use another key before it has made 2^40 headers: then the probability is
-    /// at most 2^-39. Each guess of a tag succeeds with at most 2^-119.
+    /// at most 2^-39. A guessed tag is right with a probability of about 2^-119.
     Aes256GcmSiv,
 }
 
