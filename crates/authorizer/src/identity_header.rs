@@ -77,7 +77,7 @@ impl IdentitySigner {
                 key,
                 public: public.into(),
             }),
-            IdentityFormat::Compact => keys::secret(&settings.keys).map(Key::Compact),
+            IdentityFormat::Compact(algorithm) => keys::secret(&settings.keys, algorithm).map(Key::Compact),
         }?;
         let signer = Self {
             name: settings.name.clone(),

@@ -11,7 +11,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use identity_header::{Invalid, Key, Verifier};
+use identity_header::{Algorithm, Invalid, Key, Verifier};
 use policy::MapFiles;
 use serde_json::Value;
 
@@ -46,6 +46,7 @@ fn files(policy: &str) -> MapFiles {
         .and("p256.pem", pem(p256.as_ref()))
         .and("secret.key", str::from_utf8(&SECRET).unwrap())
         .and("short.key", "0123456789012345678901234567890")
+        .and("long.key", "01234567890123456789012345678901\n")
         .and("rsa.pem", pem(b"no key at all"))
 }
 
@@ -134,18 +135,25 @@ fn a_jwt_says_who_the_caller_is() {
 
 #[test]
 fn the_compact_form_says_the_same() {
-    let signer = compiled("format: compact, keys: [secret.key]").unwrap();
-    let value = header(&signer, ("/people", ANN), NOW, &mut Scratch::default()).unwrap();
-    let (mut buffer, now) = (Vec::new(), NOW.as_secs());
-    let verifier = Verifier::new("shop", [Key::new(&SECRET).unwrap()]);
-    let identity = verifier.verify(value.as_bytes(), now, &mut buffer).unwrap();
-    assert_eq!((identity.user, identity.expires), ("ann", now + 60));
-    assert_eq!(identity.revision, &*signer.revision().policy);
-    assert_eq!(identity.roles.collect::<Vec<_>>(), ["reader"]);
-    assert_eq!(identity.groups.collect::<Vec<_>>(), ["staff"]);
-    let other = Verifier::new("billing", [Key::new(&SECRET).unwrap()]);
-    assert_eq!(other.verify(value.as_bytes(), now, &mut buffer), Err(Invalid::WrongAudience));
-    assert_eq!(signer.identity_keys(), None, "a secret is not published");
+    for (settings, algorithm) in [
+        ("format: compact, keys: [secret.key]", Algorithm::HmacSha256),
+        ("format: compact, algorithm: hmac-sha256, keys: [secret.key]", Algorithm::HmacSha256),
+        ("format: compact, algorithm: aes-256-gcm-siv, keys: [secret.key]", Algorithm::Aes256GcmSiv),
+    ] {
+        let signer = compiled(settings).unwrap();
+        let value = header(&signer, ("/people", ANN), NOW, &mut Scratch::default()).unwrap();
+        let (mut buffer, now) = (Vec::new(), NOW.as_secs());
+        let verifier = |audience| Verifier::new(audience, [Key::new(algorithm, &SECRET).unwrap()]).unwrap();
+        let identity_verifier = verifier("shop");
+        let identity = identity_verifier.verify(value.as_bytes(), now, &mut buffer).unwrap();
+        assert_eq!((identity.user, identity.expires), ("ann", now + 60));
+        assert_eq!(identity.revision, &*signer.revision().policy);
+        assert_eq!(identity.roles.collect::<Vec<_>>(), ["reader"]);
+        assert_eq!(identity.groups.collect::<Vec<_>>(), ["staff"]);
+        let other = verifier("billing").verify(value.as_bytes(), now, &mut buffer).unwrap_err();
+        assert_eq!(other, Invalid::WrongAudience);
+        assert_eq!(signer.identity_keys(), None, "a secret is not published");
+    }
 }
 
 #[test]
@@ -174,7 +182,11 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
 
 #[test]
 fn it_is_made_anew_after_half_of_its_lifetime() {
-    for settings in ["format: jwt, keys: [p256.pem]", "format: compact, keys: [secret.key]"] {
+    for settings in [
+        "format: jwt, keys: [p256.pem]",
+        "format: compact, keys: [secret.key]",
+        "format: compact, algorithm: aes-256-gcm-siv, keys: [secret.key]",
+    ] {
         let signer = compiled(settings).unwrap();
         let mut scratch = Scratch::default();
         let mut at =
@@ -242,7 +254,18 @@ fn an_identity_that_is_too_large_is_denied() {
 #[test]
 fn a_key_that_cannot_be_used_is_an_error_in_its_place() {
     for (settings, expected) in [
-        ("format: compact, keys: [short.key]", "`short.key` has 31 bytes; a key has at least 32"),
+        (
+            "format: compact, keys: [short.key]",
+            "`short.key` has 31 bytes; a key for `hmac-sha256` has at least 32",
+        ),
+        (
+            "format: compact, algorithm: aes-256-gcm-siv, keys: [short.key]",
+            "`short.key` has 31 bytes; a key for `aes-256-gcm-siv` has exactly 32",
+        ),
+        (
+            "format: compact, algorithm: aes-256-gcm-siv, keys: [long.key]",
+            "`long.key` has 33 bytes; a key for `aes-256-gcm-siv` has exactly 32",
+        ),
         ("format: compact, keys: [p256.pem]", "`p256.pem` is a key in PEM"),
         ("format: compact, keys: [secret.key, short.key]", "`format: compact` signs with one key"),
         ("format: jwt, keys: [secret.key]", "`secret.key` has no private key in PEM"),

@@ -13,6 +13,11 @@ pub struct Verifier {
     keys: Vec<Key>,
 }
 
+/// Two keys have the same secret and different algorithms. Make a new secret for the new algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two keys for different algorithms have the same secret")]
+pub struct SharedSecret;
+
 /// Why a header is not valid. Answer the request with 401 in each case, and do not tell the client which it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
@@ -42,9 +47,18 @@ pub enum Invalid {
 impl Verifier {
     /// A verifier of headers for `audience` that were made with one of `keys`: during a rotation the previous and the
     /// next key.
-    #[must_use]
-    pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Self {
-        Self { audience: audience.to_owned(), keys: keys.into_iter().collect() }
+    ///
+    /// # Errors
+    /// [`SharedSecret`].
+    pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Result<Self, SharedSecret> {
+        let keys: Vec<Key> = keys.into_iter().collect();
+        let shared = |key: &Key| {
+            keys.iter().any(|other| other.id() == key.id() && other.algorithm() != key.algorithm())
+        };
+        if keys.iter().any(shared) {
+            return Err(SharedSecret);
+        }
+        Ok(Self { audience: audience.to_owned(), keys })
     }
 
     /// The identity in the value of a header at the time `now`, in seconds since 1970. `buffer` holds the bytes that the
@@ -65,11 +79,7 @@ impl Verifier {
         }
         buffer.clear();
         URL_SAFE_NO_PAD.decode_append(header, buffer).map_err(|_| Invalid::Encoding)?;
-        let (message, mac) = buffer
-            .len()
-            .checked_sub(MAC_LEN)
-            .and_then(|len| buffer.split_at_checked(len))
-            .ok_or(Invalid::Malformed)?;
+        let (message, mac) = buffer.split_last_chunk::<MAC_LEN>().ok_or(Invalid::Malformed)?;
         let id = format::key_id(message).ok_or(Invalid::Malformed)?;
         let key = self.keys.iter().find(|key| key.id() == id).ok_or(Invalid::UnknownKey(id))?;
         if !key.verify(message, mac) {

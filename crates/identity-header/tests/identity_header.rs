@@ -5,25 +5,65 @@
 use std::path::Path;
 use std::process::Command;
 
-use identity_header::{Claims, Invalid, Key, MAX_HEADER_LEN, TooLarge, Verifier, encode, format};
+use identity_header::Algorithm::{self, Aes256GcmSiv, HmacSha256};
+use identity_header::{
+    Claims, Invalid, Key, MAX_HEADER_LEN, SharedSecret, TooLarge, Verifier, encode, format,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/identity-header");
 
-fn vectors() -> Vec<Value> {
-    let text = std::fs::read_to_string(Path::new(EXAMPLES).join("vectors.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+const ALGORITHMS: [Algorithm; 2] = [HmacSha256, Aes256GcmSiv];
+
+struct Vector {
+    algorithm: Algorithm,
+    json: Value,
 }
 
-fn verifier_of(vector: &Value) -> Verifier {
-    Verifier::new(vector["audience"].as_str().unwrap(), [key_of(vector)])
+/// The test vectors of each algorithm.
+fn vectors() -> Vec<Vector> {
+    let files = [(HmacSha256, "vectors.json"), (Aes256GcmSiv, "vectors-aes-256-gcm-siv.json")];
+    let read = |(algorithm, file)| {
+        let text = std::fs::read_to_string(Path::new(EXAMPLES).join(file)).unwrap();
+        let all: Vec<Value> = serde_json::from_str(&text).unwrap();
+        all.into_iter().map(move |json| Vector { algorithm, json })
+    };
+    files.into_iter().flat_map(read).collect()
 }
 
-fn key_of(vector: &Value) -> Key {
-    let digits = vector["key"].as_str().unwrap().as_bytes();
-    let byte = |pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
-    Key::new(&digits.chunks(2).map(byte).collect::<Vec<u8>>()).unwrap()
+/// The first four valid headers of each algorithm.
+fn some_valid() -> Vec<Vector> {
+    let of = |algorithm| {
+        let valid =
+            move |vector: &Vector| vector.algorithm == algorithm && vector.json.get("identity").is_some();
+        vectors().into_iter().filter(valid).take(4)
+    };
+    ALGORITHMS.into_iter().flat_map(of).collect()
+}
+
+impl Vector {
+    fn text(&self, name: &str) -> &str {
+        self.json.get(name).and_then(Value::as_str).unwrap()
+    }
+
+    fn header(&self) -> &[u8] {
+        self.text("header").as_bytes()
+    }
+
+    fn now(&self) -> u64 {
+        self.json.get("now").and_then(Value::as_u64).unwrap()
+    }
+
+    fn key(&self, algorithm: Algorithm) -> Key {
+        let byte = |pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+        let secret: Vec<u8> = self.text("key").as_bytes().chunks(2).map(byte).collect();
+        Key::new(algorithm, &secret).unwrap()
+    }
+
+    fn verifier(&self) -> Verifier {
+        Verifier::new(self.text("audience"), [self.key(self.algorithm)]).unwrap()
+    }
 }
 
 fn name_of(invalid: Invalid) -> &'static str {
@@ -57,22 +97,17 @@ fn verified(verifier: &Verifier, header: &[u8], now: u64) -> Value {
 #[test]
 fn the_test_vectors_hold() {
     for vector in vectors() {
-        let found =
-            verified(&verifier_of(&vector), vector["header"].as_str().unwrap().as_bytes(), now_of(&vector));
-        let expected = vector.get("identity").unwrap_or(&vector["error"]);
-        assert_eq!(&found, expected, "{}", vector["name"]);
+        let found = verified(&vector.verifier(), vector.header(), vector.now());
+        let expected = vector.json.get("identity").unwrap_or(&vector.json["error"]);
+        assert_eq!(&found, expected, "{} {}", vector.algorithm, vector.text("name"));
     }
 }
 
-fn now_of(vector: &Value) -> u64 {
-    vector["now"].as_u64().unwrap()
-}
-
-/// The headers of the vectors were made by another program, from the description of the format.
+/// The headers of the vectors were made by other programs, from the description of the format.
 #[test]
 fn the_writer_makes_the_headers_of_the_vectors() {
     for vector in vectors() {
-        let Some(identity) = vector.get("identity") else { continue };
+        let Some(identity) = vector.json.get("identity") else { continue };
         let text = |name: &str| identity[name].as_str().unwrap();
         let list = |name: &str| -> Vec<&str> {
             identity[name].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
@@ -93,85 +128,133 @@ fn the_writer_makes_the_headers_of_the_vectors() {
             expires: identity["expires"].as_u64().unwrap(),
         };
         let mut header = String::new();
-        encode(&claims, &key_of(&vector), &mut Vec::new(), &mut header).unwrap();
-        assert_eq!(header, vector["header"], "{}", vector["name"]);
+        encode(&claims, &vector.key(vector.algorithm), &mut Vec::new(), &mut header).unwrap();
+        assert_eq!(header.as_bytes(), vector.header(), "{} {}", vector.algorithm, vector.text("name"));
     }
 }
 
 #[test]
 fn a_truncated_header_is_refused_at_every_byte() {
-    for vector in vectors().iter().filter(|vector| vector.get("identity").is_some()).take(4) {
-        let header = vector["header"].as_str().unwrap().as_bytes();
-        for end in 0..header.len() {
-            let found = verified(&verifier_of(vector), &header[..end], now_of(vector));
-            assert!(found.is_string(), "{} at {end}: {found}", vector["name"]);
+    for vector in some_valid() {
+        for end in 0..vector.header().len() {
+            let found = verified(&vector.verifier(), &vector.header()[..end], vector.now());
+            assert!(found.is_string(), "{} at {end}: {found}", vector.text("name"));
         }
     }
 }
 
 #[test]
 fn a_header_with_any_flipped_bit_is_refused() {
-    for vector in vectors().iter().filter(|vector| vector.get("identity").is_some()).take(4) {
-        let mut header = vector["header"].as_str().unwrap().as_bytes().to_vec();
+    for vector in some_valid() {
+        let (verifier, mut header) = (vector.verifier(), vector.header().to_vec());
         for at in 0..header.len() {
             for bit in 0..8 {
                 header[at] ^= 1 << bit;
-                let found = verified(&verifier_of(vector), &header, now_of(vector));
-                assert!(found.is_string(), "{}: bit {bit} of byte {at}: {found}", vector["name"]);
+                let found = verified(&verifier, &header, vector.now());
+                assert!(found.is_string(), "{}: bit {bit} of byte {at}: {found}", vector.text("name"));
                 header[at] ^= 1 << bit;
             }
         }
     }
 }
 
+/// The algorithm is that of the key: no header is valid with the other one, although the id of the key is the same.
 #[test]
-fn during_a_rotation_both_keys_count() {
-    let (old, new) = (Key::new(&[1; 32]).unwrap(), Key::new(&[2; 32]).unwrap());
-    let claims = Claims { audience: "shop", user: "ann", expires: 100, ..Claims::default() };
-    let both = Verifier::new("shop", [new.clone(), old.clone()]);
-    for key in [&old, &new] {
-        let mut header = String::new();
-        encode(&claims, key, &mut Vec::new(), &mut header).unwrap();
-        assert_eq!(both.verify(header.as_bytes(), 99, &mut Vec::new()).unwrap().user, "ann");
+fn a_header_is_not_valid_with_the_other_algorithm_and_the_same_secret() {
+    for vector in some_valid() {
+        for algorithm in ALGORITHMS {
+            let key = vector.key(algorithm);
+            let verifier = Verifier::new(vector.text("audience"), [key]).unwrap();
+            let found = verified(&verifier, vector.header(), vector.now());
+            if algorithm == vector.algorithm {
+                assert!(found.is_object(), "{found}");
+            } else {
+                assert_eq!(found, "wrong_mac", "{}", vector.text("name"));
+            }
+        }
     }
 }
 
 #[test]
-fn a_short_key_and_a_large_identity_are_refused() {
-    assert_eq!(Key::new(&[7; 31]).unwrap_err().to_string(), "the key has 31 bytes; it must have at least 32");
-    let key = Key::new(&[7; 32]).unwrap();
-    let (long, many) = ("x".repeat(4090), vec!["r"; 256]);
-    for claims in [Claims { user: &long, ..Claims::default() }, Claims { roles: &many, ..Claims::default() }]
-    {
-        let mut header = String::from("unchanged");
-        assert_eq!(encode(&claims, &key, &mut Vec::new(), &mut header), Err(TooLarge));
-        assert_eq!(header, "unchanged");
+fn a_secret_is_not_used_for_both_algorithms() {
+    let [hmac, aes] = ALGORITHMS.map(|algorithm| Key::new(algorithm, &[1; 32]).unwrap());
+    assert_eq!(Verifier::new("shop", [hmac.clone(), aes.clone()]).unwrap_err(), SharedSecret);
+    let other = Key::new(Aes256GcmSiv, &[2; 32]).unwrap();
+    assert_eq!(Verifier::new("shop", [hmac.clone(), other.clone(), aes]).unwrap_err(), SharedSecret);
+    assert!(Verifier::new("shop", [hmac.clone(), other, hmac]).is_ok());
+}
+
+#[test]
+fn during_a_rotation_both_keys_count() {
+    let claims = Claims { audience: "shop", user: "ann", expires: 100, ..Claims::default() };
+    for (old, new) in [(HmacSha256, HmacSha256), (HmacSha256, Aes256GcmSiv), (Aes256GcmSiv, Aes256GcmSiv)] {
+        let (old, new) = (Key::new(old, &[1; 32]).unwrap(), Key::new(new, &[2; 32]).unwrap());
+        let both = Verifier::new("shop", [new.clone(), old.clone()]).unwrap();
+        for key in [&old, &new] {
+            let mut header = String::new();
+            encode(&claims, key, &mut Vec::new(), &mut header).unwrap();
+            assert_eq!(both.verify(header.as_bytes(), 99, &mut Vec::new()).unwrap().user, "ann");
+        }
     }
-    let fits = "x".repeat(format::MAX_LEN - format::MAC_LEN - 22);
-    let mut header = String::new();
-    let claims = Claims { user: &fits, expires: 1, ..Claims::default() };
-    encode(&claims, &key, &mut Vec::new(), &mut header).unwrap();
-    assert_eq!(header.len(), MAX_HEADER_LEN);
-    assert!(Verifier::new("", [key]).verify(header.as_bytes(), 0, &mut Vec::new()).is_ok());
+}
+
+#[test]
+fn a_key_has_the_length_of_its_algorithm() {
+    for (algorithm, length, expected) in [
+        (HmacSha256, 31, "the key has 31 bytes; a key for `hmac-sha256` has at least 32"),
+        (HmacSha256, 0, "the key has 0 bytes; a key for `hmac-sha256` has at least 32"),
+        (Aes256GcmSiv, 31, "the key has 31 bytes; a key for `aes-256-gcm-siv` has exactly 32"),
+        (Aes256GcmSiv, 33, "the key has 33 bytes; a key for `aes-256-gcm-siv` has exactly 32"),
+    ] {
+        assert_eq!(Key::new(algorithm, &vec![7; length]).unwrap_err().to_string(), expected);
+    }
+    assert!(Key::new(HmacSha256, &[7; 33]).is_ok());
+}
+
+#[test]
+fn a_large_identity_is_refused() {
+    for algorithm in ALGORITHMS {
+        let key = Key::new(algorithm, &[7; 32]).unwrap();
+        let (long, many) = ("x".repeat(4090), vec!["r"; 256]);
+        for claims in
+            [Claims { user: &long, ..Claims::default() }, Claims { roles: &many, ..Claims::default() }]
+        {
+            let mut header = String::from("unchanged");
+            assert_eq!(encode(&claims, &key, &mut Vec::new(), &mut header), Err(TooLarge));
+            assert_eq!(header, "unchanged");
+        }
+        let fits = "x".repeat(format::MAX_LEN - format::MAC_LEN - 22);
+        let mut header = String::new();
+        let claims = Claims { user: &fits, expires: 1, ..Claims::default() };
+        encode(&claims, &key, &mut Vec::new(), &mut header).unwrap();
+        assert_eq!(header.len(), MAX_HEADER_LEN);
+        let verifier = Verifier::new("", [key]).unwrap();
+        assert!(verifier.verify(header.as_bytes(), 0, &mut Vec::new()).is_ok());
+    }
 }
 
 #[test]
 fn a_key_does_not_show_its_secret() {
-    let key = Key::new(&[0xab; 32]).unwrap();
-    assert!(!format!("{key:?}").contains("abab"), "{key:?}");
+    for algorithm in ALGORITHMS {
+        let key = Key::new(algorithm, &[0xab; 32]).unwrap();
+        let shown = format!("{key:?} {:?}", Verifier::new("shop", [key.clone()]));
+        assert!(!shown.contains("abab") && !shown.contains("171"), "{shown}");
+        assert!(shown.contains(algorithm.name()), "{shown}");
+    }
 }
 
 #[test]
 fn verifying_allocates_nothing() {
-    let vector = &vectors()[1];
-    let (verifier, header) = (verifier_of(vector), vector["header"].as_str().unwrap());
-    let mut buffer = Vec::with_capacity(format::MAX_LEN);
-    let counted = allocation_counter::measure(|| {
-        let identity = verifier.verify(header.as_bytes(), now_of(vector), &mut buffer).unwrap();
-        assert_eq!(identity.roles.last(), Some("writer"));
-        assert_eq!(identity.claims.get("tenant"), Some("acme"));
-    });
-    assert_eq!(counted.count_total, 0);
+    for vector in vectors().iter().filter(|vector| vector.text("name").starts_with("five roles")) {
+        let verifier = vector.verifier();
+        let mut buffer = Vec::with_capacity(format::MAX_LEN);
+        let counted = allocation_counter::measure(|| {
+            let identity = verifier.verify(vector.header(), vector.now(), &mut buffer).unwrap();
+            assert_eq!(identity.roles.last(), Some("writer"));
+            assert_eq!(identity.claims.get("tenant"), Some("acme"));
+        });
+        assert_eq!(counted.count_total, 0);
+    }
 }
 
 #[test]

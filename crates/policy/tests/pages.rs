@@ -204,6 +204,7 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
         .and("jwks.json", "{}")
         .and("identity.pem", "")
+        .and("identity.key", "")
         .and("next.pem", "")
         .and("cluster/roles.yml", "")
         .and("inventory.json", "")

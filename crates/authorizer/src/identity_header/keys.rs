@@ -7,7 +7,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use policy::model::IdentityKey;
+use identity_header::Algorithm;
+use policy::model::{IdentityAlgorithm, IdentityKey};
 use policy::problem::Problem;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -44,7 +45,10 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
 }
 
 /// The secret of the compact form.
-pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<Problem>> {
+pub(crate) fn secret(
+    keys: &[IdentityKey],
+    algorithm: IdentityAlgorithm,
+) -> Result<identity_header::Key, Vec<Problem>> {
     if let Some(second) = keys.get(1) {
         let message = "`format: compact` signs with one key";
         let help =
@@ -59,9 +63,14 @@ pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<P
         let help = "`format: compact` needs random bytes: `head -c 32 /dev/urandom > identity.key`";
         return Err(error("is a key in PEM".to_owned(), help));
     }
-    identity_header::Key::new(&key.bytes).map_err(|short| {
+    let algorithm = match algorithm {
+        IdentityAlgorithm::HmacSha256 => Algorithm::HmacSha256,
+        IdentityAlgorithm::Aes256GcmSiv => Algorithm::Aes256GcmSiv,
+    };
+    identity_header::Key::new(algorithm, &key.bytes).map_err(|wrong| {
         let help = "make one by `head -c 32 /dev/urandom > identity.key`";
-        error(format!("has {} bytes; a key has at least {}", short.0, identity_header::Key::MIN_LEN), help)
+        let what = format!("has {} bytes; a key for `{algorithm}` has {}", wrong.len, algorithm.length());
+        error(what, help)
     })
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::document::{Fields, Node, Reader, Value};
-use crate::model::{ClaimPath, IdentityFormat, IdentityHeader, IdentityKey};
+use crate::model::{ClaimPath, IdentityAlgorithm, IdentityFormat, IdentityHeader, IdentityKey};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::is_name;
 use crate::parse::response::header_name;
 use crate::parse::values;
 
-const KEYS: &[&str] = &["name", "format", "keys", "issuer", "audience", "lifetime", "claims"];
+const KEYS: &[&str] = &["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
 
 /// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
 const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
@@ -43,7 +43,7 @@ pub(crate) fn read(
         let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
         reader.error_help(fields.at, "`identity_header` has no `audience`", help);
     }
-    if format == Some(IdentityFormat::Compact)
+    if matches!(format, Some(IdentityFormat::Compact(_)))
         && let Some((key, _)) = fields.field("issuer")
     {
         reader.error_help(key.at, "`issuer` is for `format: jwt`", "leave it out");
@@ -68,13 +68,35 @@ fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
         reader.error_help(fields.at, "`identity_header` has no `format`", help);
         return None;
     };
+    let algorithm = algorithm(reader, fields);
     let text = reader.text(node, "`format`")?;
     match text.text {
-        "jwt" => Some(IdentityFormat::Jwt),
-        "compact" => Some(IdentityFormat::Compact),
+        "jwt" => {
+            if let Some((key, _)) = fields.field("algorithm") {
+                let help = "leave it out: a private key has one algorithm";
+                reader.error_help(key.at, "`algorithm` is for `format: compact`", help);
+            }
+            Some(IdentityFormat::Jwt)
+        }
+        "compact" => algorithm.map(IdentityFormat::Compact),
         other => {
             let message = format!("`{other}` is not a format of an identity header");
             reader.error_help(text.at, message, "write `jwt` or `compact`");
+            None
+        }
+    }
+}
+
+/// How the code of the compact form is made; `None` if it is not an algorithm.
+fn algorithm(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityAlgorithm> {
+    let Some(node) = fields.value("algorithm") else { return Some(IdentityAlgorithm::default()) };
+    let text = reader.text(node, "`algorithm`")?;
+    match text.text {
+        "hmac-sha256" => Some(IdentityAlgorithm::HmacSha256),
+        "aes-256-gcm-siv" => Some(IdentityAlgorithm::Aes256GcmSiv),
+        other => {
+            let message = format!("`{other}` is not an algorithm of an identity header");
+            reader.error_help(text.at, message, "write `hmac-sha256` or `aes-256-gcm-siv`");
             None
         }
     }
