@@ -86,7 +86,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         let reached: Vec<&Ruled<'_>> = open
             .iter()
             .filter(|allow| {
-                Part::of_both(allow.rule, rule, left).is_some_and(|part| !part.is_covered(&closed, left))
+                let part = Part::of_both(allow.rule, rule, left).filter(|part| !part.is_preflight());
+                part.is_some_and(|part| !part.is_covered(&closed, left))
             })
             .copied()
             .collect();
@@ -271,6 +272,11 @@ impl Part {
     fn but_for_scopes(one: &Rule, other: &Rule, left: &mut usize) -> Option<Self> {
         let actions = one.actions.intersection(&other.actions)?;
         Some(Self { actions, scopes: Vec::new(), paths: common_paths(one, other, left)? })
+    }
+
+    /// Whether these are preflight requests, which browsers send without credentials: `anyone` has to allow them.
+    fn is_preflight(&self) -> bool {
+        matches!(&self.actions, Actions::These(all) if all.iter().all(|action| **action == *"OPTIONS"))
     }
 
     /// Whether one of these rules matches, for each method, host and path. True if no steps are left, so that no warning
