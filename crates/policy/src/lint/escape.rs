@@ -122,8 +122,7 @@ impl<'s, 'p> Denial<'s, 'p> {
         if rule.scopes.is_empty() {
             return None;
         }
-        let counts = |allow: &&Ruled<'_>| overlap_but_for_paths(allow.rule, rule);
-        if !self.allowing.iter().any(|allow| counts(allow)) {
+        if !self.allowing.iter().any(|allow| overlap_but_for_paths(allow.rule, rule)) {
             return None;
         }
         for allow in self.allowing.clone() {
