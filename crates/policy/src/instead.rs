@@ -14,6 +14,9 @@ pub(crate) fn of_key(what: &str, key: &str) -> Option<&'static str> {
         ("a policy", "allow" | "deny" | "rules" | "policies" | "permissions" | "statement" | "package") => {
             "rules belong to roles: write `roles: { NAME: { allow: [\"GET /people\"] } }`"
         }
+        ("a policy" | "`identity`", "anonymous" | "anonymous_user" | "anyone" | "everyone" | "public") => {
+            "rules for callers without credentials go under the role `anyone`"
+        }
         ("a policy", "users" | "groups" | "basic" | "htpasswd") => "users are under `identity: { basic: … }`",
         ("a policy", "jwt" | "issuer" | "issuers" | "providers") => {
             "issuers are under `identity: { jwt: … }`"

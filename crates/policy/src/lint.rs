@@ -5,9 +5,12 @@
 
 mod below;
 mod cover;
+mod escape;
 mod names;
+mod overlap;
 mod prefixed_users;
 mod reach;
+mod related;
 mod search;
 mod shared_names;
 mod shared_users;
@@ -35,6 +38,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     cover::useless(policy, &trie, &mut Warnings::new(problems));
     if !incomplete {
         below::open(policy, &trie, &mut Warnings::new(problems));
+        escape::escaped(policy, &trie, problems);
         reach::denials(&trie, &mut Warnings::new(problems));
     }
 }

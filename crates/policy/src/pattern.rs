@@ -6,6 +6,7 @@
 //! of the policy language.
 
 mod cover;
+mod intersect;
 
 use std::fmt;
 

@@ -52,6 +52,10 @@ warnings! {
     HashAlgorithm = "hash-algorithm",
     /// A key that cannot verify tokens.
     IgnoredKey = "ignored-key",
+    /// A role whose name sounds as if every caller had it.
+    LikeAnyone = "like-anyone",
+    /// An issuer or an audience with a `*`, which is that very character.
+    LikePattern = "like-pattern",
     /// Something that looks like a placeholder and is literal text, or any segment.
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
@@ -62,8 +66,14 @@ warnings! {
     NoIdentity = "no-identity",
     /// A user without a password, which the `users_file` does not have either.
     NoPassword = "no-password",
-    /// A `deny` rule for one path, or for some that begin alike, with more allowed below.
+    /// A `deny` rule that callers escape by leaving their credentials out.
+    OpenAnonymous = "open-anonymous",
+    /// A `deny` rule for one path, or for paths of one depth, with more allowed below.
     OpenBelow = "open-below",
+    /// A `deny` rule for a host, for what is allowed on others.
+    OpenHost = "open-host",
+    /// A `deny` rule for `GET` that leaves `HEAD` open, or the other way round.
+    OpenMethod = "open-method",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
     /// A rule with `{user}` where every user name has a prefix.

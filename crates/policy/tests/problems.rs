@@ -17,6 +17,8 @@ const IDENTITY: &str = include_str!("problems/identity.txt");
 const RESPONSES: &str = include_str!("problems/responses.txt");
 const FILES: &str = include_str!("problems/files.txt");
 const WARNINGS: &str = include_str!("problems/warnings.txt");
+/// Denials that leave something open, and names that stand for less than they seem to.
+const OPEN: &str = include_str!("problems/open.txt");
 
 #[test]
 fn first_attempts() {
@@ -59,8 +61,13 @@ fn warnings() {
 }
 
 #[test]
+fn what_seems_closed_and_is_open() {
+    check(OPEN);
+}
+
+#[test]
 fn a_problem_never_shows_a_secret() {
-    for text in [FIRST, SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS] {
+    for text in [FIRST, SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS, OPEN] {
         for case in text.split("=== ").skip(1) {
             assert!(!messages(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
         }
@@ -90,7 +97,7 @@ fn the_help_about_relative_paths_is_only_for_a_missing_file() {
 #[test]
 fn what_a_help_for_a_rule_suggests_is_no_error() {
     let mut suggested = 0;
-    let texts = [FIRST, RULES, WARNINGS].concat();
+    let texts = [FIRST, RULES, WARNINGS, OPEN].concat();
     let lines: Vec<&str> = texts.lines().collect();
     let helps = lines.windows(2).filter_map(|pair| match pair {
         [problem, help]

@@ -1,11 +1,11 @@
-//! `deny` rules for one path, or for paths that begin alike, that leave open what is below: a `deny` of `/internal` or
-//! `/internal*` where `/**` is allowed.
+//! `deny` rules for one path, or for paths of one depth, that leave open what is below: a `deny` of `/internal`,
+//! `/internal*`, `/internal/{id}` or `/*.env` where `/**` is allowed.
 
-use crate::lint::cover::Related;
-use crate::lint::reach::overlap_but_for_paths;
-use crate::lint::trie::{NodeId, Ruled, Trie};
+use crate::lint::overlap::overlap_but_for_paths;
+use crate::lint::related::Related;
+use crate::lint::trie::{Node, NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RuleId};
+use crate::model::{Effect, Policy, RuleId};
 use crate::pattern::{Pattern, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -14,7 +14,7 @@ use crate::warning::Warning;
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
-/// Warns of each `deny` rule for one path or one glob, where an `allow` rule from further above covers what is below and
+/// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
 /// no other rule is about that.
 pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut related = Related::new(policy);
@@ -32,12 +32,8 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>
             };
             search.walk(Trie::root(pattern), &pattern.segments);
             let (above, is_denied, mut left) = (search.above, search.is_denied, search.left);
-            let allow = above.iter().map(|id| trie.rules.at(*id)).find(|allow| {
-                related.find_from(ruled.role, &mut left);
-                let comes_with = related.has(allow.role);
-                related.find_from(allow.role, &mut left);
-                comes_with || related.has(ruled.role) || [ANYONE, AUTHENTICATED].contains(&&*ruled.named.name)
-            });
+            let mut above = above.iter().map(|id| trie.rules.at(*id));
+            let allow = above.find(|allow| related.are_together(ruled, allow.role, &mut left));
             budget -= BUDGET_OF_ONE.min(budget) - left;
             if let Some(allow) = allow.filter(|_| left > 0 && !is_denied) {
                 warnings.push(warning(ruled, pattern, end, allow));
@@ -55,14 +51,30 @@ fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>) ->
             format!("`{name}` is only this path: `{by}` allows what is below it"),
             format!("write `{}/**` for the path and everything below", path.trim_end_matches('/')),
         ),
-        End::Start => (
+        End::Start | End::Any => (
             format!("`{name}` ends with this segment: `{by}` allows what is below it"),
             format!("write `{path}/**` for these paths and everything below"),
+        ),
+        End::File => (
+            format!("`{name}` covers one depth: `{by}` allows deeper ones"),
+            format!(
+                "a pattern of one segment covers one depth, and `**` is only at the end of a path: write `{}` for the \
+                 next one, or allow fewer paths",
+                deeper(pattern)
+            ),
         ),
     };
     Problem::warning(ruled.rule.at.clone(), Warning::OpenBelow, message)
         .help(help)
         .related(allow.rule.at.clone(), format!("`{by}` of the role `{}`", allow.named.name))
+}
+
+/// The path of this file pattern one folder further down.
+fn deeper(pattern: &Pattern) -> String {
+    let segments = pattern.segments.split_last();
+    let folders = segments.iter().flat_map(|(_, folders)| *folders).map(|folder| format!("/{folder}"));
+    let file = segments.iter().map(|(file, _)| format!("/{{dir}}/{file}"));
+    folders.chain(file).collect()
 }
 
 /// How a path ends that others can be below: not in a slash, and not like that of a file.
@@ -74,20 +86,26 @@ enum End {
     Name,
     /// The start of a name, such as `internal*`: the author thinks of everything that begins so.
     Start,
+    /// Any one segment.
+    Any,
+    /// The end of a name, or a part of it, such as `*.env`: the author thinks of files in all folders.
+    File,
 }
 
 impl End {
     fn of(pattern: &Pattern) -> Option<Self> {
         let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.rest)?;
-        let start = |pieces: &[Box<str>]| {
-            let [first, .., end] = pieces else { return false };
-            !first.is_empty() && end.is_empty()
+        let of_glob = |pieces: &[Box<str>]| match pieces {
+            [first, .., end] if !first.is_empty() => end.is_empty().then_some(Self::Start),
+            // `*` alone gets a warning of its own.
+            pieces => pieces.iter().any(|piece| !piece.is_empty()).then_some(Self::File),
         };
         match last {
             Segment::Literal(last) if last.is_empty() => (pattern.segments.len() == 1).then_some(Self::Root),
             Segment::Literal(last) => (!is_file(last)).then_some(Self::Name),
-            Segment::Glob(glob) => start(&glob.0).then_some(Self::Start),
-            Segment::One(_) | Segment::User | Segment::UserId(_) => None,
+            Segment::Glob(glob) => of_glob(&glob.0),
+            Segment::One(_) => Some(Self::Any),
+            Segment::User | Segment::UserId(_) => None,
         }
     }
 }
@@ -132,11 +150,14 @@ impl<'p> Search<'_, 'p> {
             }
         }
         let Some((segment, further)) = segments.split_first() else {
-            // Of what begins alike, a rule is hardly about all.
-            self.is_denied |= self.end != End::Start
+            // Of what begins or ends alike, a rule is hardly about all.
+            self.is_denied |= !matches!(self.end, End::Start | End::File)
                 && (!node.literals.is_empty() || !node.others.is_empty() || !node.rests.is_empty());
             return;
         };
+        if self.end == End::File && further.is_empty() {
+            self.is_denied |= self.is_denied_deeper(node, segment);
+        }
         if let Segment::Literal(literal) = segment
             && let Some(next) = self.trie.literal(id, literal)
         {
@@ -148,5 +169,25 @@ impl<'p> Search<'_, 'p> {
                 self.walk(*next, further);
             }
         }
+    }
+
+    /// Whether a rule denies the same file in every folder below this node: that one tells what is still open.
+    fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
+        let any = |(other, _): &&(&Segment, NodeId)| {
+            matches!(other, Segment::One(_) | Segment::Glob(_)) && other.covers(&Segment::One("dir".into()))
+        };
+        let folders = node.others.iter().filter(any);
+        let files: Vec<RuleId> = folders
+            .flat_map(|(_, folder)| &self.trie.node(*folder).others)
+            .filter(|(other, _)| other.covers(file))
+            .flat_map(|(_, file)| self.trie.node(*file).ends.iter().chain(&self.trie.node(*file).rests))
+            .take(self.left)
+            .copied()
+            .collect();
+        self.left = self.left.saturating_sub(node.others.len() + files.len());
+        files
+            .into_iter()
+            .map(|id| self.trie.rules.at(id))
+            .any(|other| other.effect == Effect::Deny && overlap_but_for_paths(other.rule, self.ruled.rule))
     }
 }

@@ -1,9 +1,9 @@
 //! Rules without effect, because another rule covers everything that they match.
 
-use crate::ids::IdVec;
+use crate::lint::related::Related;
 use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, Rule, RuleId};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, Rule, RuleId};
 use crate::pattern::{Pattern, Scope, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -70,77 +70,6 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     };
     let note = format!("`{by}` of the role `{of}`");
     Problem::warning(ruled.rule.at.clone(), kind, message).help(help).related(cover.rule.at.clone(), note)
-}
-
-/// The roles that a caller with a given role also has.
-pub(super) struct Related<'p> {
-    policy: &'p Policy,
-    anyone: Option<RoleId>,
-    authenticated: Option<RoleId>,
-    current: Option<RoleId>,
-    /// For each role, the last role from which it was reached.
-    reached_from: IdVec<RoleId, Option<RoleId>>,
-    /// Which roles every caller has.
-    everybody: IdVec<RoleId, bool>,
-    /// Which roles every authenticated caller has, but not every anonymous one.
-    authenticated_only: IdVec<RoleId, bool>,
-}
-
-impl<'p> Related<'p> {
-    pub(super) fn new(policy: &'p Policy) -> Self {
-        let anyone = policy.role(ANYONE);
-        let mut related = Self {
-            policy,
-            anyone,
-            authenticated: policy.role(AUTHENTICATED),
-            current: None,
-            reached_from: vec![None; policy.roles.len()].into(),
-            everybody: vec![false; policy.roles.len()].into(),
-            authenticated_only: vec![false; policy.roles.len()].into(),
-        };
-        if let Some(anyone) = anyone {
-            related.find_from(anyone, &mut BUDGET.clone());
-            related.everybody = related.reached_from.iter().map(|from| *from == Some(anyone)).collect();
-        }
-        if let Some(authenticated) = related.authenticated {
-            related.find_from(authenticated, &mut BUDGET.clone());
-            let reached = related.reached_from.iter().zip(related.everybody.iter());
-            related.authenticated_only =
-                reached.map(|(from, everybody)| *from == Some(authenticated) && !everybody).collect();
-        }
-        related
-    }
-
-    /// Computes the roles that come with a role.
-    pub(super) fn find_from(&mut self, role: RoleId, budget: &mut usize) {
-        if self.current == Some(role) {
-            return;
-        }
-        self.current = Some(role);
-        // An anonymous caller has the roles of `anyone` only; whoever has another one is authenticated.
-        let is_everybodys = self.anyone == Some(role) || *self.everybody.at(role);
-        let authenticated = self.authenticated.filter(|_| !is_everybodys);
-        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).chain(authenticated).collect();
-        while let Some(next) = open.pop() {
-            *budget = budget.saturating_sub(1);
-            if *budget == 0 {
-                return;
-            }
-            if self.reached_from.at_mut(next).replace(role) != Some(role) {
-                open.extend(&self.policy.roles.at(next).extends);
-            }
-        }
-    }
-
-    /// Whether every caller has either both roles or neither.
-    fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
-        let both = |had: &IdVec<RoleId, bool>| *had.at(one) && *had.at(other);
-        one == other || both(&self.everybody) || both(&self.authenticated_only)
-    }
-
-    pub(super) fn has(&self, role: RoleId) -> bool {
-        self.current.is_some() && *self.reached_from.at(role) == self.current
-    }
 }
 
 /// The search for a rule that covers a given one.
@@ -225,7 +154,7 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 }
 
-fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
+pub(super) fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
     cover.is_empty()
         || !scopes.is_empty() && scopes.iter().all(|scope| cover.iter().any(|cover| cover.covers(scope)))
 }

@@ -394,25 +394,12 @@ fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
     Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
 }
 
-fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
-    let reserved = |name: &str| name == ANYONE || name == AUTHENTICATED;
-    if let Some(role) = policy.roles.iter().find(|role| !reserved(&role.name)) {
-        problems.push(
-            Problem::warning(role.at.clone(), Warning::UnusedRole, "no role is granted to anybody")
-                .help("add `grants`"),
-        );
-    }
-}
-
 /// Warns of each role that no caller can have.
 pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
     let by_token = |role: &Role| policy.identity.jwt.iter().any(|issuer| issuer.may_give(&role.name));
     let by_token = policy.roles.entries().filter(|(_, role)| by_token(role)).map(|(id, _)| id);
     let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
-    if open.is_empty() {
-        no_grants(policy, problems);
-        return;
-    }
+    let is_granted = !open.is_empty();
     let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     open.extend([ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)));
     while let Some(role) = open.pop() {
@@ -420,18 +407,58 @@ pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
             open.extend(&policy.roles.at(role).extends);
         }
     }
+    let mut unused = policy.roles.entries().filter(|(id, _)| !*had.at(*id)).map(|(_, role)| role);
+    if !is_granted {
+        // One warning is enough for all of them.
+        problems.extend(unused.next().map(no_grants));
+        return;
+    }
     let mut warnings = Warnings::new(problems);
-    for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
+    for role in unused {
         let message = format!("nobody has the role `{}`", role.name);
         let help = match role.name.to_ascii_lowercase().as_str() {
-            "*" | "all" | "any" | "anonymous" | "everyone" | "public" | "guest" => {
-                "grant it, or call it `anyone`, the role that every caller has"
-            }
+            name if name == "guest" || sounds_like_anyone(name) => CALL_IT_ANYONE,
             "users" | "user" | "logged_in" | "authenticated" | "signed_in" => {
                 "grant it, or call it `authenticated`, the role of every caller with credentials"
             }
             _ => "name it under `grants`, or let a role that is granted extend it",
         };
         warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
+    }
+    drop(warnings);
+    like_anyone(policy, &had, &mut Warnings::new(problems));
+}
+
+fn no_grants(role: &Role) -> Problem {
+    let is_like = sounds_like_anyone(&role.name.to_ascii_lowercase());
+    let help = if is_like { CALL_IT_ANYONE } else { "add `grants`" };
+    Problem::warning(role.at.clone(), Warning::UnusedRole, "no role is granted to anybody").help(help)
+}
+
+/// What to write instead of a role that sounds as if every caller had it, and that nobody has.
+const CALL_IT_ANYONE: &str = "grant it, or call it `anyone`, the role that every caller has";
+
+/// Whether a name, in lower case, sounds as if every caller had the role. A guest may be a user.
+fn sounds_like_anyone(name: &str) -> bool {
+    matches!(name, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous" | "anonymous_user")
+}
+
+/// Warns of each role that sounds as if every caller had it, and that only some have.
+fn like_anyone(policy: &Policy, had: &IdVec<RoleId, bool>, warnings: &mut Warnings<'_>) {
+    let mut everybodys: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
+    let mut open: Vec<RoleId> = [ANYONE, AUTHENTICATED].iter().filter_map(|name| policy.role(name)).collect();
+    while let Some(role) = open.pop() {
+        if !std::mem::replace(everybodys.at_mut(role), true) {
+            open.extend(&policy.roles.at(role).extends);
+        }
+    }
+    for (_, role) in policy.roles.entries().filter(|(id, _)| *had.at(*id) && !*everybodys.at(*id)) {
+        if sounds_like_anyone(&role.name.to_ascii_lowercase()) {
+            let message =
+                format!("`{}` is a role like any other: only callers to whom it is given have it", role.name);
+            let help = "call it `anyone`, the role that every caller has, or `authenticated`, that of every caller with \
+                        credentials: neither is granted or extended";
+            warnings.push(Problem::warning(role.at.clone(), Warning::LikeAnyone, message).help(help));
+        }
     }
 }

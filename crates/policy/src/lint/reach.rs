@@ -1,10 +1,9 @@
 //! `deny` rules that deny nothing which is allowed.
 
-use crate::lint::trie::{NodeId, Ruled, Trie};
+use crate::lint::overlap::{Search, overlap_but_for_paths};
+use crate::lint::trie::{Ruled, Trie};
 use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Rule, RuleId};
-use crate::pattern::is_below;
-use crate::pattern::{Actions, Pattern, Scope, Segment};
+use crate::model::{Effect, RuleId};
 use crate::problem::Problem;
 use crate::warning::Warning;
 
@@ -16,8 +15,12 @@ const BUDGET_OF_ONE: usize = 2_000;
 pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut budget = BUDGET;
     for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
-        let mut search = Search { trie, rule: ruled.rule, left: BUDGET_OF_ONE.min(budget) };
-        let met = ruled.rule.resources.iter().any(|pattern| search.meets(pattern));
+        let found = |id: RuleId| {
+            let Ruled { effect, rule, .. } = trie.rules.at(id);
+            *effect == Effect::Allow && overlap_but_for_paths(ruled.rule, rule)
+        };
+        let mut search = Search { trie, found, left: BUDGET_OF_ONE.min(budget) };
+        let met = ruled.rule.resources.iter().any(|pattern| search.ends(pattern));
         budget -= BUDGET_OF_ONE.min(budget) - search.left;
         if !met {
             warnings.push(warning(ruled));
@@ -29,105 +32,4 @@ fn warning(ruled: &Ruled<'_>) -> Problem {
     let message = format!("`{}` denies what nothing allows", ruled.rule.name);
     Problem::warning(ruled.rule.at.clone(), Warning::UnmatchedDeny, message)
         .help("check its path, or leave it out")
-}
-
-/// The search for an `allow` rule that overlaps a given `deny` rule.
-struct Search<'s, 'p> {
-    trie: &'s Trie<'p>,
-    rule: &'p Rule,
-    left: usize,
-}
-
-impl<'p> Search<'_, 'p> {
-    fn meets(&mut self, pattern: &'p Pattern) -> bool {
-        self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
-    }
-
-    /// Whether an `allow` rule is reachable from here. If the budget is used up, it returns true, so that no warning
-    /// follows.
-    fn walk(&mut self, id: NodeId, segments: &'p [Segment], rest: bool) -> bool {
-        if !self.spend(1) {
-            return true;
-        }
-        let node = self.trie.node(id);
-        if self.among(&node.rests) {
-            return true;
-        }
-        let Some((segment, further)) = segments.split_first() else {
-            return self.among(&node.ends) || rest && self.below(id);
-        };
-        let mut others = node.others.iter();
-        if others
-            .any(|(other, next)| !self.spend(1) || overlap(segment, other) && self.walk(*next, further, rest))
-        {
-            return true;
-        }
-        if let Segment::Literal(literal) = segment {
-            return self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest));
-        }
-        node.literals.iter().any(|(literal, next)| {
-            !self.spend(1) || matches_literal(segment, literal) && self.walk(*next, further, rest)
-        })
-    }
-
-    /// Whether an `allow` rule ends anywhere below.
-    fn below(&mut self, id: NodeId) -> bool {
-        if !self.spend(1) {
-            return true;
-        }
-        let node = self.trie.node(id);
-        let literals = node.literals.iter().map(|(_, next)| *next);
-        let others = node.others.iter().map(|(_, next)| *next);
-        self.among(&node.rests)
-            || self.among(&node.ends)
-            || literals.chain(others).any(|next| self.below(next))
-    }
-
-    fn among(&mut self, rules: &[RuleId]) -> bool {
-        rules.iter().any(|id| {
-            let Ruled { effect, rule, .. } = self.trie.rules.at(*id);
-            !self.spend(1) || *effect == Effect::Allow && overlap_but_for_paths(self.rule, rule)
-        })
-    }
-
-    fn spend(&mut self, steps: usize) -> bool {
-        self.left = self.left.saturating_sub(steps);
-        self.left > 0
-    }
-}
-
-pub(super) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
-    let actions = match (&one.actions, &other.actions) {
-        (Actions::Any, _) | (_, Actions::Any) => true,
-        (Actions::These(one), Actions::These(other)) => one.iter().any(|action| other.contains(action)),
-    };
-    let scopes = one.scopes.is_empty()
-        || other.scopes.is_empty()
-        || one.scopes.iter().any(|one| other.scopes.iter().any(|other| overlap_scopes(one, other)));
-    actions && scopes
-}
-
-fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
-    match (one, other) {
-        (scope, Scope::Exact(exact)) | (Scope::Exact(exact), scope) => scope.matches(exact.as_bytes()),
-        (Scope::Below(one), Scope::Below(other)) => {
-            one == other || is_below(one, other) || is_below(other, one)
-        }
-    }
-}
-
-/// Whether some name matches both, where `other` is not literal. Two globs are assumed to overlap.
-fn overlap(segment: &Segment, other: &Segment) -> bool {
-    match segment {
-        Segment::Literal(literal) => matches_literal(other, literal),
-        Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
-    }
-}
-
-/// Whether a segment that is not literal may match this literal. A user may have any name, so `{user}` may.
-fn matches_literal(segment: &Segment, literal: &str) -> bool {
-    match segment {
-        Segment::User | Segment::UserId(_) => !literal.is_empty(),
-        segment => segment.matches(literal.as_bytes(), None),
-    }
 }

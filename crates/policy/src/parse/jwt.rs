@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::{Fields, Node, Reader, Text, Value};
+use crate::document::{Fields, Mark, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
 use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
@@ -71,6 +71,10 @@ fn issuer(
     let name = required(reader, &fields, "issuer", "the `iss` of its tokens");
     let name = name.and_then(|node| reader.shared(node, "`issuer`"));
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
+    if let Some((text, _)) = name.as_ref().filter(|(text, _)| text.text.contains('*')) {
+        let help = "write an entry for each issuer: `*` in a name is that character";
+        warn_of_pattern(reader, text.at, text.text, "an issuer", help);
+    }
     let audiences = audiences(reader, &fields);
     let keys = required(reader, &fields, "keys", "`{ file: … }`, `{ url: … }` or `{ discovery: true }`");
     let keys = keys.and_then(|node| keys_of(reader, files, file, node, name.as_ref()));
@@ -148,7 +152,23 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
             "name at least one: a token's `aud` must be among them",
         );
     }
+    if let Value::List(items) = &node.value {
+        for item in items {
+            if let Value::Scalar(scalar) = &item.value
+                && scalar.text.contains('*')
+            {
+                let help = "name each audience: `*` in a name is that character";
+                warn_of_pattern(reader, item.at, &scalar.text, "an audience", help);
+            }
+        }
+    }
     (!audiences.is_empty()).then_some(audiences)
+}
+
+/// Warns of a `*` in a name that is compared byte for byte with what a token says.
+fn warn_of_pattern(reader: &mut Reader, at: Mark, name: &str, what: &str, help: &str) {
+    let message = format!("`{name}` is {what} of that very name: no token with another one is accepted");
+    reader.warning_help(at, Warning::LikePattern, message, help);
 }
 
 fn keys_of(

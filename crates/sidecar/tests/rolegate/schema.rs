@@ -11,7 +11,7 @@ use sidecar::Settings;
 use crate::process::{example, run};
 
 const PAGE: &str = include_str!("../../../../policies/README.md");
-const FIXTURES: [&str; 8] = [
+const FIXTURES: [&str; 9] = [
     include_str!("../../../policy/tests/problems/first.txt"),
     include_str!("../../../policy/tests/problems/syntax.txt"),
     include_str!("../../../policy/tests/problems/rules.txt"),
@@ -20,6 +20,7 @@ const FIXTURES: [&str; 8] = [
     include_str!("../../../policy/tests/problems/responses.txt"),
     include_str!("../../../policy/tests/problems/files.txt"),
     include_str!("../../../policy/tests/problems/warnings.txt"),
+    include_str!("../../../policy/tests/problems/open.txt"),
 ];
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
