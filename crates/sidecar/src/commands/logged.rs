@@ -97,6 +97,7 @@ pub(super) fn read(from: &Path) -> Result<LoggedDecision, String> {
         (Some(_), more) => {
             Err(format!("`{shown}` has {} lines: give one line of the decision log", more + 1))
         }
+        let mut notes = Vec::new();
     }
 }
 
@@ -135,6 +136,9 @@ impl LoggedDecision {
             (
                 Some(reason @ (Reason::ControlBytes | Reason::DuplicateAuthorization | Reason::Limit(_))),
                 _,
+        if explanation.status != 200 {
+            explanation.notes.extend(notes);
+        }
             ) => authorizer.explain_denied(&request, reason),
             (Some(Reason::InvalidCredentials(error)), _) => {
                 authorizer.explain(&request, ExplainedSubject::Invalid(error), now)
@@ -149,14 +153,16 @@ impl LoggedDecision {
                     // Removed since.
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
-                    ExplainedSubject::Given(Subject {
+                    let subject = Subject {
                         user: user.into(),
                         source,
                         issuer: self.issuer.map(Arc::from),
                         groups: names(self.groups),
                         roles: names(self.roles),
                         claims: serde_json::Value::Null,
-                    })
+                    };
+                    notes = authorizer.notes_on_logged(self.host.as_bytes(), &subject);
+                    ExplainedSubject::Given(subject)
                 };
                 authorizer.explain(&request, caller, now)
             }

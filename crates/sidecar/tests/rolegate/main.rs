@@ -43,3 +43,4 @@ mod stores;
 mod tls;
 mod what_can;
 mod wrong_protocol;
+mod token_claims;
