@@ -31,6 +31,7 @@ mod metrics;
 mod otlp;
 mod process;
 mod reloading;
+mod readiness;
 mod replay;
 mod s3_server;
 mod schema;
