@@ -261,8 +261,10 @@ impl Served {
                 |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
             }
             (_, Pages::All) => {
-                let known = "there are /healthz, /readyz, /metrics, /histograms, /jwks and /reload\n";
-                return text(StatusCode::NOT_FOUND, known.to_owned());
+                let last =
+                    if self.backend.console().is_some() { ", /reload and /console" } else { " and /reload" };
+                let known = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
+                return text(StatusCode::NOT_FOUND, known);
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
         };
