@@ -32,6 +32,11 @@ pub enum AddressError {
     /// Neither an IP address with a port nor a Unix socket.
     #[error("not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`")]
     Malformed,
+    /// Neither that, nor `off` where it is possible.
+    #[error(
+        "not an address: write one such as `127.0.0.1:9192`, `[::1]:9192` or `unix:/run/rolegate.sock`, or `off`"
+    )]
+    MalformedOrOff,
 }
 
 impl FromStr for Address {
@@ -59,7 +64,13 @@ impl FromStr for AdminAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::On) }
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        text.parse().map(Self::On).map_err(|error| match error {
+            AddressError::NoPath => error,
+            AddressError::Malformed | AddressError::MalformedOrOff => AddressError::MalformedOrOff,
+        })
     }
 }
 

@@ -27,6 +27,7 @@ use crate::metrics::{self, Metrics, histograms};
 
 mod browser;
 mod connections;
+mod ready;
 
 use connections::{Connections, Evicted, Place};
 
@@ -254,14 +255,16 @@ impl Served {
         let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
             ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
             ("/metrics", Pages::All | Pages::Metrics) => rendered,
-            ("/readyz", Pages::All) => ready,
+            ("/readyz", Pages::All) => ready::ready,
             ("/jwks", Pages::All) => identity_keys,
             ("/histograms", Pages::All) => {
                 |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
             }
             (_, Pages::All) => {
-                let known = "there are /healthz, /readyz, /metrics, /histograms, /jwks and /reload\n";
-                return text(StatusCode::NOT_FOUND, known.to_owned());
+                let last =
+                    if self.backend.console().is_some() { ", /reload and /console" } else { " and /reload" };
+                let known = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
+                return text(StatusCode::NOT_FOUND, known);
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
         };
@@ -336,31 +339,10 @@ fn identity_keys(metrics: &Arc<Metrics>) -> Page {
     }
 }
 
-fn ready(metrics: &Arc<Metrics>) -> Page {
-    match metrics.status.ready() {
-        Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing(metrics))),
-        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
-    }
-}
-
 fn not_allowed(body: &str, allow: &'static str) -> Page {
     let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body.to_owned());
     page.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     page
-}
-
-/// A line for each thing that was not fetched, with what that means; empty if there is none.
-fn missing(metrics: &Metrics) -> String {
-    let facts = metrics.status.facts();
-    let issuers = facts.issuers_without_keys();
-    let mut lines = String::new();
-    if !issuers.0.is_empty() {
-        lines += &format!("no keys of {issuers}: their tokens get 401\n");
-    }
-    if facts.is_without_inventory() {
-        lines += "no inventory of the search cluster: patterns and aliases are permitted only where roles cover them by name\n";
-    }
-    lines
 }
 
 fn text(status: StatusCode, body: String) -> Page {

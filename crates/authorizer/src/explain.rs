@@ -167,6 +167,10 @@ impl Authorizer {
         }
         if let Err(error) = caller {
             explanation.detail = self.attempted(request, error, now).detail;
+            if error == CredentialsError::MalformedClaims {
+                let found = parsed.authorization.and_then(|value| self.authenticator.roles_elsewhere(value));
+                explanation.notes.extend(found);
+            }
         }
         explanation.add_verdict(&self.authorize(request, parsed, caller, now, &mut AnswerScratch::default()));
         self.hide_identity(&mut explanation);

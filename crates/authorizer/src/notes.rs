@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use identity::{Subject, excerpts};
 use policy::Policy;
+use policy::model::Issuer;
 
+use crate::Authorizer;
 use crate::request::Request;
 
 /// What was probably meant, where the request looks like a mistake or like a rule: a lower-case method, or a path with a
@@ -24,12 +26,48 @@ pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
         .then(|| format!("methods are in upper case: `{upper}` was probably meant, not `{method}`"))
 }
 
-/// The roles that the subject's token names and that have no effect, and why. Nothing, if the subject has no claims.
+/// The roles that the subject's token names and that have no effect, and the claims of the policy that it does not have.
+/// Nothing, if the subject has no claims.
 pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<String> {
-    let issuer = subject.issuer.as_ref();
-    let issuer = policy.identity.jwt.iter().find(|known| Some(&known.issuer) == issuer);
-    let Some(issuer) = issuer else { return Vec::new() };
-    let named = identity::named_roles(subject, issuer);
+    let Some(issuer) = issuer(policy, subject) else { return Vec::new() };
+    let mut notes = ignored(policy, issuer, &identity::named_roles(subject, issuer));
+    notes.extend(identity::notes_on_claims(subject, issuer));
+    notes
+}
+
+/// The claims of the policy that the subject's token does not have.
+pub(crate) fn missing_claims(policy: &Policy, subject: &Subject) -> Vec<String> {
+    issuer(policy, subject).map(|issuer| identity::notes_on_claims(subject, issuer)).unwrap_or_default()
+}
+
+impl Authorizer {
+    /// Why the roles and groups of a token give its subject none, as far as a line of the decision log says it, which has no
+    /// claims. Nothing on the hosts of a search cluster, which maps them.
+    #[must_use]
+    pub fn notes_on_logged(&self, host: &[u8], subject: &Subject) -> Vec<String> {
+        let policy = &self.loaded().policy;
+        let issuer = issuer(policy, subject).filter(|_| !self.is_of_cluster(host));
+        let Some(issuer) = issuer else { return Vec::new() };
+        if !subject.roles.is_empty() || !subject.groups.is_empty() {
+            return ignored(policy, issuer, &subject.roles);
+        }
+        let (what, claims) = match (issuer.role_claim(), &issuer.claims.groups) {
+            (Some(_), Some(_)) => ("no role and no group", "`claims.roles` and `claims.groups` name"),
+            (Some(_), None) => ("no role", "`claims.roles` names"),
+            (None, Some(_)) => ("no group", "`claims.groups` names"),
+            (None, None) => return Vec::new(),
+        };
+        let ask = "`explain --bearer` says whether the token has what";
+        vec![format!("the line has {what} of the token: {ask} {claims}")]
+    }
+}
+
+fn issuer<'a>(policy: &'a Policy, subject: &Subject) -> Option<&'a Issuer> {
+    policy.identity.jwt.iter().find(|known| Some(&known.issuer) == subject.issuer.as_ref())
+}
+
+/// The roles in a token that have no effect, and why.
+fn ignored(policy: &Policy, issuer: &Issuer, named: &[Arc<str>]) -> Vec<String> {
     let (defined, undefined): (Vec<_>, Vec<_>) = named.iter().partition(|role| policy.role(role).is_some());
     let unlisted: Vec<_> = defined.into_iter().filter(|role| !issuer.may_give(role)).collect();
     let of = |roles: &[&Arc<str>]| excerpts(roles.iter().map(|role| &***role));

@@ -9,6 +9,7 @@ mod detail;
 mod header;
 mod issuer;
 mod pending;
+mod role_claims;
 mod token;
 
 pub use claims::named_roles;
@@ -16,4 +17,6 @@ pub(crate) use claims::{check_given, subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};
+pub(crate) use role_claims::elsewhere;
+pub use role_claims::notes_on_claims;
 pub(crate) use token::{MAX_BYTES, Unverified, parse_signed};

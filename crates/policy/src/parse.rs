@@ -54,6 +54,8 @@ const KEYS: &[&str] = &[
 /// The maximum number of unknown keys for which a likely intended key is searched.
 const MAX_SIMILAR: usize = 100;
 
+/// The most names of other files that a message has.
+const MOST_NAMES: usize = 4;
 /// The maximum nesting depth of includes.
 const MAX_DEPTH: usize = 16;
 
@@ -79,7 +81,12 @@ pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
         Err(error) => {
             parser.all_missing();
             let message = format!("cannot read the policy: {error}");
-            parser.problems.push(Problem::error(Place::start_of(file), message));
+            let problem = Problem::error(Place::start_of(file), message);
+            let help = error.is_missing().then(|| other_names(files, file)).flatten();
+            parser.problems.push(match help {
+                Some(help) => problem.help(help),
+                None => problem,
+            });
         }
     }
     Parsed { policy: parser.policy, problems: parser.problems, files: parser.files.finish() }
@@ -257,6 +264,20 @@ impl PolicyParser<'_> {
             Err(error) => unreadable(reader, text.at, path, &error),
         }
     }
+}
+
+/// The YAML files in the folder of a policy that does not exist: one of them may be meant. `None` without that folder.
+fn other_names(files: &dyn Files, file: &Path) -> Option<String> {
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let mut names = files.list(folder).ok()?;
+    names.retain(|name| name.ends_with(".yaml") || name.ends_with(".yml"));
+    names.sort_unstable();
+    let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    let more = if names.len() > MOST_NAMES { ", …" } else { "" };
+    Some(match &*shown {
+        [] => format!("the folder `{}` has no YAML file", folder.display()),
+        names => format!("the folder `{}` has {}{more}: name the file", folder.display(), names.join(", ")),
+    })
 }
 
 /// Keeps a section that only one file may contain.

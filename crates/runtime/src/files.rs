@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -28,7 +29,7 @@ enum Watched {
 
 impl Files for RecordedFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let answer = read(path);
+        let answer = contents(path);
         let known = answer.as_deref().map(of_parts);
         self.remember(Watched::File(path.to_owned()), fingerprint(&known));
         answer.map_err(FileError::new)
@@ -124,7 +125,15 @@ impl Watched {
 /// # Errors
 /// The reason, as text for people.
 pub fn text(path: &Path) -> Result<String, String> {
-    String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
+    String::from_utf8(contents(path)?).map_err(|_| "not UTF-8".to_owned())
+}
+
+/// The contents of a file.
+///
+/// # Errors
+/// The reason, as text for people.
+pub fn contents(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, MAX_FILE)
 }
 
 /// The contents of a file of at most so many bytes.
@@ -152,10 +161,6 @@ const MAX_FILE: usize = 256 << 20;
 /// Maximum number of names that are read from a folder.
 const MAX_NAMES: usize = 100_000;
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    read_at_most(path, MAX_FILE)
-}
-
 fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let read = || {
         let mut file = File::open(path)?;
@@ -170,7 +175,7 @@ fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
         }
         Ok(bytes)
     };
-    read().map_err(|error| reason(&error))
+    read().map_err(|error| reason(path, &error))
 }
 
 /// The fingerprint of a file's content, computed without holding all of it in memory.
@@ -188,7 +193,7 @@ fn skim(path: &Path) -> Result<u64, String> {
         }
         Ok(hasher.finish())
     };
-    skim().map_err(|error| reason(&error))
+    skim().map_err(|error| reason(path, &error))
 }
 
 /// Appends the next [`PART`] bytes of a file, or what is left of it. Returns how many.
@@ -198,10 +203,10 @@ fn next_part(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<usize> {
 
 /// The names in a folder, sorted, so that an unchanged folder has the same fingerprint.
 fn list(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| reason(&error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| reason(folder, &error))?;
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(|error| reason(&error))?.file_name();
+        let name = entry.map_err(|error| reason(folder, &error))?.file_name();
         names.extend(name.into_string().ok());
         if names.len() > MAX_NAMES {
             return Err(format!("more than {MAX_NAMES} names are in it"));
@@ -212,14 +217,28 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
-fn reason(error: &io::Error) -> String {
+fn reason(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::PermissionDenied => format!("permission denied{}", owner(path).unwrap_or_default()),
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", MAX_FILE >> 20),
         _ => error.to_string(),
     }
+}
+
+/// What explains a denied permission: who this process is, and whose the file is, or the folder in which it cannot even be
+/// looked at.
+fn owner(path: &Path) -> Option<String> {
+    let (at, seen) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
+    let kind = if seen.is_dir() { "the folder" } else { "the file" };
+    let name = if at == path { String::new() } else { format!(" `{}`", at.display()) };
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let (owner, its_group, mode) = (seen.uid(), seen.gid(), seen.mode() & 0o7777);
+    Some(format!(
+        ": this process runs as user {user} and group {group}; {kind}{name} belongs to user {owner} and group {its_group}, with \
+         mode {mode:04o}"
+    ))
 }
 
 /// The fingerprint that [`skim`] returns for a file with these bytes.

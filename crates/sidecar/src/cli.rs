@@ -39,7 +39,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
+  0  success; `explain`: the request is allowed, or a log is read; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
      `replay`: no answer would change; `import`: a policy is printed;
      `lint-envoy`: nothing is unsafe or slow
@@ -71,7 +71,7 @@ pub enum Command {
     /// Runs the test cases of a policy.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Explains why a policy allows or denies one request.
+    /// Explains why a policy allows or denies one request, or what is missing for the denials of a log.
     #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
     Explain(Box<ExplainArgs>),
     /// Lists who may make a request: users, and what a token must have.
@@ -168,7 +168,7 @@ pub struct ExplainArgs {
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
-    /// input.
+    /// input. With more lines: group the denials, and say what is missing for each group.
     #[arg(
         long,
         value_name = "FILE",

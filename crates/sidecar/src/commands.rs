@@ -7,6 +7,7 @@ mod check;
 mod cluster_usage;
 mod completions;
 mod decision_lines;
+mod denials;
 mod diff;
 mod explain;
 mod fetched;

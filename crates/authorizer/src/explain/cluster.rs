@@ -1,9 +1,10 @@
 //! Why a request to the search cluster is answered as it is.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use identity::{LocalCache, Subject, UnixTime};
+use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use search::config::RoleMapping;
 use search::{Missing, Need, RequestBody, Steps, Target, Verdict as ClusterVerdict};
 use serde::Serialize;
@@ -144,7 +145,12 @@ impl Authorizer {
             Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
         let callers = &mut LocalCache::default();
-        let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
+        let missing = RefCell::default();
+        let attach = |subject: &Subject| {
+            // Later the claims are dropped.
+            missing.replace(notes::missing_claims(&self.loaded.policy, subject));
+            self.cluster_caller(cluster, subject)
+        };
         let caller = match subject {
             ExplainedSubject::OfCredentials => {
                 cluster.authenticator.authenticate_inline(authorization, now, callers, attach)
@@ -167,11 +173,18 @@ impl Authorizer {
         }
         if let Err(error) = caller {
             explanation.detail = self.attempted(request, error, now).detail;
+            if error == CredentialsError::MalformedClaims {
+                let found = authorization.and_then(|value| cluster.authenticator.roles_elsewhere(value));
+                explanation.notes.extend(found);
+            }
         }
         explanation.cluster = Some(Box::new(explained));
         let mut scratch = AnswerScratch::default();
         explanation.add_verdict(&self.authorize_on_cluster(cluster, request, caller, now, &mut scratch));
         self.hide_identity(&mut explanation);
+        if explanation.status != 200 {
+            explanation.notes.extend(missing.into_inner());
+        }
         explanation
     }
 }

@@ -39,6 +39,15 @@ impl<T> Authenticator<T> {
         }
     }
 
+    /// Where a token, which is malformed because its roles or groups are, probably has them: for people who explain a request.
+    #[must_use]
+    pub fn roles_elsewhere(&self, authorization: &[u8]) -> Option<String> {
+        let Scheme::Bearer(token) = authorization::parse(authorization) else { return None };
+        let claims = jwt::Unverified::decode(token).payload.ok()?;
+        let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok()?;
+        jwt::elsewhere(&claims, &issuer.settings)
+    }
+
     fn attempted_token(&self, text: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
         let token = jwt::Unverified::decode(text);
         let detail = jwt::detail(&token, &self.issuers, error, now);

@@ -109,7 +109,7 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
     if super::claims::check_audience(claims, &issuer.audiences) == Err(CredentialsError::MalformedClaims) {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
-    let model::Claims { user, groups, .. } = &issuer.claims;
+    let user = &issuer.claims.user;
     match super::claims::at(claims, user) {
         None => return format!("no {}", shown(user)),
         Some(Value::String(name)) if name.is_empty() => return format!("{} is empty", shown(user)),
@@ -119,13 +119,7 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
         Some(Value::String(_)) => {}
         Some(_) => return format!("{} is not a text", shown(user)),
     }
-    let is_text = |value: &Value| value.as_str().is_some_and(is_name);
-    let is_wrong = |path: &&model::ClaimPath| match super::claims::at(claims, path) {
-        None | Some(Value::String(_)) => false,
-        Some(Value::Array(list)) => !list.iter().all(is_text),
-        Some(_) => true,
-    };
-    match [groups.as_ref(), issuer.role_claim()].into_iter().flatten().find(is_wrong) {
+    match wrong_names(claims, issuer) {
         Some(path) => {
             format!("{} is neither a text nor a list of texts without control characters", shown(path))
         }
@@ -133,8 +127,19 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
     }
 }
 
+/// The claim of groups or roles that is neither a text nor a list of names.
+pub(super) fn wrong_names<'a>(claims: &Members, issuer: &'a model::Issuer) -> Option<&'a model::ClaimPath> {
+    let is_text = |value: &Value| value.as_str().is_some_and(is_name);
+    let is_wrong = |path: &&model::ClaimPath| match super::claims::at(claims, path) {
+        None | Some(Value::String(_)) => false,
+        Some(Value::Array(list)) => !list.iter().all(is_text),
+        Some(_) => true,
+    };
+    [issuer.claims.groups.as_ref(), issuer.role_claim()].into_iter().flatten().find(is_wrong)
+}
+
 /// A claim as a policy names it: a pointer (RFC 6901) if it is inside another one.
-fn shown(path: &model::ClaimPath) -> String {
+pub(super) fn shown(path: &model::ClaimPath) -> String {
     match &*path.0 {
         [name] => format!("`{name}`"),
         names => format!("`/{}`", names.join("/")),

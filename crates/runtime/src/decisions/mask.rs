@@ -128,7 +128,6 @@ impl fmt::Debug for Masks {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "`runtime` does I/O")]
 fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
     let Some(file) = file else {
         let mut random = [0; 32];
@@ -138,7 +137,7 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
     let named = |error: &dyn fmt::Display| {
         io::Error::other(format!("`decision-log-mask-key` {}: {error}", file.display()))
     };
-    let bytes = std::fs::read(file).map_err(|error| named(&error))?;
+    let bytes = crate::files::contents(file).map_err(|error| named(&error))?;
     let bytes = bytes.trim_ascii();
     if bytes.len() < SHORTEST_KEY {
         return Err(named(&format_args!("a key has at least {SHORTEST_KEY} bytes")));

@@ -1,10 +1,12 @@
 //! Files that are read, and whether they have changed since.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use policy::{FileError, Files};
 
-use super::{PART, RecordedFiles, Seen, Watched, fingerprint, read_at_most};
+use super::{PART, RecordedFiles, Seen, Watched, fingerprint, read_at_most, reason};
 
 #[test]
 fn detects_whether_a_result_would_change() {
@@ -91,4 +93,25 @@ fn a_folder_is_no_file() {
     let files = RecordedFiles::default();
     assert_eq!(files.read(folder.path()), Err(FileError::new("it is a folder")));
     assert!(files.into_seen().still());
+}
+
+/// The whole text: a process with all permissions, such as that of a test, is never denied one.
+#[test]
+fn a_denied_permission_is_explained_by_the_owners_and_the_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("htpasswd");
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o750)).unwrap();
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let owner = format!("belongs to user {user} and group {group}, with mode");
+    let denied = std::io::ErrorKind::PermissionDenied.into();
+    let start = format!("permission denied: this process runs as user {user} and group {group}; ");
+    assert_eq!(reason(&file, &denied), format!("{start}the file {owner} 0600"));
+    let folder = folder.path().display();
+    assert_eq!(
+        reason(&file.with_file_name("other"), &denied),
+        format!("{start}the folder `{folder}` {owner} 0750")
+    );
+    assert_eq!(reason(Path::new(""), &denied), "permission denied");
 }

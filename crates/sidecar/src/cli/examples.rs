@@ -43,8 +43,9 @@ Examples:
   rolegate explain --policy policies/people GET /people        without credentials
   rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
+  rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
-`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again. The line of a
+`--decision` takes one line that `rolegate serve` has logged, or more: then the exit code is 0. Passwords and tokens are not verified again. The line of a
 request to a search cluster does not have the body: give it by `--body` if you have it.";
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! `rolegate explain`: explains how a policy answers one request.
+//! `rolegate explain`: explains how a policy answers one request, or the denials of a log.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,8 +7,10 @@ use authorizer::Request;
 use serde::Serialize;
 
 use super::body::{Body, NO_BODY};
+use super::decision_lines::OneOrMore;
+use super::denials::Denials;
 use super::fetched::{self, Needs};
-use super::{caller, loaded, logged};
+use super::{caller, loaded};
 use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -48,7 +50,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
     }
 }
 
-/// Explains a line of the decision log.
+/// Explains a line of the decision log, or the denials of many.
 fn explain_logged(
     from: &Path,
     body: &Body,
@@ -56,9 +58,24 @@ fn explain_logged(
     format: Format,
     output: &mut Output<'_>,
 ) -> Exit {
-    let repeated = logged::read(from).and_then(|line| line.explain(&compiled.authorizer, body, clock::now()));
-    match repeated {
-        Ok(repeated) => print(&repeated, repeated.explanation.status, format, output),
+    let authorizer = &compiled.authorizer;
+    let printed = OneOrMore::read(from).and_then(|given| match given {
+        OneOrMore::One(line) => {
+            let repeated = line.explain(authorizer, body, clock::now())?;
+            Ok(print(&repeated, repeated.explanation.status, format, output))
+        }
+        OneOrMore::More(_) if body.is_given() => {
+            Err("`--body` is for one line of the decision log".to_owned())
+        }
+        OneOrMore::More(lines) => {
+            let denials =
+                Denials::read(lines, authorizer).map_err(|error| format!("`{}`: {error}", from.display()))?;
+            // The log was read, and what it says of denied requests is not an answer to one.
+            Ok(print(&denials, 200, format, output))
+        }
+    });
+    match printed {
+        Ok(exit) => exit,
         Err(error) => {
             output.error(&error);
             Exit::Arguments

@@ -14,7 +14,7 @@ use crate::output::Output;
 /// Maximum time until the whole answer has arrived. A kubelet waits for one second, unless it is configured
 /// otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of the answer, in bytes: a header and one line.
+/// Maximum size of the answer, in bytes: a header and some lines.
 const MAX_ANSWER: usize = 16 << 10;
 
 /// Prints the answer of the server. The exit code says whether it is ready, or alive.

@@ -1,9 +1,6 @@
-//! A line of the decision log, for `rolegate explain --decision`: the request and its caller, and what was decided.
+//! A line of the decision log, for `rolegate explain --decision` and the commands that take a log: the request and its caller, and what was decided.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::{
@@ -16,9 +13,6 @@ use runtime::clock;
 use serde::{Deserialize, Serialize};
 
 use super::body::Body;
-
-/// Maximum bytes that are read: more than the longest line has.
-const LONGEST: u64 = 1 << 20;
 
 /// A line of the decision log.
 #[derive(Debug, Deserialize)]
@@ -73,33 +67,6 @@ pub(super) struct Repeated {
     without_body: bool,
 }
 
-/// Reads one line from a file; `-` is standard input.
-///
-/// # Errors
-/// If there is not exactly one line, or it is not a decision.
-pub(super) fn read(from: &Path) -> Result<LoggedDecision, String> {
-    let shown = from.display();
-    let mut text = String::new();
-    let read = if from == Path::new("-") {
-        io::stdin().lock().take(LONGEST).read_to_string(&mut text)
-    } else {
-        File::open(from).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-    };
-    read.map_err(|error| format!("cannot read `{shown}`: {error}"))?;
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    match (lines.next(), lines.count()) {
-        (None, _) => Err(format!("`{shown}` is empty: give one line of the decision log")),
-        (Some(line), 0) if !line.trim_start().starts_with('{') => Err(format!(
-            "`{shown}` is not a line of rolegate's decision log, which is a JSON object: is it one of Envoy's access log?"
-        )),
-        (Some(line), 0) => serde_json::from_str(line)
-            .map_err(|error| format!("`{shown}` is not a line of rolegate's decision log: {error}")),
-        (Some(_), more) => {
-            Err(format!("`{shown}` has {} lines: give one line of the decision log", more + 1))
-        }
-    }
-}
-
 impl LoggedDecision {
     /// Explains the request for the caller that the line names.
     ///
@@ -130,6 +97,7 @@ impl LoggedDecision {
             body: if is_unseen { RequestBody::Unseen } else { body.whole() },
             ..Request::default()
         };
+        let mut notes = Vec::new();
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
             (
@@ -149,14 +117,16 @@ impl LoggedDecision {
                     // Removed since.
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
-                    ExplainedSubject::Given(Subject {
+                    let subject = Subject {
                         user: user.into(),
                         source,
                         issuer: self.issuer.map(Arc::from),
                         groups: names(self.groups),
                         roles: names(self.roles),
                         claims: serde_json::Value::Null,
-                    })
+                    };
+                    notes = authorizer.notes_on_logged(self.host.as_bytes(), &subject);
+                    ExplainedSubject::Given(subject)
                 };
                 authorizer.explain(&request, caller, now)
             }
@@ -166,6 +136,9 @@ impl LoggedDecision {
         if self.outcome.reason.as_deref() == explanation.reason {
             explanation.detail.clone_from(&self.outcome.detail);
         }
+        if explanation.status != 200 {
+            explanation.notes.extend(notes);
+        }
         if let Some(keys) = &self.outcome.keys {
             explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
         }
@@ -173,6 +146,13 @@ impl LoggedDecision {
         let depends_on_body = explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
         let without_body = depends_on_body && !is_unseen && !body.is_given();
         Ok(Repeated { explanation, logged: self.outcome, same, without_body })
+    }
+}
+
+impl Repeated {
+    /// Whether this policy decides as the line says.
+    pub(super) const fn is_same(&self) -> bool {
+        self.same
     }
 }
 

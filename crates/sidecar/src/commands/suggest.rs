@@ -39,7 +39,9 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
     if usage.nothing_allowed() && on_cluster.is_empty() {
         let log = args.log.display();
         let help = match inexact {
-            0 => "write the log with `--decision-log all`".to_owned(),
+            0 => "write the log with `--decision-log all`; for what denied requests lack: `rolegate explain --policy POLICY \
+                  --decision LOG`"
+                .to_owned(),
             _ => format!("{inexact} of its lines are cut or masked: write the log without masks"),
         };
         output.error(&format!("`{log}` has no allowed request that can be used: {help}"));

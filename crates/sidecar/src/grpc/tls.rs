@@ -206,13 +206,10 @@ impl TlsError {
 }
 
 impl Content {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the files are read at the start and off the threads that serve"
-    )]
+    /// At the start and off the threads that serve.
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let read = |setting: &'static str, path: &PathBuf| {
-            std::fs::read(path).map_err(|error| TlsError::new(setting, path, error))
+            runtime::files::contents(path).map_err(|error| TlsError::new(setting, path, error))
         };
         Ok(Self {
             certificate: read(CERTIFICATE, &files.certificate)?,

@@ -270,3 +270,14 @@ fn the_keys_of_the_identity_header_are_served() {
         wait_until(&mut are_served, || "the keys of the policy".to_owned());
     }
 }
+
+#[test]
+fn the_list_of_pages_has_the_console_if_it_is_on() {
+    for (more, last) in
+        [(&[][..], ", /jwks and /reload\n"), (&["--console"], ", /jwks, /reload and /console\n")]
+    {
+        let server = Server::start(&example("people"), more);
+        let (status, page) = server.page("/");
+        assert!(status == 404 && page.ends_with(last), "{page}");
+    }
+}

@@ -99,6 +99,22 @@ fn a_missing_policy_is_a_policy_error() {
     assert!(out.contains("/nowhere/policy.yaml") && out.contains("no such file"), "{out}");
 }
 
+/// Somebody has another name for the file.
+#[test]
+fn a_folder_without_a_policy_yaml_is_said_to_have_other_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = || run(&["check", &folder.path().display().to_string()]);
+    let shown = folder.path().display();
+    let (code, out, _) = check();
+    assert!(code == 3 && out.contains(&format!("help: the folder `{shown}` has no YAML file\n")), "{out}");
+    for name in ["people.yaml", "b.yml", "README.md", ".people.yaml.swp"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let (code, out, _) = check();
+    let help = format!("help: the folder `{shown}` has `b.yml`, `people.yaml`: name the file\n");
+    assert!(code == 3 && out.contains("no such file") && out.contains(&help), "{out}");
+}
+
 #[test]
 fn invalid_arguments_have_their_own_exit_code() {
     for args in [

@@ -74,7 +74,7 @@ impl Issuer {
         Self { at, answer, fetches }
     }
 
-    fn publish(&self, keys: &str) {
+    pub(crate) fn publish(&self, keys: &str) {
         self.answer(ok(keys));
     }
 
@@ -314,7 +314,8 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     let signer = Signer::default();
     let issuer = Issuer::start("");
     issuer.answer(String::new());
-    let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
+    let folder = issuer.policy("1s");
+    let server = Server::start(&folder.arg(), &["--keys-wait", "100ms"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let without = "ready\nno keys of https://id.example: their tokens get 401\n";
     assert_eq!(server.page("/readyz"), (200, without.to_owned()));
@@ -432,7 +433,8 @@ async fn readiness_waits_for_the_first_keys_if_configured() {
         let issuer = Issuer::start("");
         issuer.answer(String::new());
         let more = ["--keys-wait", "10ms", "--keys-needed", needed];
-        let server = Server::start(&issuer.policy("1s").arg(), &more);
+        let folder = issuer.policy("1s");
+        let server = Server::start(&folder.arg(), &more);
         assert_eq!(
             server.page("/readyz"),
             (503, "not ready: no keys yet of https://id.example\n".to_owned())

@@ -6,7 +6,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::client::{Answer, Envoy, check};
 use crate::keys::{Issuer, ok};
-use crate::process::{PolicyFolder, Server, run};
+use crate::process::{PolicyFolder, Server, run, wait_until};
 
 /// `harbour`, hashed with SHA-1, which costs least.
 const HASH: &str = "{SHA}YWi3kCY+Sqkj7dOAcDXAL7DeMiU=";
@@ -132,6 +132,8 @@ async fn an_answer_that_is_no_inventory_is_not_used() {
     cluster.answer(ok("<html>"));
     server.wait_for_log("the fetched inventory is not used");
     assert_eq!(search(&server, "*-a").await, ALLOWED);
+    let line = "ready\nthe inventory of the search cluster cannot be fetched again: the last one is used until its `max_age`\n";
+    wait_until(|| server.page("/readyz").1 == line, || server.page("/readyz").1);
 }
 
 /// Otherwise a rollout goes on where each new instance denies what the one before it has permitted.

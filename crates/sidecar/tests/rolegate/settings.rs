@@ -331,3 +331,22 @@ fn an_unknown_variable_is_an_error_with_a_suggestion() {
     let (_, err) = run("ROLEGATE_LOAD_BASIC");
     assert!(!err.contains("unknown variable"), "{err}");
 }
+
+/// Who writes `admin: false` meant `off`.
+#[test]
+fn what_may_be_off_says_so() {
+    for name in ["admin", "metrics"] {
+        for error in [
+            parse_file(&format!("policy: q\n{name}: false\n"), &[]).unwrap_err(),
+            parse(&["--policy=q".to_owned(), format!("--{name}=false")]).unwrap_err(),
+        ] {
+            assert!(error.contains("not an address") && error.contains(", or `off`"), "{error}");
+        }
+    }
+    let listen = parse(&["--policy=q".to_owned(), "--listen=off".to_owned()]).unwrap_err();
+    assert!(!listen.contains(", or `off`"), "{listen}");
+    for name in ["decision-log", "decision-log-mask-users", "traces"] {
+        let error = parse_file(&format!("policy: q\n{name}: false\n"), &[]).unwrap_err();
+        assert!(error.contains("off"), "{error}");
+    }
+}

@@ -216,12 +216,12 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
         (
             5,
             vec!["--tls-certificate", &missing, "--tls-key", &key],
-            &*says("tls-certificate", &missing, "No such file"),
+            &*says("tls-certificate", &missing, "no such file"),
         ),
         (
             5,
             vec!["--tls-certificate", &certificate, "--tls-key", &missing],
-            &*says("tls-key", &missing, "No such file"),
+            &*says("tls-key", &missing, "no such file"),
         ),
         (
             5,

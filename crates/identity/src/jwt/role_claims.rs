@@ -1,0 +1,79 @@
+//! Where the roles and groups of a token are that the claims in the policy do not find, for people. Never the value of a claim.
+
+use policy::model::{self, ClaimPath};
+use serde_json::{Map, Value};
+
+use super::claims::at;
+use super::detail::{shown, wrong_names};
+use crate::{Subject, excerpts};
+
+/// Why the claims of a subject give it no role or no group: a claim that the policy names is missing or empty. Nothing for a
+/// cached subject, which has no claims.
+pub fn notes_on_claims(subject: &Subject, issuer: &model::Issuer) -> Vec<String> {
+    let Some(claims) = subject.claims.as_object() else { return Vec::new() };
+    let (roles, groups) = (issuer.claims.roles.as_ref(), issuer.claims.groups.as_ref());
+    if roles.or(groups).is_none() {
+        let note = |found| {
+            format!(
+                "the policy reads no roles or groups from tokens of `{}`: `claims.roles` and `claims.groups` are not set; the \
+                 token has {found}",
+                issuer.issuer
+            )
+        };
+        return usual(claims, issuer).map(note).into_iter().collect();
+    }
+    let named = [("roles", issuer.role_claim()), ("groups", groups)];
+    named.into_iter().filter_map(|(key, path)| note(claims, issuer, key, path?)).collect()
+}
+
+fn note(claims: &Map<String, Value>, issuer: &model::Issuer, key: &str, path: &ClaimPath) -> Option<String> {
+    let name = shown(path);
+    match at(claims, path) {
+        None => {
+            let found = usual(claims, issuer).map(|found| format!("; it has {found}")).unwrap_or_default();
+            Some(format!("the token has no claim {name}, which `claims.{key}` names{found}"))
+        }
+        Some(value) if is_empty(value) => {
+            Some(format!("the claim {name} of the token, which `claims.{key}` names, is empty"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// If a claim that the policy reads roles or groups from has another type: where the token probably has them.
+pub(crate) fn elsewhere(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
+    wrong_names(claims, issuer)?;
+    usual(claims, issuer).map(|found| format!("the token has {found}"))
+}
+
+/// The claims in which identity providers usually put roles or groups and in which this token has names, but for those that
+/// the policy names: Keycloak's, then those that many use.
+fn usual(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
+    let clients = claims.get("resource_access").and_then(Value::as_object).into_iter().flatten();
+    let clients = clients.map(|(client, value)| {
+        // RFC 6901, 3.
+        let client = client.replace('~', "~0").replace('/', "~1");
+        (format!("/resource_access/{client}/roles"), value.get("roles"))
+    });
+    let realm = claims.get("realm_access").and_then(|realm| realm.get("roles"));
+    let own = ["groups", "roles", "scope", "permissions"].map(|name| (name.to_owned(), claims.get(name)));
+    let named = [&issuer.claims.roles, &issuer.claims.groups].map(|path| path.as_ref().map(shown));
+    let found = [("/realm_access/roles".to_owned(), realm)].into_iter().chain(clients).chain(own);
+    let found = found
+        .filter(|(name, value)| value.is_some_and(has_names) && !named.contains(&Some(format!("`{name}`"))));
+    let names: Vec<String> = found.map(|(name, _)| name).collect();
+    (!names.is_empty()).then(|| excerpts(names.iter().map(String::as_str)))
+}
+
+fn has_names(value: &Value) -> bool {
+    !is_empty(value)
+        && (value.is_string() || value.as_array().is_some_and(|list| list.iter().all(Value::is_string)))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim_matches([' ', ',']).is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}

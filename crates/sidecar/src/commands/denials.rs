@@ -1,0 +1,199 @@
+//! `rolegate explain --decision` with more than one line: the denials of a log in groups, and what is missing for each.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+
+use authorizer::{Authorizer, Explanation, Reason};
+use serde::Serialize;
+
+use super::body::Body;
+use super::decision_lines::DecisionLines;
+use super::loaded::counted;
+use super::logged::{LoggedDecision, Repeated};
+use runtime::clock;
+
+/// The most groups that are shown.
+const SHOWN: usize = 20;
+/// The most bytes of lines that are kept, one line per group. Denials of further groups are only counted.
+const MAX_BYTES: usize = 64 << 20;
+/// The most rules that are named for one group.
+const MOST_RULES: usize = 3;
+
+/// The denials of a log.
+#[derive(Debug, Serialize)]
+pub(super) struct Denials {
+    decisions: u64,
+    denied: u64,
+    /// The most frequent first.
+    groups: Vec<Group>,
+    /// How many denials are in no group that is shown.
+    other_denials: u64,
+    /// Number of lines that are no decisions.
+    unreadable: u64,
+}
+
+/// Denials that are probably alike: of one method, host and path, or, if something is wrong with the requests or their
+/// credentials, for one reason.
+#[derive(Debug, Serialize)]
+struct Group {
+    count: u64,
+    first_line: u64,
+    /// The request of the first line; `None` if only the reason is the same.
+    request: Option<String>,
+    reason: String,
+    /// The user of the first line.
+    user: Option<String>,
+    /// The first line explained; `None` if this program does not know its reason.
+    explanation: Option<Repeated>,
+}
+
+struct Counted {
+    count: u64,
+    first_line: u64,
+    decision: LoggedDecision,
+}
+
+impl Denials {
+    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that is linear in the policy.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has no decision.
+    pub(super) fn read(mut lines: DecisionLines, authorizer: &Authorizer) -> Result<Self, String> {
+        let mut counted: HashMap<[String; 5], Counted> = HashMap::new();
+        let (mut decisions, mut denied, mut kept) = (0, 0, 0);
+        while let Some(line) = lines.next_decision() {
+            let (number, decision) = line?;
+            decisions += 1;
+            if decision.is_allowed() {
+                continue;
+            }
+            denied += 1;
+            match counted.entry(key(&decision)) {
+                Entry::Occupied(mut known) => known.get_mut().count += 1,
+                Entry::Vacant(new) => {
+                    kept += lines.size();
+                    if kept <= MAX_BYTES {
+                        new.insert(Counted { count: 1, first_line: number, decision });
+                    }
+                }
+            }
+        }
+        if decisions == 0 {
+            return Err(
+                "has no line of rolegate's decision log: each is a JSON object on one line".to_owned()
+            );
+        }
+        let mut counted: Vec<Counted> = counted.into_values().collect();
+        counted.sort_by_key(|group| (u64::MAX - group.count, group.first_line));
+        counted.truncate(SHOWN);
+        let other_denials = denied - counted.iter().map(|group| group.count).sum::<u64>();
+        let groups = counted.into_iter().map(|counted| Group::new(counted, authorizer)).collect();
+        Ok(Self { decisions, denied, groups, other_denials, unreadable: lines.unreadable() })
+    }
+}
+
+fn is_about_request(decision: &LoggedDecision) -> bool {
+    decision.is_by_rules() || decision.is_by_cluster()
+}
+
+fn key(decision: &LoggedDecision) -> [String; 5] {
+    let reason = decision.outcome();
+    if is_about_request(decision) {
+        let request = [decision.method(), decision.host(), decision.path()].map(str::to_owned);
+        let [method, host, path] = request;
+        [reason, decision.actions().join(","), method, host, path]
+    } else {
+        [reason, String::new(), String::new(), String::new(), String::new()]
+    }
+}
+
+impl Group {
+    fn new(Counted { count, first_line, decision }: Counted, authorizer: &Authorizer) -> Self {
+        let request = is_about_request(&decision)
+            .then(|| format!("{} {}{}", decision.method(), decision.host(), decision.path()));
+        let (reason, user) = (decision.outcome(), decision.user().map(|_| decision.caller()));
+        let explanation = decision.explain(authorizer, &Body::default(), clock::now()).ok();
+        Self { count, first_line, request, reason, user, explanation }
+    }
+}
+
+impl fmt::Display for Denials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for group in &self.groups {
+            writeln!(f, "{group}")?;
+        }
+        if self.other_denials > 0 {
+            writeln!(f, "and {} denials of other requests", self.other_denials)?;
+        }
+        if self.unreadable > 0 {
+            let lines = usize::try_from(self.unreadable).unwrap_or(usize::MAX);
+            writeln!(f, "not decisions: {}", counted(lines, "line"))?;
+        }
+        if let Some(Group { first_line, .. }) = self.groups.first() {
+            writeln!(
+                f,
+                "all about one: `sed -n {first_line}p LOG | rolegate explain --policy POLICY --decision -`"
+            )?;
+        }
+        write!(f, "{} decisions, {} denied", self.decisions, self.denied)
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, first_line, request, reason, user, explanation: repeated } = self;
+        write!(f, "{count:5} × ")?;
+        if let Some(request) = request {
+            write!(f, "{}: ", request.escape_debug())?;
+        }
+        write!(f, "{}, first in line {first_line}", reason.escape_debug())?;
+        if let Some(user) = user {
+            write!(f, ", by {}", user.escape_debug())?;
+        }
+        let Some(repeated) = repeated else {
+            return f.write_str(
+                "\n        note:    the reason is not known: is the line from another version of rolegate?",
+            );
+        };
+        let explanation = &repeated.explanation;
+        if !repeated.is_same() {
+            let answer =
+                if explanation.status == 200 { "allowed" } else { explanation.reason.unwrap_or("denied") };
+            write!(f, "\n        here:    {} {answer}", explanation.status)?;
+        }
+        missing(explanation, f)
+    }
+}
+
+fn missing(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
+    if let Some(detail) = detail {
+        write!(f, "\n        because: {detail}")?;
+    }
+    if let Some(rule) = rule {
+        write!(f, "\n        rule:    {rule}")?;
+    }
+    for rule in missing.iter().take(MOST_RULES) {
+        write!(f, "\n        missing: the role `{}`, by {rule}", rule.role)?;
+    }
+    if let Some(more @ 1..) = missing.len().checked_sub(MOST_RULES) {
+        write!(f, "\n        missing: or one of {more} more")?;
+    }
+    for near in nearly {
+        write!(f, "\n        nearly:  {near}")?;
+    }
+    let by_rules = [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
+    if cluster.is_none() && missing.is_empty() && nearly.is_empty() && by_rules.contains(&explanation.reason)
+    {
+        f.write_str("\n        missing: a rule: none matches")?;
+    }
+    for missing in cluster.iter().flat_map(|cluster| &cluster.missing).take(MOST_RULES) {
+        let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
+        write!(f, "\n        missing: {} on {name} ({})", missing.action, missing.because)?;
+    }
+    for note in notes {
+        write!(f, "\n        note:    {note}")?;
+    }
+    Ok(())
+}
