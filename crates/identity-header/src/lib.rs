@@ -40,7 +40,7 @@ pub fn encode(
     format::write(claims, key.id(), buffer)?;
     let mac = key.mac(buffer);
     buffer.extend_from_slice(&mac);
-    // Of the crate `base64` this would take a fifth of the whole time.
+    // `base64_simd`, because with the crate `base64` this step would take a fifth of the whole time.
     URL_SAFE_NO_PAD.encode_append(buffer, header);
     Ok(())
 }

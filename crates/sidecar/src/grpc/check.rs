@@ -259,7 +259,8 @@ impl Checker {
     }
 }
 
-/// The dynamic metadata of a verdict: those that the module sets.
+/// The dynamic metadata of a verdict. The module makes the same itself, with its setting `metadata`
+/// (`describe` in `module/src/owned_verdict.rs`).
 fn metadata<'v>(verdict: &Verdict<'v>, authorizer: &'v Authorizer) -> [(&'static str, &'v str); 5] {
     let (decision, reason, rule, subject) = match verdict {
         Verdict::Allowed(allowed) => ("allowed", "", allowed.rule, allowed.subject),
