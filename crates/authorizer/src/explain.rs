@@ -5,15 +5,16 @@ mod nearly;
 mod text;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use engine::Decision;
 use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
+use policy::pattern::PatternSubject;
 use serde::Serialize;
 
-use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::matched::{ExplainedRule, explained_rule, has_path, is_for, matching};
 use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
@@ -27,6 +28,9 @@ pub use cluster::{
 };
 pub(crate) use cluster::{cluster_roles, mapped_from};
 pub use nearly::NearRule;
+
+/// The most notes about roles that would not help.
+const MOST_NOTES: usize = 5;
 
 /// The caller in an explanation.
 #[derive(Clone, Debug)]
@@ -232,8 +236,20 @@ impl Authorizer {
                 let subject = caller.map(crate::pattern_subject);
                 let matching = matching(policy, parsed.method, parsed.host, path, subject);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
-                explanation.missing =
-                    allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
+                let denials = self.denials(parsed, subject);
+                // Whoever gets a role has credentials.
+                let of_any = denials.get(AUTHENTICATED).filter(|_| subject.is_none());
+                for (role, rule, effect) in allowing {
+                    match of_any.or_else(|| denials.get(&*role.name)) {
+                        None => explanation.missing.push(explained_rule(role, rule, effect)),
+                        Some(deny) => {
+                            let note = format!("the role `{}` would not help: {deny}", role.name);
+                            if !explanation.notes.contains(&note) && explanation.notes.len() < MOST_NOTES {
+                                explanation.notes.push(note);
+                            }
+                        }
+                    }
+                }
                 let compared = Compared { policy, method: parsed.method, host: parsed.host, path, subject };
                 explanation.nearly = nearly::nearly(&explanation.roles, compared);
                 if explanation.nearly.is_empty() && explanation.missing.is_empty() {
@@ -245,6 +261,40 @@ impl Authorizer {
 }
 
 impl Authorizer {
+    /// For each role that has a `deny` rule that matches a request of this subject, that rule.
+    fn denials(
+        &self,
+        parsed: &ParsedRequest<'_>,
+        subject: Option<PatternSubject<'_>>,
+    ) -> HashMap<&str, ExplainedRule> {
+        let policy = &self.loaded.policy;
+        let paths = || parsed.paths.all().chain(parsed.paths.deny_only());
+        let denying = policy.rules().filter(|(_, _, rule, effect)| {
+            *effect == Effect::Deny
+                && is_for(rule, parsed.method, parsed.host)
+                && paths().any(|path| has_path(rule, path, subject))
+        });
+        let mut extended_by: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
+        for (number, role) in (0..).zip(&policy.roles) {
+            for extended in &role.extends {
+                extended_by.entry(*extended).or_default().push(RoleId(number));
+            }
+        }
+        let mut found: HashMap<&str, ExplainedRule> = HashMap::new();
+        for (_, role, rule, effect) in denying {
+            let mut to_visit: Vec<RoleId> = policy.role(&role.name).into_iter().collect();
+            while let Some(id) = to_visit.pop() {
+                let Some(has) = policy.roles.get(id.0 as usize) else { continue };
+                if found.contains_key(&*has.name) {
+                    continue;
+                }
+                found.insert(&has.name, explained_rule(role, rule, effect));
+                to_visit.extend(extended_by.get(&id).into_iter().flatten());
+            }
+        }
+        found
+    }
+
     /// Says that the identity header of a known caller is set, without its value: a client that has it could pass for the caller.
     fn hide_identity(&self, explanation: &mut Explanation) {
         let Some(signer) = &self.signer else { return };

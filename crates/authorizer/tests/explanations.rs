@@ -23,8 +23,8 @@ grants:
 allow_response: { set_headers: { x-user: "{user}", x-groups: "{groups}" } }
 "#;
 
-fn authorizer() -> Authorizer {
-    let files = policy::MapFiles::of("policy.yaml", POLICY);
+fn authorizer(policy: &str) -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", policy);
     let loaded =
         policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
@@ -43,6 +43,10 @@ fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
 }
 
 fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
+    explain_under(POLICY, method, path, subject)
+}
+
+fn explain_under(policy: &str, method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
     let request = Request {
         method: method.as_bytes(),
         host: b"localhost",
@@ -50,7 +54,7 @@ fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
         headers: &[],
         ..Request::default()
     };
-    authorizer().explain(&request, subject, Duration::from_secs(1_800_000_000))
+    authorizer(policy).explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
     let request =
         Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, ..Request::default() };
-    let why = authorizer().explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
+    let why = authorizer(POLICY).explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
     let shown = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
     assert!(!shown.contains("secret-token"), "{shown}");
@@ -118,7 +122,7 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
 
 #[test]
 fn an_explanation_agrees_with_the_verdict() {
-    let authorizer = authorizer();
+    let authorizer = authorizer(POLICY);
     for path in
         ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
     {
@@ -186,6 +190,28 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
     assert!(text.contains("(policy.yaml:5:28): it is for `GET`, not `POST`"), "{text}");
     let json = serde_json::to_value(&why).unwrap();
     assert_eq!(json.pointer("/nearly/0/role").and_then(|role| role.as_str()), Some("authenticated"));
+}
+
+/// What is said to be missing would permit the request.
+#[test]
+fn a_role_that_would_still_be_denied_is_not_missing() {
+    let policy = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n  \
+        anyone: { allow: [GET /open] }\n  authenticated: { deny: [GET /internal/secret] }\n  \
+        base: { deny: ['* /internal/**'] }\n  admin: { extends: [base], allow: ['* /**'] }\n  \
+        auditor: { allow: [GET /internal/log, GET /internal/secret] }\n";
+    let explain = |path: &str, caller| explain_under(policy, "GET", path, caller);
+    let missing = |why: &Explanation| why.missing.iter().map(|rule| rule.role.clone()).collect::<Vec<_>>();
+    let why = explain("/internal/log", given("ed", &[], &[]));
+    assert_eq!(missing(&why), ["auditor"]);
+    let note = "the role `admin` would not help: `base: * /internal/**` (denied at policy.yaml:6:";
+    assert!(why.notes.iter().any(|found| found.starts_with(note)), "{:?}", why.notes);
+    let why = explain("/internal/x", given("ed", &[], &[]));
+    assert_eq!(missing(&why), [""; 0]);
+    // Whoever has a role has credentials.
+    let why = explain("/internal/secret", ExplainedSubject::OfCredentials);
+    assert_eq!(missing(&why), [""; 0]);
+    assert_eq!(why.notes.len(), 2, "{:?}", why.notes);
+    assert_eq!(missing(&explain("/other", ExplainedSubject::OfCredentials)), ["admin"]);
 }
 
 #[test]

@@ -10,6 +10,8 @@ pub enum Severity {
     /// Requests can pass that rolegate would deny, or rolegate and the application get different requests, or a second
     /// line of defence is missing.
     Unsafe,
+    /// Every check fails, so no request is allowed.
+    Broken,
     /// Requests are delayed or fail that rolegate would allow.
     Slow,
     /// Worth knowing.
@@ -90,13 +92,13 @@ kinds! {
     /// Requests pass if there is no decision.
     FailsOpen = Unsafe "fails-open",
     /// The client of Google's library sends the path of a socket as authority.
-    GoogleGrpc = Slow "google-grpc",
+    GoogleGrpc = Broken "google-grpc",
     /// rolegate does not see each header.
     HiddenHeaders = Unsafe "hidden-headers",
     /// Checks are sent without gRPC.
-    HttpService = Slow "http-service",
+    HttpService = Broken "http-service",
     /// Checks are sent over HTTP/1.1.
-    Http1Cluster = Slow "http1-cluster",
+    Http1Cluster = Broken "http1-cluster",
     /// A route ignores the case of paths.
     IgnoredCase = Note "ignored-case",
     /// Envoy ignores headers that rolegate sets or removes.
@@ -108,7 +110,7 @@ kinds! {
     /// Bodies that requests to a search cluster need are not sent.
     MissingBodies = Unsafe "missing-bodies",
     /// There is no cluster of this name.
-    MissingCluster = Slow "missing-cluster",
+    MissingCluster = Broken "missing-cluster",
     /// Envoy sends checks to instances that do not answer.
     NoHealthChecks = Note "no-health-checks",
     /// Checks are not retried.
@@ -157,6 +159,7 @@ impl Severity {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unsafe => "unsafe",
+            Self::Broken => "broken",
             Self::Slow => "slow",
             Self::Note => "note",
         }

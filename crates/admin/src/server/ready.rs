@@ -51,7 +51,10 @@ fn keys(facts: &Facts) -> impl Iterator<Item = String> {
     let old = facts.keys.values().filter(|keys| keys.loaded && (keys.stale || keys.failing.is_some()));
     old.map(|keys| {
         let stale = if keys.stale { ", although older than `max-keys-age`" } else { "" };
-        format!("the keys of {} cannot be fetched again: the last good ones are used{stale}", keys.issuers)
+        format!(
+            "the keys of {} cannot be fetched again, or are not usable: the last good ones are used{stale}",
+            keys.issuers
+        )
     })
 }
 

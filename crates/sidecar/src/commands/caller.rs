@@ -36,6 +36,15 @@ pub(super) fn caller(
             if token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) {
                 return Err("`--bearer` takes the token alone, without `Bearer ` before it".to_owned());
             }
+            if token.starts_with(['{', '[', '"']) {
+                return Err(
+                    "`--bearer` takes the token alone, such as the text of `access_token` in this JSON"
+                        .to_owned(),
+                );
+            }
+            if token.contains(',') {
+                return Err("`--bearer` takes one token, and none has a comma in it".to_owned());
+            }
             (ExplainedSubject::OfCredentials, Some(format!("Bearer {token}")))
         }
         CallerArgs { .. } => (ExplainedSubject::OfCredentials, None),

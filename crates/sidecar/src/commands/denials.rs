@@ -161,6 +161,9 @@ impl fmt::Display for Group {
             let answer =
                 if explanation.status == 200 { "allowed" } else { explanation.reason.unwrap_or("denied") };
             write!(f, "\n        here:    {} {answer}", explanation.status)?;
+            if let Some(detail) = &explanation.detail {
+                write!(f, ": {detail}")?;
+            }
         }
         missing(explanation, f)
     }

@@ -30,7 +30,9 @@ pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
             if status == 200 { Exit::Success } else { Exit::Denied }
         }
         Err(error) => {
-            output.error(&format!("no answer at `{address}`: {error}"));
+            output.error(&format!(
+                "no answer at `{address}`: {error}: is rolegate running, and is this the address of its `--admin`?"
+            ));
             Exit::Failed
         }
     }

@@ -73,10 +73,11 @@ impl<'a> Reported<'a> {
 fn summary(file: &Path, findings: &[Finding], fine: bool) -> String {
     let number = |severity| findings.iter().filter(|finding| finding.kind.severity() == severity).count();
     let dangers = number(Severity::Unsafe);
-    let slow = number(Severity::Slow);
+    let (broken, slow) = (number(Severity::Broken), number(Severity::Slow));
     let found = [
         fine.then(|| "ok".to_owned()),
         (dangers > 0).then(|| format!("{dangers} unsafe")),
+        (broken > 0).then(|| format!("{broken} broken")),
         (slow > 0).then(|| format!("{slow} slow")),
         Some(number(Severity::Note)).filter(|notes| *notes > 0).map(|notes| counted(notes, "note")),
     ];

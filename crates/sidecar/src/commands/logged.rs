@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use authorizer::{
     Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody, Scratch,
-    Verdict,
+    Verdict, impossible_user,
 };
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
@@ -97,7 +97,7 @@ impl LoggedDecision {
             body: if is_unseen { RequestBody::Unseen } else { body.whole() },
             ..Request::default()
         };
-        let mut notes = Vec::new();
+        let (mut notes, mut removed) = (Vec::new(), None);
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
             (
@@ -114,7 +114,9 @@ impl LoggedDecision {
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
                 let caller = if authorizer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
-                    // Removed since.
+                    // Removed since, or it had another prefix.
+                    removed = Some(format!("the line names `{user}`, and the policy has no such user"));
+                    notes.extend(impossible_user(&user, &authorizer.loaded().policy));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
                     let subject = Subject {
@@ -135,6 +137,9 @@ impl LoggedDecision {
         // The line has no credentials to find it in again.
         if self.outcome.reason.as_deref() == explanation.reason {
             explanation.detail.clone_from(&self.outcome.detail);
+        }
+        if removed.is_some() {
+            explanation.detail = removed;
         }
         if explanation.status != 200 {
             explanation.notes.extend(notes);

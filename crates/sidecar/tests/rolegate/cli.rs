@@ -309,6 +309,44 @@ fn explain_gives_a_basic_user_the_groups_of_the_policy() {
     assert!(out.contains("reader (given by `--role`)"), "{out}");
 }
 
+/// A prefix that was added since, for example.
+#[test]
+fn a_logged_user_that_the_policy_no_longer_has_is_named() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\nroles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    let line = |user: &str| {
+        format!(
+            "{{\"decision\":\"allowed\",\"user\":\"{user}\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"/a\"}}"
+        )
+    };
+    let explain =
+        |user: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line(user));
+    let (code, out, err) = explain("carl");
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(out.contains("because: the line names `carl`, and the policy has no such user\n"), "{out}");
+    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
+    assert_eq!(explain("b:carl").0, 0);
+}
+
+/// The answer of a token endpoint, say.
+#[test]
+fn what_is_no_token_alone_is_said() {
+    let folder = PolicyFolder::new("version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
+    for (given, said) in [
+        (
+            "{\"access_token\":\"a.b.c\",\"expires_in\":300}",
+            "such as the text of `access_token` in this JSON",
+        ),
+        ("a.b.c,d.e.f", "none has a comma in it"),
+        ("Bearer a.b.c", "without `Bearer ` before it"),
+    ] {
+        let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", given, "GET", "/a"]);
+        assert!(code != 0 && err.contains(said) && !err.contains("a.b.c"), "{given}: {out}{err}");
+    }
+}
+
 /// A case needs no password: its user has the groups of the policy, as the same caller with credentials.
 #[test]
 fn a_case_may_name_a_user() {

@@ -65,7 +65,7 @@ fn keys_that_cannot_be_fetched_again_are_named() {
     issuer.answer(String::new());
     wait_for_ready(
         &server,
-        "the keys of https://id.example cannot be fetched again: the last good ones are used\n",
+        "the keys of https://id.example cannot be fetched again, or are not usable: the last good ones are used\n",
     );
     issuer.publish(&key_set(&signer, "k"));
     wait_for_ready(&server, "");
