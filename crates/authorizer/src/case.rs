@@ -67,6 +67,10 @@ impl Authorizer {
         let mut outcome = outcome(&verdict, &lines);
         outcome.failures = failures(&case.expect, &outcome);
         if let Credentials::Claims(claims) = &case.request.credentials {
+            let malformed = Reason::InvalidCredentials(CredentialsError::MalformedClaims);
+            if !outcome.failures.is_empty() && outcome.reason == Some(malformed.name()) {
+                outcome.failures.extend(self.malformed_claim(claims));
+            }
             outcome.warning = match verdict {
                 Verdict::Allowed(_) => self.claims_warning(claims, now),
                 Verdict::Denied(_) if outcome.failures.is_empty() => None,
@@ -93,6 +97,11 @@ impl Authorizer {
         self.authorize_with(request, now, scratch, |_, callers| {
             Ok(Some(callers.hold(self.unverified(subject(None)?))))
         })
+    }
+
+    fn malformed_claim(&self, claims: &str) -> Option<String> {
+        let claims = serde_json::from_str(claims).ok()?;
+        Some(format!("claims: {}", self.authenticator.malformed_claim(&claims)?))
     }
 
     /// Says so if a token with these claims would not be valid.

@@ -14,7 +14,7 @@ mod token;
 
 pub use claims::named_roles;
 pub(crate) use claims::{check_given, subject, user};
-pub(crate) use detail::detail;
+pub(crate) use detail::{detail, malformed_claim};
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};
 pub(crate) use role_claims::elsewhere;

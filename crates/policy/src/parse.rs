@@ -276,7 +276,11 @@ fn other_names(files: &dyn Files, file: &Path) -> Option<String> {
     let more = if names.len() > MOST_NAMES { ", …" } else { "" };
     Some(match &*shown {
         [] => format!("the folder `{}` has no YAML file", folder.display()),
-        names => format!("the folder `{}` has {}{more}: name the file", folder.display(), names.join(", ")),
+        names => format!(
+            "the folder `{}` has {}{more}: if one of them is the policy, name it",
+            folder.display(),
+            names.join(", ")
+        ),
     })
 }
 

@@ -48,6 +48,16 @@ impl<T> Authenticator<T> {
         jwt::elsewhere(&claims, &issuer.settings)
     }
 
+    /// What is malformed in these claims, which are not of a verified token: for people who test a policy.
+    #[must_use]
+    pub fn malformed_claim(&self, claims: &Value) -> Option<String> {
+        let mut claims = claims.as_object()?.clone();
+        // Those of a case need no times.
+        claims.entry("exp").or_insert_with(|| 0.into());
+        let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok()?;
+        Some(jwt::malformed_claim(&claims, &issuer.settings))
+    }
+
     fn attempted_token(&self, text: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
         let token = jwt::Unverified::decode(text);
         let detail = jwt::detail(&token, &self.issuers, error, now);

@@ -96,7 +96,7 @@ fn unknown_key(header: &Members, issuer: &Issuer) -> String {
     format!("no `kid`, and not exactly one key for its algorithm: {algorithm}, known: {known}")
 }
 
-fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
+pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
     if let Some(name) = ["exp", "nbf", "iat"].into_iter().find(|name| date(claims, name).is_err()) {
         return format!("`{name}` is not a number");
     }

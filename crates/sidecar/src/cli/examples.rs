@@ -89,10 +89,11 @@ Examples:
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut; they are named. In JSON, `groups` has the changes, `otherwise` counts the same answers by another rule or
+whose values were cut; they are named. Nor is a request that a search cluster denied, or would deny under this policy: `replay` shows no
+change of what the cluster's role files permit. In JSON, `groups` has the changes, `otherwise` counts the same answers by another rule or
 for another reason, `of_others` the requests of further callers, and `not_evaluated` has the lines that say too little, with the
-reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer would change, 1 if one
-would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
+reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer of the evaluated lines would change, 1 if one
+would, 2 if the arguments are wrong or the log has no decision, 3 if the policy is wrong, and 5 if the log cannot be read to its end.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
 Examples:
@@ -128,7 +129,8 @@ The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN)
 exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
 two it also allows other spellings of an allowed path; and each word of a claim of groups that is a text is a group
 (docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
-cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3 if the configuration cannot be read.";
+cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3 if the configuration cannot be read, and 5 if
+the policy cannot be written.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -139,8 +141,8 @@ Examples:
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
 exceptions: it compares canonical paths, as Istio does with its default `pathNormalization` and more; and, with a note, each word of a
 claim of groups that is a text is a group (docs/policy-changes.md). The exit code is 0
-if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong, and 3
-if the resources cannot be read, or are for several workloads or none.";
+if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
+if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:

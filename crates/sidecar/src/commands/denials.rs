@@ -165,14 +165,15 @@ impl fmt::Display for Group {
                 write!(f, ": {detail}")?;
             }
         }
-        missing(explanation, f)
+        missing(explanation, *count, f)
     }
 }
 
-fn missing(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
     if let Some(detail) = detail {
-        write!(f, "\n        because: {detail}")?;
+        let of_first = if count > 1 { " (the first of them)" } else { "" };
+        write!(f, "\n        because: {detail}{of_first}")?;
     }
     if let Some(rule) = rule {
         write!(f, "\n        rule:    {rule}")?;
@@ -187,7 +188,12 @@ fn missing(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result
         write!(f, "\n        nearly:  {near}")?;
     }
     let by_rules = [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
-    if cluster.is_none() && missing.is_empty() && nearly.is_empty() && by_rules.contains(&explanation.reason)
+    if cluster.is_none()
+        && rule.is_none()
+        && notes.is_empty()
+        && missing.is_empty()
+        && nearly.is_empty()
+        && by_rules.contains(&explanation.reason)
     {
         f.write_str("\n        missing: a rule: none matches")?;
     }

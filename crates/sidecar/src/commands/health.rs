@@ -25,6 +25,13 @@ pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     };
     let path = if args.live { "/healthz" } else { "/readyz" };
     match get(address, path) {
+        // An application answers any path, maybe with 200.
+        Ok((_, body)) if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) => {
+            output.error(&format!(
+                "the answer of `{address}` is not rolegate's: is this the address of its `--admin`?"
+            ));
+            Exit::Failed
+        }
         Ok((status, body)) => {
             output.line(body.trim_end());
             if status == 200 { Exit::Success } else { Exit::Denied }

@@ -172,7 +172,7 @@ pub(super) enum Answer<'a> {
 }
 
 /// Why the answer of a search cluster is not repeated.
-const CLUSTER: &str = "a search cluster's files decide by the body, which the line does not have";
+const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
 
 impl LoggedDecision {
     /// Evaluates the request again, for the caller that the line names. A user of Basic has the groups that this policy

@@ -111,7 +111,9 @@ fn a_folder_without_a_policy_yaml_is_said_to_have_other_files() {
         fs::write(folder.path().join(name), "").unwrap();
     }
     let (code, out, _) = check();
-    let help = format!("help: the folder `{shown}` has `b.yml`, `people.yaml`: name the file\n");
+    let help = format!(
+        "help: the folder `{shown}` has `b.yml`, `people.yaml`: if one of them is the policy, name it\n"
+    );
     assert!(code == 3 && out.contains("no such file") && out.contains(&help), "{out}");
 }
 
@@ -328,6 +330,38 @@ fn a_logged_user_that_the_policy_no_longer_has_is_named() {
     assert!(out.contains("because: the line names `carl`, and the policy has no such user\n"), "{out}");
     assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
     assert_eq!(explain("b:carl").0, 0);
+}
+
+/// In CI there may be no token to explain.
+#[test]
+fn a_failed_case_says_which_claim_is_malformed() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [{ issuer: \"https://a.example\", audiences: [a], keys: { url: \"https://a.example/keys\" }, \
+         claims: { user: preferred_username } }] }\nroles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    folder.write(
+        "cases.yaml",
+        "- { name: a, request: { path: /a, claims: { iss: \"https://a.example\", sub: x } }, expect: 200 }\n",
+    );
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("claims: no `preferred_username`"), "{out}{err}");
+}
+
+/// An application may answer 200 to any path.
+#[test]
+fn health_of_a_server_that_is_not_rolegate_is_no_health() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+        let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    });
+    let (code, out, err) = run(&["health", "--admin", &address]);
+    server.join().unwrap();
+    assert_eq!((code, &*out), (5, ""), "{err}");
+    assert!(err.contains("is not rolegate's: is this the address of its `--admin`?"), "{err}");
 }
 
 /// The answer of a token endpoint, say.
