@@ -110,8 +110,12 @@ fn what_a_server_is_too_slow_for_is_counted() {
     // Two slots, ten responses per second each.
     assert!((10..=20).contains(&results.corrected.len()), "{results:?}");
     assert_eq!(results.corrected.len() + results.generator.unsent, 100);
-    assert!(results.generator.achieved < 21.0 && results.generator.limited.is_none(), "{results:?}");
-    assert!(at(&results.corrected, 100.0) > Duration::from_millis(500), "{results:?}");
+    let generator = &results.generator;
+    assert!(generator.achieved < 21.0, "{generator:?}");
+    // On a busy machine one of twenty requests may be late, which is said. The generator is not the limit.
+    let busy = |why: &str| why.starts_with("the machine was busy");
+    assert!(generator.limited.as_deref().is_none_or(busy), "{generator:?}");
+    assert!(at(&results.corrected, 100.0) > Duration::from_millis(500), "{generator:?}");
 }
 
 #[test]
