@@ -1,6 +1,7 @@
 //! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
 
 mod cluster;
+mod extending;
 mod nearly;
 mod text;
 
@@ -14,13 +15,14 @@ use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
-use crate::matched::{ExplainedRule, explained_rule, has_path, is_for, matching};
+use crate::matched::{ExplainedRule, MissingRole, explained_rule, has_path, is_for, matching};
 use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
 use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
+use extending::Extending;
 use nearly::Compared;
 
 pub use cluster::{
@@ -75,7 +77,7 @@ pub struct Explanation {
     /// The interpretation of the path that the decision was made on.
     pub decided_on: Option<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
-    pub missing: Vec<ExplainedRule>,
+    pub missing: Vec<MissingRole>,
     /// If no rule allowed the request: the caller's rules that match in all respects but one, the first few; if there are
     /// none, those of other roles that differ only in how the path is written.
     pub nearly: Vec<NearRule>,
@@ -236,12 +238,18 @@ impl Authorizer {
                 let subject = caller.map(crate::pattern_subject);
                 let matching = matching(policy, parsed.method, parsed.host, path, subject);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
-                let denials = self.denials(parsed, subject);
+                let extending = Extending::of(policy);
+                let denials = self.denials(parsed, subject, &extending);
                 // Whoever gets a role has credentials.
                 let of_any = denials.get(AUTHENTICATED).filter(|_| subject.is_none());
                 for (role, rule, effect) in allowing {
                     match of_any.or_else(|| denials.get(&*role.name)) {
-                        None => explanation.missing.push(explained_rule(role, rule, effect)),
+                        None => {
+                            let permits = |role: &Role| !denials.contains_key(&*role.name);
+                            let extended_by = extending.names(policy, role, permits);
+                            let rule = explained_rule(role, rule, effect);
+                            explanation.missing.push(MissingRole { rule, extended_by });
+                        }
                         Some(deny) => {
                             let note = format!("the role `{}` would not help: {deny}", role.name);
                             if !explanation.notes.contains(&note) && explanation.notes.len() < MOST_NOTES {
@@ -266,6 +274,7 @@ impl Authorizer {
         &self,
         parsed: &ParsedRequest<'_>,
         subject: Option<PatternSubject<'_>>,
+        extending: &Extending,
     ) -> HashMap<&str, ExplainedRule> {
         let policy = &self.loaded.policy;
         let paths = || parsed.paths.all().chain(parsed.paths.deny_only());
@@ -274,12 +283,6 @@ impl Authorizer {
                 && is_for(rule, parsed.method, parsed.host)
                 && paths().any(|path| has_path(rule, path, subject))
         });
-        let mut extended_by: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
-        for (number, role) in (0..).zip(&policy.roles) {
-            for extended in &role.extends {
-                extended_by.entry(*extended).or_default().push(RoleId(number));
-            }
-        }
         let mut found: HashMap<&str, ExplainedRule> = HashMap::new();
         for (_, role, rule, effect) in denying {
             let mut to_visit: Vec<RoleId> = policy.role(&role.name).into_iter().collect();
@@ -289,7 +292,7 @@ impl Authorizer {
                     continue;
                 }
                 found.insert(&has.name, explained_rule(role, rule, effect));
-                to_visit.extend(extended_by.get(&id).into_iter().flatten());
+                to_visit.extend(extending.directly(id));
             }
         }
         found

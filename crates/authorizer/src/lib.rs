@@ -65,7 +65,7 @@ pub use crate::explain::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,
     Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
 };
-pub use crate::matched::ExplainedRule;
+pub use crate::matched::{ExplainedRule, MissingRole};
 pub use crate::named::{NamedCaller, impossible_user, split_target, unknown_roles};
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};

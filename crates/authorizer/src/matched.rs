@@ -20,6 +20,17 @@ pub struct ExplainedRule {
     pub at: String,
 }
 
+/// A rule that would allow a request, if the caller had its role or one that extends it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingRole {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: ExplainedRule,
+    /// Roles that extend its role, and would do as well: the first few.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extended_by: Vec<String>,
+}
+
 /// The rules that match a request of this subject, whatever roles it has.
 pub(crate) fn matching<'p>(
     policy: &'p Policy,
@@ -49,6 +60,18 @@ pub(crate) fn explained_rule(role: &Role, rule: &Rule, effect: Effect) -> Explai
         rule: rule.name.to_string(),
         denies: effect == Effect::Deny,
         at: rule.at.to_string(),
+    }
+}
+
+impl fmt::Display for MissingRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, extended_by } = self;
+        write!(f, "the role `{}`, ", rule.role)?;
+        if !extended_by.is_empty() {
+            write!(f, "or `{}`, which extend", extended_by.join("`, `"))?;
+            f.write_str(if extended_by.len() == 1 { "s it, " } else { " it, " })?;
+        }
+        write!(f, "by {rule}")
     }
 }
 

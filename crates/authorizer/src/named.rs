@@ -9,6 +9,9 @@ use policy::{Policy, closest};
 
 use crate::Authorizer;
 
+/// The most issuers that a message names.
+const MOST_ISSUERS: usize = 4;
+
 /// A caller as people name it. The names have the prefixes of its source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamedCaller<'a> {
@@ -114,7 +117,17 @@ fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
     }
     let users: Vec<String> =
         basic.users.iter().map(|known| format!("{}{}", basic.user_prefix, known.name)).collect();
-    unknown("user", user, &users.iter().map(String::as_str).collect::<Vec<_>>())
+    let known: Vec<&str> = users.iter().map(String::as_str).collect();
+    if known.contains(&user) || closest(user, known.iter().copied()).is_some() {
+        return unknown("user", user, &known);
+    }
+    let of_issuers = policy.identity.jwt.iter().filter(|issuer| !issuer.user_prefix.is_empty());
+    let meant: Vec<String> = of_issuers
+        .take(MOST_ISSUERS)
+        .map(|issuer| format!("the user of a token of `{}` is `{}{user}`", issuer.issuer, issuer.user_prefix))
+        .collect();
+    let meant = if meant.is_empty() { String::new() } else { format!("; {}", meant.join(", ")) };
+    Some(format!("Basic has no user `{user}`{meant}"))
 }
 
 /// The roles that the policy does not have.

@@ -90,7 +90,7 @@ fn a_denied_request_is_explained_by_its_deny_rule() {
 fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
     let why = explain("GET", "/log", given("alice", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("not_allowed")));
-    assert_eq!(why.missing.iter().map(|rule| &*rule.role).collect::<Vec<_>>(), ["auditor"]);
+    assert_eq!(why.missing.iter().map(|rule| &*rule.rule.role).collect::<Vec<_>>(), ["auditor"]);
     assert!(why.rule.is_none());
     let nobody = explain("GET", "/nothing", given("alice", &[], &[]));
     assert!(nobody.missing.is_empty());
@@ -200,7 +200,8 @@ fn a_role_that_would_still_be_denied_is_not_missing() {
         base: { deny: ['* /internal/**'] }\n  admin: { extends: [base], allow: ['* /**'] }\n  \
         auditor: { allow: [GET /internal/log, GET /internal/secret] }\n";
     let explain = |path: &str, caller| explain_under(policy, "GET", path, caller);
-    let missing = |why: &Explanation| why.missing.iter().map(|rule| rule.role.clone()).collect::<Vec<_>>();
+    let missing =
+        |why: &Explanation| why.missing.iter().map(|rule| rule.rule.role.clone()).collect::<Vec<_>>();
     let why = explain("/internal/log", given("ed", &[], &[]));
     assert_eq!(missing(&why), ["auditor"]);
     let note = "the role `admin` would not help: `base: * /internal/**` (denied at policy.yaml:6:";

@@ -10,7 +10,7 @@
 //! | the rest | the strings, UTF-8: audience, revision, user, each role, each group, and of each claim its name and value |
 //! | 16 | MAC of all bytes before it, by the algorithm of the key ([`Algorithm`](crate::Algorithm)) |
 //!
-//! No byte says which algorithm it was: whoever verifies knows it from the key, so a forger cannot choose another.
+//! No byte says which algorithm it was: the verifier knows it from the key, so a forger cannot choose another.
 //!
 //! All lengths are before all strings, so that a reader checks the UTF-8 of all strings at once.
 

@@ -85,7 +85,7 @@ impl Acceptable<'_> {
                 columns.insert(finding.0.column);
             }
         }
-        let findings = found
+        let findings: Vec<bool> = found
             .iter()
             .map(|finding| {
                 let line = lines.get(&key(finding));
@@ -93,7 +93,7 @@ impl Acceptable<'_> {
             })
             .collect();
         let noun = self.noun;
-        for ((.., name), (comments, columns)) in lines {
+        for ((file, line, name), (comments, columns)) in lines {
             let all = columns.len();
             let (about, message, help) = if comments.len() < all {
                 (
@@ -104,11 +104,20 @@ impl Acceptable<'_> {
                     "write a comment for each of them, or put each on a line of its own".to_owned(),
                 )
             } else {
-                (
-                    comments.get(all..),
-                    format!("there is no {noun} `{name}` here to accept"),
-                    format!("leave the comment out, or put it on the line above the one of the {noun}"),
-                )
+                let others = found
+                    .iter()
+                    .zip(&findings)
+                    .filter(|((at, of), accepted)| !**accepted && at.file == file && *of == name);
+                let lines = others.map(|((at, _), _)| at.line);
+                let help = match lines.min_by_key(|other| other.abs_diff(line)) {
+                    Some(other) => {
+                        format!(
+                            "leave the comment out; one in line {other} or directly above it accepts the {noun} there"
+                        )
+                    }
+                    None => "leave the comment out".to_owned(),
+                };
+                (comments.get(all..), format!("there is no {noun} `{name}` here to accept"), help)
             };
             for at in about.unwrap_or_default() {
                 wrong.push((at.clone(), message.clone(), help.clone()));

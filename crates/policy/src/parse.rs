@@ -56,6 +56,8 @@ const MAX_SIMILAR: usize = 100;
 
 /// The most names of other files that a message has.
 const MOST_NAMES: usize = 4;
+/// The most files that are read to find these.
+const MOST_READ: usize = 64;
 /// The maximum nesting depth of includes.
 const MAX_DEPTH: usize = 16;
 
@@ -266,22 +268,32 @@ impl PolicyParser<'_> {
     }
 }
 
-/// The YAML files in the folder of a policy that does not exist: one of them may be meant. `None` without that folder.
+/// The policies in the folder of one that does not exist: one of them may be meant. `None` without that folder.
 fn other_names(files: &dyn Files, file: &Path) -> Option<String> {
     let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let mut names = files.list(folder).ok()?;
     names.retain(|name| name.ends_with(".yaml") || name.ends_with(".yml"));
     names.sort_unstable();
+    names.truncate(MOST_READ);
+    names.retain(|name| {
+        name != "cases.yaml" && files.read(&folder.join(name)).is_ok_and(|text| may_be_policy(&text))
+    });
     let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
     let more = if names.len() > MOST_NAMES { ", …" } else { "" };
     Some(match &*shown {
-        [] => format!("the folder `{}` has no YAML file", folder.display()),
+        [] => format!("no file in the folder `{}` looks like a policy", folder.display()),
         names => format!(
             "the folder `{}` has {}{more}: if one of them is the policy, name it",
             folder.display(),
             names.join(", ")
         ),
     })
+}
+
+/// Whether a file has the key that each policy begins with, and the configuration of Envoy does not have.
+fn may_be_policy(text: &[u8]) -> bool {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(b"version:"))
 }
 
 /// Keeps a section that only one file may contain.

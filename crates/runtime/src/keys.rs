@@ -22,7 +22,7 @@ use tracing::Instrument;
 
 use crate::backoff::{jittered, retry};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
-use crate::reload::Event;
+use crate::reload::{Event, TakenKeys};
 use crate::status::{KeyFacts, Status};
 
 mod early;
@@ -141,6 +141,7 @@ impl Fetches {
         loop {
             // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent. A
             // requested one is retried as at the start: an operator waits for it.
+            let mut is_early = false;
             let result = tokio::select! {
                 () = sleep_until(next) => {
                     let result = self.fetch().await;
@@ -151,6 +152,7 @@ impl Fetches {
                 () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => {
                     early.begin(Instant::now());
                     self.log_early(&early);
+                    is_early = true;
                     let result = self.fetch().await;
                     if result.is_ok() {
                         (failures, next) = (0, self.next(0));
@@ -179,7 +181,10 @@ impl Fetches {
                 }
             };
             match result {
-                Ok(()) => {
+                Ok(taken) => {
+                    if is_early && taken == TakenKeys::Unchanged {
+                        self.log_not_found(&early);
+                    }
                     early.fetched(Instant::now());
                     if std::mem::take(&mut unfulfilled) {
                         let Self { url, issuers, .. } = &self;
@@ -200,6 +205,13 @@ impl Fetches {
         let Self { url, issuers, .. } = self;
         let kid = early.wanted().kids().next().map(identity::excerpt);
         tracing::info!(%url, %issuers, kid, "a token has an unknown key id: fetching keys early");
+    }
+
+    fn log_not_found(&self, early: &EarlyFetches) {
+        let Self { url, issuers, .. } = self;
+        let kid = early.wanted().kids().next().map(identity::excerpt);
+        let wait = early::BACKOFF.as_secs();
+        tracing::info!(%url, %issuers, kid, "no such key id in the fetched keys, which have not changed: tokens with it get 401; it is looked for again after {wait} s or more");
     }
 
     fn log_failure(&self, error: &FetchError, next: Instant) {
@@ -224,7 +236,7 @@ impl Fetches {
         }
     }
 
-    async fn fetch(&self) -> Result<(), FetchError> {
+    async fn fetch(&self) -> Result<TakenKeys, FetchError> {
         let Self { url, issuers, .. } = self;
         let keys = self.client.fetch(url).await.inspect_err(|error| {
             self.status.note_keys(url, |facts| {
@@ -237,11 +249,12 @@ impl Fetches {
         // Sending fails only when the process stops.
         let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
         // Resolves when the keys are processed: while the policy thread compiles, a short interval must not fill its queue
-        // with key sets of up to 1 MiB each. It counts and logs the result.
-        if until_taken.await == Ok(false) {
+        // with key sets of up to 1 MiB each. It counts and logs the result. An error means that the process is stopping.
+        let taken = until_taken.await.unwrap_or(TakenKeys::Unchanged);
+        if taken == TakenKeys::Unusable {
             return Err(FetchError::Unusable);
         }
         tracing::debug!(%url, %issuers, bytes, "keys fetched");
-        Ok(())
+        Ok(taken)
     }
 }

@@ -42,6 +42,7 @@ use background::{Background, TIMEOUT};
 use bundle::BundleState;
 pub(crate) use bundle::{Fetched, Taken};
 use change::Change;
+pub(crate) use fetched::TakenKeys;
 use folders::Folders;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
@@ -65,8 +66,8 @@ pub(crate) enum Event {
     Changed,
     /// A reload is requested (SIGHUP).
     Reload,
-    /// Keys have been fetched from a URL, changed or not. Once they are processed, the sender tells whether they can be used.
-    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<bool>),
+    /// Keys have been fetched from a URL, changed or not. Once they are processed, the sender takes what became of them.
+    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<TakenKeys>),
     /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
     Bundle(Fetched, oneshot::Sender<Taken>),
     /// The process is stopping.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
+mod common;
+
 use policy::MapFiles;
 use search::config::SecurityConfig;
 use search::reference::Reference;
@@ -9,6 +11,8 @@ use search::{
     Action, EvaluationSettings, Expression, Need, Options, Part, Problem, Request, RequestBody, Resolution,
     Subject, Target, Verdict, read,
 };
+
+use common::request;
 
 /// What a request needs, as lines such as `indices:data/read/get on secret`.
 fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
@@ -30,20 +34,8 @@ fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
     Ok(lines.collect())
 }
 
-fn request<'a>(method: &'a str, target: &'a str, body: &'a [u8]) -> Request<'a> {
-    Request {
-        method,
-        target,
-        content_type: Some("application/json"),
-        content_encoding: None,
-        scrolls_are_checked: false,
-        body: RequestBody::Whole(body),
-        now: "2026-01-01T00:00:00Z".parse().expect("a time"),
-    }
-}
-
 fn needs(method: &str, target: &str, body: &str) -> Result<Vec<String>, Problem> {
-    needs_of(&request(method, target, body.as_bytes()))
+    needs_of(&request(method, target, body))
 }
 
 #[track_caller]
@@ -305,8 +297,7 @@ fn a_scroll_may_be_of_any_index() {
         assert_needs(method, path, body, "indices:data/read/scroll on the cluster");
         assert_needs(method, path, body, "indices:data/read/search on all");
     }
-    let checked =
-        Request { scrolls_are_checked: true, ..request("POST", "/_search/scroll", body.as_bytes()) };
+    let checked = Request { scrolls_are_checked: true, ..request("POST", "/_search/scroll", body) };
     assert_eq!(needs_of(&checked), Ok(vec!["indices:data/read/scroll on the cluster".to_owned()]));
 }
 
@@ -378,14 +369,11 @@ fn a_body_that_readers_read_differently_is_denied() {
         (None, None),
         (Some("application/json"), Some("gzip")),
     ] {
-        let request = Request {
-            content_type: kind,
-            content_encoding: encoding,
-            ..request("POST", "/_bulk", item.as_bytes())
-        };
+        let request =
+            Request { content_type: kind, content_encoding: encoding, ..request("POST", "/_bulk", item) };
         assert!(needs_of(&request).is_err(), "{kind:?} {encoding:?}");
     }
-    let wide: Vec<u8> = r#"{"docs":[]}"#.bytes().flat_map(|byte| [byte, 0]).collect();
+    let wide: String = r#"{"docs":[]}"#.chars().flat_map(|char| [char, '\0']).collect();
     assert!(needs_of(&request("POST", "/_mget", &wide)).is_err());
 }
 
@@ -403,18 +391,18 @@ fn an_unseen_body_is_not_an_empty_one() {
         ("GET", "/a/_search"),
         ("POST", "/a/_termvectors"),
     ] {
-        let request = Request { body: RequestBody::Unseen, ..request(method, target, b"") };
+        let request = Request { body: RequestBody::Unseen, ..request(method, target, "") };
         assert_eq!(needs_of(&request), Err(Problem::BodyNeeded), "{method} {target}");
     }
     assert!(Problem::BodyNeeded.to_string().contains("with_request_body"));
     // An update without its body may have a script.
-    let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", b"") };
+    let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", "") };
     assert!(needs_of(&update).expect("it is read").contains(&"indices:data/write/delete on a".to_owned()));
     // A body that can be had is waited for only where it matters.
-    let awaited = |method, target| Request { body: RequestBody::Awaited, ..request(method, target, b"") };
+    let awaited = |method, target| Request { body: RequestBody::Awaited, ..request(method, target, "") };
     assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
     for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
-        assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, b"")), "{target}");
+        assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, "")), "{target}");
     }
 }
 
@@ -500,7 +488,7 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
         ("/logs-*/_segments", false),
     ] {
         let mut needs = Vec::new();
-        read(&request("GET", target, b""), &mut needs).expect("it is read");
+        read(&request("GET", target, ""), &mut needs).expect("it is read");
         let closed = needs.iter().find_map(|need| match &need.target {
             Target::Indices(expression) => Some(expression.options.closed),
             Target::Cluster

@@ -1,22 +1,14 @@
 //! Reading a request allocates for what it needs, not for what it contains.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed set-up is a failed test")]
+
+mod common;
 
 use std::fmt::Write;
 
-use search::{Need, Request, RequestBody, read};
+use search::{Need, Request, read};
 
-fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Request<'a> {
-    Request {
-        method,
-        target,
-        content_type: Some("application/json"),
-        content_encoding: None,
-        scrolls_are_checked: false,
-        body: RequestBody::Whole(body.as_bytes()),
-        now: "2026-01-01T00:00:00Z".parse().unwrap(),
-    }
-}
+use common::request;
 
 /// A bulk of items with 200 bytes each on three indices.
 fn bulk(items: usize) -> String {

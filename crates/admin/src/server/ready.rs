@@ -91,7 +91,7 @@ fn not_loaded(facts: &Facts, which: &str) -> Option<String> {
     });
     let place = place.unwrap_or_default();
     Some(match &facts.bundle {
-        None => format!("the changed {which} does not load{place}"),
+        None => format!("the changed {which} does not load{place}, as `rolegate check` and the log say"),
         Some(bundle) => {
             let last = bundle.last.map_or("none yet", BundleResult::name);
             format!("no new bundle of the {which} is accepted, last fetch: {last}{place}")

@@ -23,8 +23,8 @@ impl Display for Explanation {
         if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path)) {
             write!(f, "\n         with the path read as {path}")?;
         }
-        for rule in &self.missing {
-            write!(f, "\nmissing: the role `{}`, by {rule}", rule.role)?;
+        for missing in &self.missing {
+            write!(f, "\nmissing: {missing}")?;
         }
         for near in &self.nearly {
             write!(f, "\nnearly:  {near}")?;

@@ -105,7 +105,7 @@ impl<'s, 'p> Denial<'s, 'p> {
             (!restricts).then_some(first)?
         };
         let message = format!(
-            "`{}` is easy to escape: `anyone` allows this without credentials, so whoever is denied here leaves them out",
+            "`{}` is easy to escape: `anyone` allows this without credentials, and a caller whom this denies can leave them out",
             rule.name
         );
         let help = if *self.ruled.named.name == *AUTHENTICATED {

@@ -221,6 +221,11 @@ pub(super) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
                 "`{next}` begins with `{one}`: give each a `{what}_prefix` that does not begin with another"
             )
         }
+        // Of Basic the names are known: none of them begins with a prefix that is chosen for an issuer.
+        None if names.iter().any(|names| names.only.is_some()) => match names.len() {
+            2 => format!("give the issuer a `{what}_prefix`"),
+            _ => format!("give each issuer a `{what}_prefix` of its own"),
+        },
         None => format!("give each a `{what}_prefix` of its own"),
     }
 }

@@ -54,7 +54,7 @@ fn help(policy: &UnresolvedPolicy) -> String {
         })
         .collect();
     let list = match only_in_tokens.len() {
-        0 => "`roles_from_token: false`, or list the roles that they may give".to_owned(),
+        0 => "`roles_from_token: false`, or under `roles_from_token` the roles that they may give (all, if tokens are to give all)".to_owned(),
         1..=MAX_LISTED => {
             let names: Vec<&str> = only_in_tokens.into_iter().collect();
             format!("the roles that they may give: `roles_from_token: [{}]`", names.join(", "))

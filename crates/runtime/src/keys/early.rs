@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// a rotation.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 /// For how long a `kid` that was not found is no reason to fetch early. It doubles each time that it is not found.
-const BACKOFF: Duration = Duration::from_secs(20);
+pub(super) const BACKOFF: Duration = Duration::from_secs(20);
 /// Upper bound of that time: the issuer may publish the key at last.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// Maximum number of `kid`s that are remembered as not found. One that is not remembered is a reason to fetch: so a

@@ -12,6 +12,17 @@ use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;
 
+/// What became of fetched keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakenKeys {
+    /// They differ from those before, and are active.
+    Changed,
+    /// They are those that were there.
+    Unchanged,
+    /// They cannot be used.
+    Unusable,
+}
+
 impl Reloader {
     /// The URLs of what the policy needs; none without a policy.
     fn wanted_urls(&self) -> KeyUrls {
@@ -53,15 +64,14 @@ impl Reloader {
     }
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
-    /// Returns whether it can be used.
-    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> bool {
+    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
         if !self.wanted_urls().contains_key(url) {
-            return true;
+            return TakenKeys::Unchanged;
         }
         let keys = Some(keys);
         if self.fetched.get(url) == Some(&keys) {
             self.note_fetched(url);
-            return true;
+            return TakenKeys::Unchanged;
         }
         let before = self.fetched.insert(url.clone(), keys);
         match self.compile() {
@@ -77,7 +87,7 @@ impl Reloader {
                     let before = before.as_ref().map(|before| before.kids(url)).unwrap_or_default();
                     self.log_change(url, &before, &after.kids(url));
                 }
-                true
+                TakenKeys::Changed
             }
             Err(problems) => {
                 match before {
@@ -97,7 +107,7 @@ impl Reloader {
                 } else {
                     tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
                 }
-                false
+                TakenKeys::Unusable
             }
         }
     }

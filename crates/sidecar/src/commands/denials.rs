@@ -178,8 +178,8 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     if let Some(rule) = rule {
         write!(f, "\n        rule:    {rule}")?;
     }
-    for rule in missing.iter().take(MOST_RULES) {
-        write!(f, "\n        missing: the role `{}`, by {rule}", rule.role)?;
+    for missing in missing.iter().take(MOST_RULES) {
+        write!(f, "\n        missing: {missing}")?;
     }
     if let Some(more @ 1..) = missing.len().checked_sub(MOST_RULES) {
         write!(f, "\n        missing: or one of {more} more")?;

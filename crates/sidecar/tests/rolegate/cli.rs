@@ -4,7 +4,7 @@ use std::fs;
 
 use testbed::manifests::deploy;
 
-use crate::process::{PolicyFolder, example, open_to_all, rolegate, run, run_with};
+use crate::process::{PolicyFolder, example, rolegate, run, run_with};
 
 const BROKEN: &str = "\
 version: 1
@@ -106,9 +106,15 @@ fn a_folder_without_a_policy_yaml_is_said_to_have_other_files() {
     let check = || run(&["check", &folder.path().display().to_string()]);
     let shown = folder.path().display();
     let (code, out, _) = check();
-    assert!(code == 3 && out.contains(&format!("help: the folder `{shown}` has no YAML file\n")), "{out}");
-    for name in ["people.yaml", "b.yml", "README.md", ".people.yaml.swp"] {
-        fs::write(folder.path().join(name), "").unwrap();
+    assert!(
+        code == 3 && out.contains(&format!("help: no file in the folder `{shown}` looks like a policy\n")),
+        "{out}"
+    );
+    let files = ["people.yaml", "b.yml", "README.md", ".people.yaml.swp", "cases.yaml"];
+    for (name, text) in
+        files.map(|name| (name, "version: 1\n")).into_iter().chain([("envoy.yaml", "admin: {}\n")])
+    {
+        fs::write(folder.path().join(name), text).unwrap();
     }
     let (code, out, _) = check();
     let help = format!(
@@ -197,157 +203,6 @@ fn a_configuration_of_envoy_is_linted() {
     assert!(err.contains("there is no filter `ext_authz` here"), "{err}");
 }
 
-#[test]
-fn the_cases_of_the_examples_hold() {
-    for name in ["people", "jwt", "owner", "api"] {
-        let (code, out, err) = run(&["test", &example(name)]);
-        assert_eq!(code, 0, "{name}: {out}{err}");
-        assert!(out.lines().last().unwrap().ends_with("0 failed"), "{out}");
-    }
-}
-
-#[test]
-fn a_failed_case_is_shown_with_the_actual_answer() {
-    let folder = PolicyFolder::new(&open_to_all("/a"));
-    folder.write(
-        "cases.yaml",
-        "- { name: good, request: { path: /a }, expect: 200 }\n\
-         - { name: bad, request: { path: /b }, expect: { status: 200, rule: \"anyone: GET /b\" } }\n",
-    );
-    let (code, out, _) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 4, "{out}");
-    assert!(out.contains("FAILED bad: 401 (missing_credentials)"), "{out}");
-    assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
-    assert!(out.contains("1 case passed, 1 failed"), "{out}");
-
-    let (code, out, _) = run(&["test", "--quiet", &folder.arg()]);
-    assert_eq!((code, out.contains("good"), out.contains("FAILED bad")), (4, false, true), "{out}");
-    let (code, out, _) = run(&["test", "--quiet", &example("people")]);
-    assert_eq!((code, out.as_str()), (0, ""));
-
-    let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
-    assert_eq!(code, 4);
-    let results: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&results["ok"], &results["failed"]), (&false.into(), &1.into()));
-    assert_eq!(results["cases"][0]["ok"], true);
-    assert_eq!(results["cases"][1]["status"], 401);
-}
-
-#[test]
-fn unreadable_cases_do_not_pass() {
-    let (code, _, err) = run(&["test", "nowhere"]);
-    assert!(code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"), "{err}");
-    let folder = PolicyFolder::new(&open_to_all("/a"));
-    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
-    folder.write("cases.yaml", "[]\n");
-    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there is none in it");
-    folder.write("cases.yaml", "- { name: x, request: { pth: /a }, expect: 200 }\n");
-    let (code, _, err) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 3);
-    assert!(err.contains("cases.yaml:1:") && err.contains("path"), "{err}");
-}
-
-#[test]
-fn explain_says_why() {
-    let people = example("people");
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
-    let (code, out, _) = explain(&["--basic", "alice:wonderland", "GET", "/people"]);
-    assert_eq!(code, 0, "{out}");
-    assert!(out.contains("guest: GET /people") && out.contains("policy.yaml:"), "{out}");
-    let (code, out, _) = explain(&["--user", "alice", "POST", "http://example.com/people?x=1"]);
-    assert_eq!(code, 1, "{out}");
-    assert!(out.contains("example.com/people") && out.contains("missing: the role `admin`"), "{out}");
-    let (code, out, _) = explain(&["--basic", "alice:wrong", "GET", "/people"]);
-    assert_eq!(code, 1);
-    assert!(out.contains("401") && !out.contains("wrong"), "{out}");
-    let (code, out, _) = explain(&["--output", "json", "--user", "bob", "POST", "/people"]);
-    assert_eq!(code, 0);
-    let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(explanation["rule"]["role"], "admin");
-    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is invalid for every caller");
-}
-
-#[test]
-fn explain_reads_credentials_from_standard_input() {
-    let (code, out, _) = run_with(
-        &["explain", "--policy", &example("people"), "--basic", "-", "GET", "/people"],
-        "alice:wonderland\n",
-    );
-    assert_eq!(code, 0, "{out}");
-}
-
-#[test]
-fn explain_takes_roles_groups_and_headers() {
-    let policy = "version: 1\nroles:\n  a: { allow: [\"GET /a\"] }\n  b: { allow: [\"GET /b\"] }\n\
-                  grants:\n  b: { groups: [g] }\n";
-    let folder = PolicyFolder::new(policy);
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
-    assert_eq!(explain(&["--user", "u", "--role", "a", "GET", "/a"]).0, 0);
-    assert_eq!(explain(&["--user", "u", "--group", "g", "GET", "/b"]).0, 0);
-    assert_eq!(explain(&["--user", "u", "GET", "/b"]).0, 1);
-    let two = ["--header", "authorization: Basic YTpi", "--header", "Authorization: Basic YTpi", "GET", "/a"];
-    let (code, out, _) = explain(&two);
-    assert_eq!(code, 1);
-    assert!(out.contains("duplicate_authorization"), "{out}");
-}
-
-/// As `who-can` and a request with credentials have them.
-#[test]
-fn explain_gives_a_basic_user_the_groups_of_the_policy() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
-         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
-         roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { groups: [\"b:staff\"] } }\n",
-    );
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
-    let (code, out, err) = explain(&["--user", "b:carl", "GET", "/a"]);
-    assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
-    let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
-    assert_eq!(code, 1, "{out}");
-    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
-    assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
-    assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
-    let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);
-    assert!(out.contains("reader (given by `--role`)"), "{out}");
-}
-
-/// A prefix that was added since, for example.
-#[test]
-fn a_logged_user_that_the_policy_no_longer_has_is_named() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { basic: { user_prefix: \"b:\", users: { carl: { password: \
-         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\nroles: { authenticated: { allow: [GET /a] } }\n",
-    );
-    let line = |user: &str| {
-        format!(
-            "{{\"decision\":\"allowed\",\"user\":\"{user}\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"/a\"}}"
-        )
-    };
-    let explain =
-        |user: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line(user));
-    let (code, out, err) = explain("carl");
-    assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("because: the line names `carl`, and the policy has no such user\n"), "{out}");
-    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
-    assert_eq!(explain("b:carl").0, 0);
-}
-
-/// In CI there may be no token to explain.
-#[test]
-fn a_failed_case_says_which_claim_is_malformed() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { jwt: [{ issuer: \"https://a.example\", audiences: [a], keys: { url: \"https://a.example/keys\" }, \
-         claims: { user: preferred_username } }] }\nroles: { authenticated: { allow: [GET /a] } }\n",
-    );
-    folder.write(
-        "cases.yaml",
-        "- { name: a, request: { path: /a, claims: { iss: \"https://a.example\", sub: x } }, expect: 200 }\n",
-    );
-    let (code, out, err) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 4, "{out}{err}");
-    assert!(out.contains("claims: no `preferred_username`"), "{out}{err}");
-}
-
 /// An application may answer 200 to any path.
 #[test]
 fn health_of_a_server_that_is_not_rolegate_is_no_health() {
@@ -362,124 +217,6 @@ fn health_of_a_server_that_is_not_rolegate_is_no_health() {
     server.join().unwrap();
     assert_eq!((code, &*out), (5, ""), "{err}");
     assert!(err.contains("is not rolegate's: is this the address of its `--admin`?"), "{err}");
-}
-
-/// The answer of a token endpoint, say.
-#[test]
-fn what_is_no_token_alone_is_said() {
-    let folder = PolicyFolder::new("version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
-    for (given, said) in [
-        (
-            "{\"access_token\":\"a.b.c\",\"expires_in\":300}",
-            "such as the text of `access_token` in this JSON",
-        ),
-        ("a.b.c,d.e.f", "none has a comma in it"),
-        ("Bearer a.b.c", "without `Bearer ` before it"),
-    ] {
-        let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", given, "GET", "/a"]);
-        assert!(code != 0 && err.contains(said) && !err.contains("a.b.c"), "{given}: {out}{err}");
-    }
-}
-
-/// A case needs no password: its user has the groups of the policy, as the same caller with credentials.
-#[test]
-fn a_case_may_name_a_user() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
-         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
-         roles: { reader: { user_id_from: [basic], allow: [GET /a, \"GET /of/{user.id}\"] }, other: { allow: [GET /b] } }\n\
-         grants: { reader: { groups: [\"b:staff\"] }, other: { groups: [more] } }\n\
-         allow_response: { set_headers: { x-user: \"{user}\", x-groups: \"{groups}\" } }\n",
-    );
-    folder.write(
-        "cases.yaml",
-        "- { name: a, request: { path: /a, user: \"b:carl\" }, expect: { status: 200, headers: { x-user: \"b:carl\", \
-         x-groups: \"b:staff\" } } }\n\
-         - { name: own, request: { path: /of/carl, user: \"b:carl\" }, expect: 200 }\n\
-         - { name: b, request: { path: /b, user: \"b:carl\" }, expect: { status: 403, reason: not_allowed } }\n\
-         - { name: more, request: { path: /b, user: \"b:carl\", groups: [more] }, expect: 200 }\n\
-         - { name: unknown, request: { path: /a, user: \"b:carla\", groups: [\"b:staff\"] }, \
-         expect: { status: 401, reason: bad_password } }\n",
-    );
-    let (code, out, err) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("5 cases passed, 0 failed"), "{out}");
-}
-
-/// Whoever it tests cannot exist, so 403 says nothing.
-#[test]
-fn a_case_with_a_user_whom_no_source_can_have_fails() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { basic: { user_prefix: \"basic:\", users: { bob: { password: \
-         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
-         roles: { authenticated: { user_id_from: [basic], allow: [\"GET /users/{user.id}/**\"] } }\n",
-    );
-    folder.write("cases.yaml", "- { name: bob, request: { path: /users/ann/x, user: bob }, expect: 403 }\n");
-    let (code, out, err) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 4, "{out}{err}");
-    assert!(out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"), "{out}");
-}
-
-/// No password is involved, although the reason is that of a wrong one.
-#[test]
-fn a_case_with_a_mistyped_user_says_so() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { basic: { users: { vera: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
-         roles: { authenticated: { allow: [GET /a] } }\n",
-    );
-    folder.write("cases.yaml", "- { name: vera, request: { path: /a, user: vira }, expect: 200 }\n");
-    let (code, out, err) = run(&["test", &folder.arg()]);
-    assert_eq!(code, 4, "{out}{err}");
-    assert!(out.contains("cases.yaml:1:3: the policy has no user `vira`: did you mean `vera`?\n"), "{out}");
-}
-
-/// The claims of a case are not verified, so a 200 may be one that no token gets.
-#[test]
-fn a_case_whose_claims_no_valid_token_has_is_warned_of() {
-    let folder = PolicyFolder::new(
-        "version: 1\nidentity: { jwt: [{ issuer: \"https://id.example\", audiences: [people], keys: { url: \
-         \"https://id.example/keys\" }, max_age: 1h, claims: { user: sub } }] }\n\
-         roles: { authenticated: { allow: [GET /a] } }\n",
-    );
-    let case = |claims: &str| {
-        format!(
-            "- {{ name: a, request: {{ path: /a, at: 2026-01-01T00:00:00Z, claims: {{ iss: \"https://id.example\", \
-             sub: carol{claims} }} }}, expect: 200 }}\n"
-        )
-    };
-    for (claims, reason) in [
-        (", aud: account", Some("(wrong_audience)")),
-        (", exp: 1", Some("(expired)")),
-        (", nbf: 9999999999", Some("(not_yet_valid)")),
-        (", aud: [people], exp: 9999999999", None),
-        ("", None),
-    ] {
-        folder.write("cases.yaml", &case(claims));
-        let (code, out, err) = run(&["test", &folder.arg()]);
-        assert_eq!(code, 0, "{out}{err}");
-        let warning = out.lines().find(|line| line.contains("warning: claims are taken as verified"));
-        assert_eq!(warning.is_some(), reason.is_some(), "{claims}: {out}");
-        assert!(reason.is_none_or(|reason| warning.unwrap().ends_with(reason)), "{out}");
-    }
-}
-
-#[test]
-fn explain_says_what_an_argument_lacks() {
-    let people = example("people");
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
-    let (code, _, err) = explain(&["/people"]);
-    assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
-    for (method, meant) in
-        [("GET|POST", "did you mean `GET`?"), ("GET,POST", "did you mean `GET`?"), ("*", "such as `GET`")]
-    {
-        for command in ["explain", "who-can"] {
-            let (code, out, err) = run(&[command, "--policy", &people, method, "/people"]);
-            assert!(code == 2 && out.is_empty() && err.contains("a request has one method"), "{err}");
-            assert!(err.contains(meant), "{err}");
-        }
-    }
-    let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
-    assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn a_changed_policy_that_does_not_load_is_named() {
         folder.write("policy.yaml", text);
         wait_for_ready(
             &server,
-            &format!("the changed policy does not load (policy.yaml:{place}): {active} is still active\n"),
+            &format!(
+                "the changed policy does not load (policy.yaml:{place}), as `rolegate check` and the log say: {active} is still active\n"
+            ),
         );
     }
     let (code, out, _) = run(&["health", "--admin", &server.admin().to_string()]);
@@ -51,7 +53,7 @@ fn a_shadow_policy_that_does_not_load_is_named() {
     shadow.write("policy.yaml", "version: 2\n");
     wait_for_ready(
         &server,
-        "the changed shadow policy does not load (policy.yaml:1:10): requests are compared with the last good one\n",
+        "the changed shadow policy does not load (policy.yaml:1:10), as `rolegate check` and the log say: requests are compared with the last good one\n",
     );
 }
 

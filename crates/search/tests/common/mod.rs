@@ -1,0 +1,16 @@
+//! What several tests of requests share.
+
+use search::{Request, RequestBody};
+
+/// A request at the same time as every other.
+pub(crate) fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Request<'a> {
+    Request {
+        method,
+        target,
+        content_type: Some("application/json"),
+        content_encoding: None,
+        scrolls_are_checked: false,
+        body: RequestBody::Whole(body.as_bytes()),
+        now: "2026-01-01T00:00:00Z".parse().expect("a time"),
+    }
+}

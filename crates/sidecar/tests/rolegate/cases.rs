@@ -1,0 +1,151 @@
+//! `rolegate test`: the cases of a policy.
+
+use crate::process::{PolicyFolder, example, open_to_all, run};
+
+#[test]
+fn the_cases_of_the_examples_hold() {
+    for name in ["people", "jwt", "owner", "api"] {
+        let (code, out, err) = run(&["test", &example(name)]);
+        assert_eq!(code, 0, "{name}: {out}{err}");
+        assert!(out.lines().last().unwrap().ends_with("0 failed"), "{out}");
+    }
+}
+
+#[test]
+fn a_failed_case_is_shown_with_the_actual_answer() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    folder.write(
+        "cases.yaml",
+        "- { name: good, request: { path: /a }, expect: 200 }\n\
+         - { name: bad, request: { path: /b }, expect: { status: 200, rule: \"anyone: GET /b\" } }\n",
+    );
+    let (code, out, _) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}");
+    assert!(out.contains("FAILED bad: 401 (missing_credentials)"), "{out}");
+    assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
+    assert!(out.contains("1 case passed, 1 failed"), "{out}");
+
+    let (code, out, _) = run(&["test", "--quiet", &folder.arg()]);
+    assert_eq!((code, out.contains("good"), out.contains("FAILED bad")), (4, false, true), "{out}");
+    let (code, out, _) = run(&["test", "--quiet", &example("people")]);
+    assert_eq!((code, out.as_str()), (0, ""));
+
+    let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
+    assert_eq!(code, 4);
+    let results: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&results["ok"], &results["failed"]), (&false.into(), &1.into()));
+    assert_eq!(results["cases"][0]["ok"], true);
+    assert_eq!(results["cases"][1]["status"], 401);
+}
+
+#[test]
+fn unreadable_cases_do_not_pass() {
+    let (code, _, err) = run(&["test", "nowhere"]);
+    assert!(code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"), "{err}");
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
+    folder.write("cases.yaml", "[]\n");
+    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there is none in it");
+    folder.write("cases.yaml", "- { name: x, request: { pth: /a }, expect: 200 }\n");
+    let (code, _, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 3);
+    assert!(err.contains("cases.yaml:1:") && err.contains("path"), "{err}");
+}
+
+/// In CI there may be no token to explain.
+#[test]
+fn a_failed_case_says_which_claim_is_malformed() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [{ issuer: \"https://a.example\", audiences: [a], keys: { url: \"https://a.example/keys\" }, \
+         claims: { user: preferred_username } }] }\nroles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    folder.write(
+        "cases.yaml",
+        "- { name: a, request: { path: /a, claims: { iss: \"https://a.example\", sub: x } }, expect: 200 }\n",
+    );
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("claims: no `preferred_username`"), "{out}{err}");
+}
+
+/// A case needs no password: its user has the groups of the policy, as the same caller with credentials.
+#[test]
+fn a_case_may_name_a_user() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
+         roles: { reader: { user_id_from: [basic], allow: [GET /a, \"GET /of/{user.id}\"] }, other: { allow: [GET /b] } }\n\
+         grants: { reader: { groups: [\"b:staff\"] }, other: { groups: [more] } }\n\
+         allow_response: { set_headers: { x-user: \"{user}\", x-groups: \"{groups}\" } }\n",
+    );
+    folder.write(
+        "cases.yaml",
+        "- { name: a, request: { path: /a, user: \"b:carl\" }, expect: { status: 200, headers: { x-user: \"b:carl\", \
+         x-groups: \"b:staff\" } } }\n\
+         - { name: own, request: { path: /of/carl, user: \"b:carl\" }, expect: 200 }\n\
+         - { name: b, request: { path: /b, user: \"b:carl\" }, expect: { status: 403, reason: not_allowed } }\n\
+         - { name: more, request: { path: /b, user: \"b:carl\", groups: [more] }, expect: 200 }\n\
+         - { name: unknown, request: { path: /a, user: \"b:carla\", groups: [\"b:staff\"] }, \
+         expect: { status: 401, reason: bad_password } }\n",
+    );
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("5 cases passed, 0 failed"), "{out}");
+}
+
+/// Whoever it tests cannot exist, so 403 says nothing.
+#[test]
+fn a_case_with_a_user_whom_no_source_can_have_fails() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"basic:\", users: { bob: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
+         roles: { authenticated: { user_id_from: [basic], allow: [\"GET /users/{user.id}/**\"] } }\n",
+    );
+    folder.write("cases.yaml", "- { name: bob, request: { path: /users/ann/x, user: bob }, expect: 403 }\n");
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"), "{out}");
+}
+
+/// No password is involved, although the reason is that of a wrong one.
+#[test]
+fn a_case_with_a_mistyped_user_says_so() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { users: { vera: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
+         roles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    folder.write("cases.yaml", "- { name: vera, request: { path: /a, user: vira }, expect: 200 }\n");
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("cases.yaml:1:3: the policy has no user `vira`: did you mean `vera`?\n"), "{out}");
+}
+
+/// The claims of a case are not verified, so a 200 may be one that no token gets.
+#[test]
+fn a_case_whose_claims_no_valid_token_has_is_warned_of() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [{ issuer: \"https://id.example\", audiences: [people], keys: { url: \
+         \"https://id.example/keys\" }, max_age: 1h, claims: { user: sub } }] }\n\
+         roles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    let case = |claims: &str| {
+        format!(
+            "- {{ name: a, request: {{ path: /a, at: 2026-01-01T00:00:00Z, claims: {{ iss: \"https://id.example\", \
+             sub: carol{claims} }} }}, expect: 200 }}\n"
+        )
+    };
+    for (claims, reason) in [
+        (", aud: account", Some("(wrong_audience)")),
+        (", exp: 1", Some("(expired)")),
+        (", nbf: 9999999999", Some("(not_yet_valid)")),
+        (", aud: [people], exp: 9999999999", None),
+        ("", None),
+    ] {
+        folder.write("cases.yaml", &case(claims));
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, 0, "{out}{err}");
+        let warning = out.lines().find(|line| line.contains("warning: claims are taken as verified"));
+        assert_eq!(warning.is_some(), reason.is_some(), "{claims}: {out}");
+        assert!(reason.is_none_or(|reason| warning.unwrap().ends_with(reason)), "{out}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `rolegate explain` with one request.
+
+use crate::process::{PolicyFolder, example, run, run_with};
+
+#[test]
+fn explain_says_why() {
+    let people = example("people");
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
+    let (code, out, _) = explain(&["--basic", "alice:wonderland", "GET", "/people"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("guest: GET /people") && out.contains("policy.yaml:"), "{out}");
+    let (code, out, _) = explain(&["--user", "alice", "POST", "http://example.com/people?x=1"]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("example.com/people") && out.contains("missing: the role `admin`"), "{out}");
+    let (code, out, _) = explain(&["--basic", "alice:wrong", "GET", "/people"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("401") && !out.contains("wrong"), "{out}");
+    let (code, out, _) = explain(&["--output", "json", "--user", "bob", "POST", "/people"]);
+    assert_eq!(code, 0);
+    let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(explanation["rule"]["role"], "admin");
+    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is invalid for every caller");
+}
+
+#[test]
+fn explain_reads_credentials_from_standard_input() {
+    let (code, out, _) = run_with(
+        &["explain", "--policy", &example("people"), "--basic", "-", "GET", "/people"],
+        "alice:wonderland\n",
+    );
+    assert_eq!(code, 0, "{out}");
+}
+
+#[test]
+fn explain_takes_roles_groups_and_headers() {
+    let policy = "version: 1\nroles:\n  a: { allow: [\"GET /a\"] }\n  b: { allow: [\"GET /b\"] }\n\
+                  grants:\n  b: { groups: [g] }\n";
+    let folder = PolicyFolder::new(policy);
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    assert_eq!(explain(&["--user", "u", "--role", "a", "GET", "/a"]).0, 0);
+    assert_eq!(explain(&["--user", "u", "--group", "g", "GET", "/b"]).0, 0);
+    assert_eq!(explain(&["--user", "u", "GET", "/b"]).0, 1);
+    let two = ["--header", "authorization: Basic YTpi", "--header", "Authorization: Basic YTpi", "GET", "/a"];
+    let (code, out, _) = explain(&two);
+    assert_eq!(code, 1);
+    assert!(out.contains("duplicate_authorization"), "{out}");
+}
+
+/// As `who-can` and a request with credentials have them.
+#[test]
+fn explain_gives_a_basic_user_the_groups_of_the_policy() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
+         roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { groups: [\"b:staff\"] } }\n",
+    );
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    let (code, out, err) = explain(&["--user", "b:carl", "GET", "/a"]);
+    assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
+    let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
+    assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
+    assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
+    let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);
+    assert!(out.contains("reader (given by `--role`)"), "{out}");
+}
+
+/// Beside Basic users without a prefix, the name of a token's user may lack its own.
+#[test]
+fn explain_offers_the_names_of_issuers_for_a_user_that_basic_does_not_have() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  basic: { users: { alice: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } }\n  \
+         jwt: [{ issuer: \"https://k.example\", audiences: [a], keys: { url: \"https://k.example/keys\" }, user_prefix: \"kc:\" }]\n\
+         roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { users: [alice, \"kc:kim\"] } }\n",
+    );
+    let explain = |user: &str| run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/a"]);
+    let (code, out, err) = explain("kim");
+    assert_eq!(code, 1, "{out}{err}");
+    let note = "note:    Basic has no user `kim`; the user of a token of `https://k.example` is `kc:kim`\n";
+    assert!(out.contains(note), "{out}");
+    let (_, out, _) = explain("alicee");
+    assert!(out.contains("note:    the policy has no user `alicee`: did you mean `alice`?\n"), "{out}");
+    assert_eq!(explain("kc:kim").0, 0);
+}
+
+#[test]
+fn explain_names_the_roles_that_extend_the_missing_one_and_would_do() {
+    let folder = PolicyFolder::new(
+        "version: 1\nroles:\n  viewer: { allow: [GET /a] }\n  editor: { extends: [viewer], allow: [POST /a] }\n  \
+         admin: { extends: [editor] }\n  banned: { extends: [viewer], deny: [\"* /**\"] }\n  authenticated: { allow: [GET /b] }\n\
+         grants: { admin: { groups: [staff] } }\n",
+    );
+    let explain = |request: [&str; 2]| {
+        run(&[&["explain", "--policy", &folder.arg(), "--user", "u"][..], &request].concat()).1
+    };
+    let out = explain(["GET", "/a"]);
+    assert!(
+        out.contains("missing: the role `viewer`, or `editor`, `admin`, which extend it, by `viewer: "),
+        "{out}"
+    );
+    let out = explain(["POST", "/a"]);
+    assert!(out.contains("missing: the role `editor`, or `admin`, which extends it, by `editor: "), "{out}");
+}
+
+/// A prefix that was added since, for example.
+#[test]
+fn a_logged_user_that_the_policy_no_longer_has_is_named() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\nroles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    let line = |user: &str| {
+        format!(
+            "{{\"decision\":\"allowed\",\"user\":\"{user}\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"/a\"}}"
+        )
+    };
+    let explain =
+        |user: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line(user));
+    let (code, out, err) = explain("carl");
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(out.contains("because: the line names `carl`, and the policy has no such user\n"), "{out}");
+    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
+    assert_eq!(explain("b:carl").0, 0);
+}
+
+/// The answer of a token endpoint, say.
+#[test]
+fn what_is_no_token_alone_is_said() {
+    let folder = PolicyFolder::new("version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
+    for (given, said) in [
+        (
+            "{\"access_token\":\"a.b.c\",\"expires_in\":300}",
+            "such as the text of `access_token` in this JSON",
+        ),
+        ("a.b.c,d.e.f", "none has a comma in it"),
+        ("Bearer a.b.c", "without `Bearer ` before it"),
+    ] {
+        let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", given, "GET", "/a"]);
+        assert!(code != 0 && err.contains(said) && !err.contains("a.b.c"), "{given}: {out}{err}");
+    }
+}
+
+#[test]
+fn explain_says_what_an_argument_lacks() {
+    let people = example("people");
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
+    let (code, _, err) = explain(&["/people"]);
+    assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
+    for (method, meant) in
+        [("GET|POST", "did you mean `GET`?"), ("GET,POST", "did you mean `GET`?"), ("*", "such as `GET`")]
+    {
+        for command in ["explain", "who-can"] {
+            let (code, out, err) = run(&[command, "--policy", &people, method, "/people"]);
+            assert!(code == 2 && out.is_empty() && err.contains("a request has one method"), "{err}");
+            assert!(err.contains(meant), "{err}");
+        }
+    }
+    let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
+    assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
+}
