@@ -23,6 +23,7 @@ mod server;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use benches::people;
@@ -36,6 +37,7 @@ use crate::machine::{self, Facts};
 use crate::pin::{Pins, on};
 use crate::{records, write};
 use attacks::{Attack, Scene};
+use honest::Window;
 use load::report::document::{self, Part};
 use report::{Round, Row};
 use server::{Program, Server};
@@ -146,6 +148,8 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
     let capacity = if attack.hashes { passwords::capacity(server, CAPACITY_TIME).ok() } else { None };
     let usual = honest::window(&server.honest, times.window);
     let (before, length) = (server.resident(), times.window * attack.times);
+    let connecting = honest_thread(server, length);
+    std::thread::sleep(CONNECT);
     let until = Instant::now() + LEAD + length + LEAD;
     let scene = Scene { address: server.address, admin: server.admin, until, round, capacity };
     let run = attack.run;
@@ -154,10 +158,17 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
         run(&scene)
     });
     std::thread::sleep(LEAD);
-    let beside = honest::window(&server.honest, length);
+    let newcomers = honest::newcomers(&server.honest, until - LEAD);
+    let beside = connecting.join().unwrap();
     let note = attacker.join().unwrap_or_else(|_| "THE ATTACKER FAILED".to_owned());
     let recovery = honest::recovery(&server.honest, &usual, times.recovery);
-    Round { usual, before, beside, recovery, note }
+    Round { usual, before, beside, newcomers, recovery, note }
+}
+
+/// Starts the honest client, whose window begins when the attack has gone on for a while.
+fn honest_thread(server: &Server, length: Duration) -> JoinHandle<Window> {
+    let address = server.honest.clone();
+    std::thread::spawn(move || honest::window_after(&address, CONNECT + LEAD, length))
 }
 
 /// Gives this thread, and those that it starts, idle priority (sched(7)).
@@ -180,7 +191,7 @@ fn parts(facts: &Facts, times: Times, own_core: bool, rows: &[Row]) -> Vec<Part>
         Part::Text(format!(
             "Medians of {} rounds, in brackets the lowest and the highest; errors and wrong answers are sums, the recovery is \
              the slowest. An honest client sends 1,000 requests per second, {seconds} s without and {seconds} s during the \
-             attack in each round. {cores}",
+             attack in each round, over connections that it opened before. {cores}",
             times.rounds
         )),
         report::tabled(rows),
@@ -188,6 +199,8 @@ fn parts(facts: &Facts, times: Times, own_core: bool, rows: &[Row]) -> Vec<Part>
     ]
 }
 
+/// How long before an attack the honest client connects.
+const CONNECT: Duration = Duration::from_millis(300);
 /// How long an attack runs before and after its window.
 const LEAD: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use load::report::units;
 
 use super::attacks::CONTROL;
-use super::honest::Window;
+use super::honest::{Newcomers, Window};
 use crate::records::Record;
 use crate::spread::Spread;
 use load::report::document::{Part, table};
@@ -26,6 +26,8 @@ pub(crate) struct Round {
     /// Resident memory in bytes before the attack.
     pub(crate) before: u64,
     pub(crate) beside: Window,
+    /// New connections during the attack.
+    pub(crate) newcomers: Newcomers,
     /// The time from the end of the attack; `None` if the server did not recover in time.
     pub(crate) recovery: Option<Duration>,
     /// How far the attacker came.
@@ -40,7 +42,7 @@ const MAX_RATIO: f64 = 5.0;
 /// later each.
 const MAX_RECOVERY: Duration = Duration::from_millis(1049);
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "attack",
     "MiB before / at most / after",
     "p50 µs without / during",
@@ -48,6 +50,7 @@ const COLUMNS: [&str; 10] = [
     "p99 ratio",
     "errors",
     "wrong",
+    "new connections: slowest ms, failed",
     "recovery s",
     "bounds",
     "attack progress (last round)",
@@ -79,6 +82,7 @@ impl Row {
             ratio,
             sum(|window| window.errors),
             sum(|window| window.wrong),
+            self.newcomers(),
             recovery,
             self.bounds(),
             format!("{ended}{note}"),
@@ -96,6 +100,14 @@ impl Row {
         all.into_iter().filter_map(|(what, unit, values)| {
             Record::of_rounds(&format!("attack/{}/{what}", self.name), unit, &values)
         })
+    }
+
+    /// The slowest of all rounds, and the failed ones together.
+    fn newcomers(&self) -> String {
+        let all = || self.rounds.iter().map(|round| round.newcomers);
+        let slowest = all().map(|new| new.slowest).max().unwrap_or_default();
+        let failed: u64 = all().map(|new| new.failed).sum();
+        format!("{:.0}, {failed}", slowest.as_secs_f64() * 1e3)
     }
 
     /// By how much the memory grew, in bytes.
@@ -167,7 +179,14 @@ mod tests {
     fn round(p99: f64, recovery: Option<u64>) -> Round {
         let window = |p99| Window { p50: 1.0, p99, errors: 0, wrong: 0 };
         let recovery = recovery.map(Duration::from_millis);
-        Round { usual: window(1.0), before: 0, beside: window(p99), recovery, note: String::new() }
+        Round {
+            usual: window(1.0),
+            before: 0,
+            beside: window(p99),
+            newcomers: Newcomers::default(),
+            recovery,
+            note: String::new(),
+        }
     }
 
     fn row(growth: u64, rounds: Vec<Round>) -> Row {
