@@ -7,6 +7,7 @@ mod bundle;
 mod credentials;
 mod every_path;
 mod filter;
+mod identity_header;
 mod interpreters;
 mod memory;
 mod search_request;
@@ -17,6 +18,7 @@ pub use crate::bundle::bundle;
 pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
 pub use crate::filter::filter;
+pub use crate::identity_header::identity_header;
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
 pub use crate::search_request::search_request;
@@ -38,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ("check_request", check_request),
     ("filter", filter),
     ("search_request", search_request),
+    ("identity_header", identity_header),
 ];
 
 /// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither dot segments nor

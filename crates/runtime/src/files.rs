@@ -175,7 +175,7 @@ fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
         }
         Ok(bytes)
     };
-    read().map_err(|error| reason(path, &error))
+    read().map_err(|error| reason(path, &error, max))
 }
 
 /// The fingerprint of a file's content, computed without holding all of it in memory.
@@ -193,7 +193,7 @@ fn skim(path: &Path) -> Result<u64, String> {
         }
         Ok(hasher.finish())
     };
-    skim().map_err(|error| reason(path, &error))
+    skim().map_err(|error| reason(path, &error, MAX_FILE))
 }
 
 /// Appends the next [`PART`] bytes of a file, or what is left of it. Returns how many.
@@ -203,10 +203,10 @@ fn next_part(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<usize> {
 
 /// The names in a folder, sorted, so that an unchanged folder has the same fingerprint.
 fn list(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| reason(folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| reason(folder, &error, MAX_FILE))?;
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(|error| reason(folder, &error))?.file_name();
+        let name = entry.map_err(|error| reason(folder, &error, MAX_FILE))?.file_name();
         names.extend(name.into_string().ok());
         if names.len() > MAX_NAMES {
             return Err(format!("more than {MAX_NAMES} names are in it"));
@@ -217,12 +217,15 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
-fn reason(path: &Path, error: &io::Error) -> String {
+fn reason(path: &Path, error: &io::Error, max: usize) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         io::ErrorKind::PermissionDenied => format!("permission denied{}", owner(path).unwrap_or_default()),
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
-        io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", MAX_FILE >> 20),
+        io::ErrorKind::FileTooLarge => match max >> 20 {
+            0 => format!("it is larger than {} KiB", max >> 10),
+            mebibytes => format!("it is larger than {mebibytes} MiB"),
+        },
         _ => error.to_string(),
     }
 }

@@ -61,7 +61,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("load", &[]),
     ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
-    ("fuzz", &["policy", "bundle", "engine", "identity", "authorizer", "envoy", "module", "search"]),
+    (
+        "fuzz",
+        &[
+            "policy",
+            "bundle",
+            "engine",
+            "identity",
+            "identity-header",
+            "authorizer",
+            "envoy",
+            "module",
+            "search",
+        ],
+    ),
 ];
 
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.

@@ -78,13 +78,14 @@ fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
 #[test]
 fn a_file_without_an_end_is_not_read_to_it() {
     let endless = std::path::Path::new("/dev/zero");
-    assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 256 MiB".to_owned()));
+    assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 1 MiB".to_owned()));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     for (size, fits) in [(PART - 1, true), (PART, true), (PART + 1, false), (3 * PART, false)] {
         std::fs::write(&file, vec![b'x'; size]).unwrap();
         assert_eq!(read_at_most(&file, PART).is_ok(), fits, "{size}");
     }
+    assert_eq!(read_at_most(&file, PART), Err("it is larger than 64 KiB".to_owned()));
 }
 
 #[test]
@@ -107,11 +108,11 @@ fn a_denied_permission_is_explained_by_the_owners_and_the_mode() {
     let owner = format!("belongs to user {user} and group {group}, with mode");
     let denied = std::io::ErrorKind::PermissionDenied.into();
     let start = format!("permission denied: this process runs as user {user} and group {group}; ");
-    assert_eq!(reason(&file, &denied), format!("{start}the file {owner} 0600"));
+    assert_eq!(reason(&file, &denied, PART), format!("{start}the file {owner} 0600"));
     let folder = folder.path().display();
     assert_eq!(
-        reason(&file.with_file_name("other"), &denied),
+        reason(&file.with_file_name("other"), &denied, PART),
         format!("{start}the folder `{folder}` {owner} 0750")
     );
-    assert_eq!(reason(Path::new(""), &denied), "permission denied");
+    assert_eq!(reason(Path::new(""), &denied, PART), "permission denied");
 }
