@@ -12,17 +12,18 @@ use identity_header::{Algorithm, Claims, Identity, Key, Verifier, encode};
 const NOW: u64 = 1_800_000_000;
 const SECRET: [u8; 32] = *b"an example of 32 bytes, not more";
 
+#[expect(clippy::expect_used, reason = "a fuzzer without a key tests nothing, so it must fail")]
 static VERIFIERS: LazyLock<Vec<(Key, Verifier)>> = LazyLock::new(|| {
     let key = |algorithm| Key::new(algorithm, &SECRET).expect("32 bytes");
     let verifier = |algorithm| (key(algorithm), Verifier::new("shop", [key(algorithm)]).expect("one key"));
     [Algorithm::HmacSha256, Algorithm::Aes256GcmSiv].map(verifier).into()
 });
 
-/// The format has one way to write an identity: what is read is written as the same bytes. No two headers are accepted for the
+/// `SECURITY.md`, S34. The format has one way to write an identity: what is read is written as the same bytes. No two headers are accepted for the
 /// same identity and key, so nobody can change one that is valid.
 pub fn identity_header(data: &[u8]) {
     if let Some(identity) = format::read(data) {
-        let key = format::key_id(data).expect("what is read has a key id");
+        let key = format::key_id(data).unwrap_or_default();
         let mut again = Vec::new();
         match with_claims(&identity, |claims| format::write(claims, key, &mut again)) {
             Ok(()) => assert_eq!(again, data, "it is written in another way"),
@@ -50,8 +51,8 @@ fn accepted_as_written(key: &Key, verifier: &Verifier, header: &[u8]) {
         "it is for another audience, or has expired"
     );
     let mut again = String::new();
-    with_claims(&identity, |claims| encode(claims, key, &mut Vec::new(), &mut again))
-        .expect("it was as long before");
+    let fits = with_claims(&identity, |claims| encode(claims, key, &mut Vec::new(), &mut again));
+    assert_eq!(fits, Ok(()), "it was as long before");
     assert_eq!(again.as_bytes(), header, "another header is accepted for the same identity");
 }
 

@@ -2,7 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-mod common;
+#[path = "shared/requests.rs"]
+mod requests;
 
 use policy::MapFiles;
 use search::config::SecurityConfig;
@@ -12,7 +13,7 @@ use search::{
     Subject, Target, Verdict, read,
 };
 
-use common::request;
+use requests::request;
 
 /// What a request needs, as lines such as `indices:data/read/get on secret`.
 fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {

@@ -1,14 +1,15 @@
 //! Reading a request allocates for what it needs, not for what it contains.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-mod common;
+#[path = "shared/requests.rs"]
+mod requests;
 
 use std::fmt::Write;
 
 use search::{Need, Request, read};
 
-use common::request;
+use requests::request;
 
 /// A bulk of items with 200 bytes each on three indices.
 fn bulk(items: usize) -> String {

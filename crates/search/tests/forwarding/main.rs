@@ -8,9 +8,9 @@
     reason = "a failed set-up is a failed test"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod random;
+#[path = "../shared/requests.rs"]
+mod requests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use search::{
     read,
 };
 
-use common::request;
+use requests::request;
 
 fn config(roles: &str) -> Arc<SecurityConfig> {
     let files = MapFiles::of("os/roles.yml", format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"));

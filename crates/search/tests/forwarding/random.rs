@@ -12,7 +12,7 @@ use search::{
     Resolution, Target, Verdict, matches, read,
 };
 
-use crate::common::request;
+use crate::requests::request;
 use crate::{config, subject};
 
 /// What a cluster contains.

@@ -1,5 +1,7 @@
 //! What several tests of requests share.
 
+use std::time::Duration;
+
 use search::{Request, RequestBody};
 
 /// A request at the same time as every other.
@@ -11,6 +13,6 @@ pub(crate) fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Re
         content_encoding: None,
         scrolls_are_checked: false,
         body: RequestBody::Whole(body.as_bytes()),
-        now: "2026-01-01T00:00:00Z".parse().expect("a time"),
+        now: Request::time(Duration::from_secs(1_767_225_600)),
     }
 }
