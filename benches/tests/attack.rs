@@ -23,7 +23,7 @@ fn every_kind_of_attack_reports_its_figures() {
     for kind in kinds {
         assert!(text.lines().any(|line| line.contains(kind)), "{kind}: {text}");
         let row = markdown.lines().find(|line| line.starts_with('|') && line.contains(kind)).unwrap();
-        assert_eq!(row.matches('|').count(), 11, "{row}");
+        assert_eq!(row.matches('|').count(), 12, "{row}");
         assert!(row.contains("| met |") || row.contains("| MISSED: "), "{row}");
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

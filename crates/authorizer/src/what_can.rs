@@ -65,13 +65,18 @@ impl Authorizer {
     /// its roles and groups.
     #[must_use]
     pub fn what_can(&self, subject: Option<&Subject>) -> WhatCan {
+        self.what_rules_allow(subject, |_| true)
+    }
+
+    /// The same with these rules only.
+    fn what_rules_allow(&self, subject: Option<&Subject>, is_listed: impl Fn(&Rule) -> bool) -> WhatCan {
         let policy = &self.loaded.policy;
         let roles = explain::roles(policy, subject);
         let mut rules = Vec::new();
         let mut unknown_source = None;
         let held: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         for (_, role, rule, effect) in policy.rules() {
-            if !held.contains(&*role.name) {
+            if !held.contains(&*role.name) || !is_listed(rule) {
                 continue;
             }
             let possible: Vec<&Pattern> =

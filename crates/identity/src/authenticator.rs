@@ -285,7 +285,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
-        let credentials = Credentials::decode(encoded)?;
+        let credentials = Credentials::decode(encoded).map_err(CredentialsError::from)?;
         if !basic.verify {
             return Ok(self.unverified(basic, credentials.user(), now, attach));
         }

@@ -80,7 +80,9 @@ impl Imported {
 pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Imported, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
-    let Some(root) = reader.parse_nonempty(bytes) else { return Err(reader.finish()) };
+    let Some(root) = reader.parse_nonempty(bytes, "give the configuration of Envoy, as YAML or JSON") else {
+        return Err(reader.finish());
+    };
     if reader.errors() > 0 {
         return Err(reader.finish());
     }

@@ -83,7 +83,8 @@ pub struct Expect {
 /// All problems in it, not just the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     let mut reader = Reader::new(file.into());
-    let cases = reader.parse_nonempty(text).map(|root| read::cases(&mut reader, &root));
+    let cases =
+        reader.parse_nonempty(text, "write a list of cases").map(|root| read::cases(&mut reader, &root));
     let mut problems = reader.finish();
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }

@@ -109,7 +109,11 @@ impl PolicyParser<'_> {
         self.seen.insert(normalized(file));
         self.open.push(normalized(file));
         let mut reader = Reader::new(file.into());
-        let tree = reader.parse_nonempty(bytes);
+        let help = match self.open.len() {
+            1 => "begin with `version: 1`",
+            _ => "write `roles:` or another section of a policy, or do not include it",
+        };
+        let tree = reader.parse_nonempty(bytes, help);
         if reader.errors() > 0 {
             // Such as the second one of two keys with the same name.
             self.all_missing();

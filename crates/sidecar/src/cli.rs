@@ -291,10 +291,10 @@ pub struct WhatCanArgs {
     /// flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub groups: Vec<String>,
-    /// The host of the caller's requests: on a host of a search cluster, the caller's privileges by the cluster's own roles
-    /// are listed.
-    #[arg(long, default_value = "localhost")]
-    pub host: String,
+    /// The host of the caller's requests: only rules for it are listed; on a host of a search cluster, the caller's
+    /// privileges by the cluster's own roles [default: the rules for all hosts].
+    #[arg(long)]
+    pub host: Option<String>,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,

@@ -60,7 +60,8 @@ pub(crate) fn secret(
         vec![Problem::error(key.at.clone(), format!("`{}` {what}", key.path)).help(help)]
     };
     if key.bytes.windows(5).any(|part| part == b"-----") {
-        let help = "`format: compact` needs random bytes: `head -c 32 /dev/urandom > identity.key`";
+        let help =
+            "`format: compact` needs random bytes: `(umask 077; head -c 32 /dev/urandom > identity.key)`";
         return Err(error("is a key in PEM".to_owned(), help));
     }
     let algorithm = match algorithm {
@@ -68,7 +69,7 @@ pub(crate) fn secret(
         IdentityAlgorithm::Aes256GcmSiv => Algorithm::Aes256GcmSiv,
     };
     identity_header::Key::new(algorithm, &key.bytes).map_err(|wrong| {
-        let help = "make one by `head -c 32 /dev/urandom > identity.key`";
+        let help = "make one by `(umask 077; head -c 32 /dev/urandom > identity.key)`";
         let what = format!("has {} bytes; a key for `{algorithm}` has {}", wrong.len, algorithm.length());
         error(what, help)
     })

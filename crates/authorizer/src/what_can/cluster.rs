@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use identity::Subject;
+use policy::canonical;
+use policy::model::Rule;
 use search::config::{IndexPattern, Role};
 use serde::Serialize;
 
@@ -36,10 +38,16 @@ pub struct ClusterPermission {
 
 impl Authorizer {
     /// What this caller may do on this host: by the roles of the search cluster if it is one of its hosts, otherwise by the
-    /// rules. The roles in `roles` are those of the cluster, or of the policy.
+    /// rules for it. The roles in `roles` are those of the cluster, or of the policy.
     #[must_use]
     pub fn what_can_on(&self, host: &[u8], subject: Option<&Subject>, roles: &[String]) -> WhatCan {
-        let Some(cluster) = self.cluster_of(host, &mut Vec::new()) else { return self.what_can(subject) };
+        let mut buffer = Vec::new();
+        let Some(cluster) = self.cluster_of(host, &mut buffer) else {
+            let host = canonical::host(host, &mut buffer).unwrap_or(host);
+            let is_for =
+                |rule: &Rule| rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host));
+            return self.what_rules_allow(subject, is_for);
+        };
         let Some(subject) = subject else {
             let what = self.what_can(None);
             return WhatCan { roles: Vec::new(), rules: Vec::new(), cluster: Some(Vec::new()), ..what };

@@ -18,7 +18,7 @@ pub struct Attempted {
     pub user: Option<String>,
     /// The issuer of a token, even if the policy does not configure it. No control characters.
     pub issuer: Option<String>,
-    /// What in a token led to the error, for example "`aud` is `account`, expected `shop`". No control characters.
+    /// What in the credentials led to the error, for example "`aud` is `account`, expected `shop`". No control characters.
     pub detail: Option<String>,
 }
 
@@ -28,12 +28,13 @@ impl<T> Authenticator<T> {
     #[must_use]
     pub fn attempted(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
         match (authorization::parse(authorization), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => {
-                let credentials = Credentials::decode(encoded).ok();
-                let user = credentials.map(|credentials| basic.accounts.user_name(credentials.user()));
-                let user = user.map(|user| user.to_string());
-                Attempted { user, ..Attempted::default() }
-            }
+            (Scheme::Basic(encoded), Some(basic)) => match Credentials::decode(encoded) {
+                Ok(credentials) => {
+                    let user = basic.accounts.user_name(credentials.user()).to_string();
+                    Attempted { user: Some(user), ..Attempted::default() }
+                }
+                Err(malformed) => Attempted { detail: Some(malformed.to_string()), ..Attempted::default() },
+            },
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.attempted_token(token, error, now),
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => Attempted::default(),
         }

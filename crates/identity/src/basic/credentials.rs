@@ -19,20 +19,42 @@ pub(crate) struct Credentials {
     colon: usize,
 }
 
+/// Why credentials are malformed, without any part of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("they are longer than {MAX_ENCODED} bytes")]
+    Long,
+    #[error("they are not in base64 with its padding (RFC 4648, section 4)")]
+    Encoding,
+    #[error("they are not UTF-8")]
+    Utf8,
+    #[error("they have no colon: expected the user name, a colon and the password")]
+    Colon,
+    #[error("the user name is empty, or has a control character")]
+    User,
+    #[error("the password has a control character")]
+    Password,
+}
+
+impl From<Malformed> for CredentialsError {
+    fn from(_: Malformed) -> Self {
+        Self::MalformedCredentials
+    }
+}
+
 impl Credentials {
     /// Decodes and validates credentials.
     ///
     /// # Errors
-    /// If they are too long, or not canonical base64, or decode to text that is not UTF-8, has no colon, no user, or a
-    /// control character.
-    pub(crate) fn decode(encoded: &[u8]) -> Result<Self, CredentialsError> {
+    /// [`Malformed`].
+    pub(crate) fn decode(encoded: &[u8]) -> Result<Self, Malformed> {
         let mut credentials = Self { bytes: [0; MAX_DECODED], length: MAX_DECODED, colon: 0 };
         if encoded.len() > MAX_ENCODED {
-            return Err(CredentialsError::MalformedCredentials);
+            return Err(Malformed::Long);
         }
         let decoded = STANDARD.decode_slice(encoded, &mut credentials.bytes);
-        credentials.length = decoded.map_err(|_| CredentialsError::MalformedCredentials)?;
-        credentials.colon = credentials.check().ok_or(CredentialsError::MalformedCredentials)?;
+        credentials.length = decoded.map_err(|_| Malformed::Encoding)?;
+        credentials.colon = credentials.check()?;
         Ok(credentials)
     }
 
@@ -46,10 +68,18 @@ impl Credentials {
         self.bytes.get(self.colon + 1..self.length).unwrap_or_default()
     }
 
-    /// The position of the first colon, if the credentials are valid.
-    fn check(&self) -> Option<usize> {
-        let (user, password) = self.text().split_once(':')?;
-        (is_name(user) && !password.chars().any(char::is_control)).then_some(user.len())
+    /// The position of the first colon.
+    fn check(&self) -> Result<usize, Malformed> {
+        let decoded = self.bytes.get(..self.length).unwrap_or_default();
+        let text = std::str::from_utf8(decoded).map_err(|_| Malformed::Utf8)?;
+        let (user, password) = text.split_once(':').ok_or(Malformed::Colon)?;
+        if !is_name(user) {
+            return Err(Malformed::User);
+        }
+        if password.chars().any(char::is_control) {
+            return Err(Malformed::Password);
+        }
+        Ok(user.len())
     }
 
     fn text(&self) -> &str {

@@ -84,11 +84,11 @@ impl Reader {
         Some(tree.roots)
     }
 
-    /// Like [`Reader::parse`], but an empty document is an error.
-    pub fn parse_nonempty(&mut self, bytes: &[u8]) -> Option<Node> {
+    /// Like [`Reader::parse`], but an empty document is an error, with this help.
+    pub fn parse_nonempty(&mut self, bytes: &[u8], help: &str) -> Option<Node> {
         let root = self.parse(bytes)?;
         if root.is_nothing() {
-            self.error(Mark::START, "the file is empty");
+            self.error_help(Mark::START, "the file is empty", help);
             return None;
         }
         Some(root)

@@ -317,10 +317,22 @@ fn warn_of_absent<'s, 'i: 's>(
         (None, None) => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
     let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
-    let meant: Vec<String> = near.into_iter().chain(left_out).map(|meant| format!("`{meant}`")).collect();
-    warnings.push(match meant.join(" or ").as_str() {
-        "" => problem,
-        meant => problem.help(format!("did you mean {meant}?")),
+    let quoted = |names: Vec<String>| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        names.join(" or ")
+    };
+    // Of Basic the names are known: rather than a mistyped one, this may be one that was removed.
+    let knows = |names: &Names<'_>| names.only.as_ref().is_some_and(|only| !only.is_empty());
+    let closed = likely.first().filter(|(_, names)| knows(names)).map(|(source, _)| source);
+    warnings.push(match (near, closed) {
+        (Some(near), _) => problem.help(format!("did you mean `{near}`?")),
+        (None, _) if left_out.is_empty() => problem,
+        (None, Some(source)) => problem.help(format!(
+            "remove the name, or add the {what} to {}; the {what} of a token would be {}",
+            source.what,
+            quoted(left_out)
+        )),
+        (None, None) => problem.help(format!("did you mean {}?", quoted(left_out))),
     });
 }
 

@@ -117,7 +117,10 @@ fn read(
     text: std::result::Result<String, String>,
 ) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
     let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
-    let text = text.map_err(|reason| problem(format!("cannot read the cases: {reason}")))?;
+    let text = text.map_err(|reason| {
+        let help = "name a file with cases, or a folder or bundle that contains a `cases.yaml`";
+        vec![Problem::error(Place::start_of(file), format!("cannot read the cases: {reason}")).help(help)]
+    })?;
     let cases = cases::parse(file, text.as_bytes())?;
     if cases.is_empty() { Err(problem("there is no case in it".to_owned())) } else { Ok(cases) }
 }

@@ -25,7 +25,7 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(compiled.authorizer.unknown_names(&args.host, user, (&args.groups, &[])));
+    what.notes.extend(compiled.authorizer.unknown_names(host_of(args), user, (&args.groups, &[])));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -35,7 +35,8 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
 
 /// What the caller that the arguments name may do.
 fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String> {
-    let WhatCanArgs { user, issuer, roles, groups, host, .. } = args;
+    let WhatCanArgs { user, issuer, roles, groups, .. } = args;
+    let host = host_of(args);
     let on_cluster = authorizer.is_of_cluster(host.as_bytes());
     // An answer about a misspelt role would be that of no role at all.
     let unknown = match on_cluster {
@@ -45,12 +46,16 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
     if let Some(unknown) = unknown.into_iter().next() {
         return Err(unknown);
     }
+    let listed = |subject: Option<&Subject>| match &args.host {
+        None if !on_cluster => authorizer.what_can(subject),
+        _ => authorizer.what_can_on(host.as_bytes(), subject, roles),
+    };
     let of_token: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
         let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: of_token };
         let subject = authorizer.named_caller(host, named)?;
         return Ok(match subject {
-            Ok(subject) => authorizer.what_can_on(host.as_bytes(), Some(&subject), roles),
+            Ok(subject) => listed(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
         });
     }
@@ -64,7 +69,12 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
         roles: names(of_token),
         claims: serde_json::Value::Null,
     });
-    Ok(authorizer.what_can_on(host.as_bytes(), subject.as_ref(), roles))
+    Ok(listed(subject.as_ref()))
+}
+
+/// The host that was given; otherwise one that belongs to a search cluster only if all do.
+fn host_of(args: &WhatCanArgs) -> &str {
+    args.host.as_deref().unwrap_or("localhost")
 }
 
 /// The roles that the search cluster does not have.

@@ -42,6 +42,8 @@ fn a_failed_case_is_shown_with_the_actual_answer() {
 fn unreadable_cases_do_not_pass() {
     let (code, _, err) = run(&["test", "nowhere"]);
     assert!(code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"), "{err}");
+    let help = "help: name a file with cases, or a folder or bundle that contains a `cases.yaml`";
+    assert!(err.contains(help), "{err}");
     let folder = PolicyFolder::new(&open_to_all("/a"));
     assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
     folder.write("cases.yaml", "[]\n");

@@ -52,6 +52,16 @@ const POST: &str = "`editor: POST a.example.com/a` (allowed";
 const SECRET: &str = "`editor: * /b/secret` (denied";
 
 #[test]
+fn with_a_host_only_rules_for_it_are_listed() {
+    let of = |host: &str| rules(&what_can(&["--role", "editor", "--host", host]).1);
+    let all = [OPEN, OWN, MINE, READ, POST, SECRET].map(str::to_owned);
+    assert_eq!(of("A.example.com:443"), all);
+    assert_eq!(of("b.example.com"), [OPEN, OWN, MINE, READ, SECRET]);
+    assert_eq!(of("localhost"), [OPEN, OWN, MINE, SECRET]);
+    assert_eq!(what_can(&["--role", "reader", "--host", "c.example.com"]).0, 0, "`anyone` may");
+}
+
+#[test]
 fn a_role_has_the_rules_of_those_that_it_extends_and_of_the_reserved_ones() {
     let (code, out, _) = what_can(&["--role", "editor"]);
     assert_eq!((code, rules(&out)), (0, [OPEN, OWN, MINE, READ, POST, SECRET].map(str::to_owned).to_vec()));
