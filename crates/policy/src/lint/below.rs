@@ -104,8 +104,7 @@ impl End {
             Segment::Literal(last) if last.is_empty() => (pattern.segments.len() == 1).then_some(Self::Root),
             Segment::Literal(last) => (!is_file(last)).then_some(Self::Name),
             Segment::Glob(glob) => of_glob(&glob.0),
-            Segment::One(_) => Some(Self::Any),
-            Segment::User | Segment::UserId(_) => None,
+            Segment::One(_) | Segment::User | Segment::UserId(_) => Some(Self::Any),
         }
     }
 }
