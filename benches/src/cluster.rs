@@ -6,6 +6,7 @@
 
 mod report;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -125,7 +126,10 @@ struct Row {
     by: By,
     /// Documents or searches per second of each round.
     rounds: Vec<f64>,
+    /// Requests without a response, or with another status than 200.
     wrong: u64,
+    /// Why there was no response.
+    errors: BTreeSet<String>,
 }
 
 /// Runs the experiment.
@@ -192,6 +196,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
                         by: *by,
                         rounds: Vec::new(),
                         wrong: 0,
+                        errors: BTreeSet::new(),
                     })
                     .collect();
                 for round in 0..usize::from(args.rounds) {
@@ -205,6 +210,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
                             let measured = on(pins.outside.as_deref(), || load::run(&plan))?;
                             row.rounds.push(measured.generator.achieved * f64::from(what.items()));
                             row.wrong += measured.errors() + measured.unexpected;
+                            row.errors.extend(measured.errors.into_keys());
                         }
                     }
                 }

@@ -64,12 +64,21 @@ pub(super) fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
         let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin"];
         all.push(table(&head, cells.collect()));
     }
-    if rows.iter().any(|row| row.wrong > 0) {
-        let text = "Some requests had no response, or were denied: do not trust these figures.";
-        all.push(Part::Warning(text.to_owned()));
+    let wrong: Vec<String> = rows.iter().filter(|row| row.wrong > 0).map(wrong).collect();
+    if !wrong.is_empty() {
+        let text = "Some requests had no response, or were denied: do not trust the figures of";
+        all.push(Part::Warning(format!("{text} {}.", wrong.join("; "))));
     }
     all.push(Part::Facts(facts.clone()));
     all
+}
+
+/// Where requests failed, how many, and why.
+fn wrong(row: &Row) -> String {
+    let (what, by) = (row.what.name(), row.by.name());
+    let errors: Vec<&str> = row.errors.iter().map(String::as_str).collect();
+    let why = if errors.is_empty() { "another status" } else { &errors.join(", ") };
+    format!("{what}, {} indices, {}, {by}: {} ({why})", row.indices, row.user, row.wrong)
 }
 
 /// The charts by file name: the number of indices on the horizontal axis, a line for each user. Those of the same request have
@@ -124,10 +133,20 @@ pub(super) fn records(rows: &[Row]) -> Vec<Record> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn row(by: By, rounds: &[f64]) -> Row {
-        Row { indices: 10, user: "one", what: What::Search, by, rounds: rounds.to_vec(), wrong: 0 }
+        Row {
+            indices: 10,
+            user: "one",
+            what: What::Search,
+            by,
+            rounds: rounds.to_vec(),
+            wrong: 0,
+            errors: BTreeSet::new(),
+        }
     }
 
     #[test]
@@ -138,6 +157,13 @@ mod tests {
         assert_eq!(ratios(&rows, nobody, By::Module), [100.0 / 90.0]);
         assert!(ratios(&rows, module, By::Plugin).is_empty());
         assert!(verdicts(&[row(By::Nobody, &[0.0]), row(By::Module, &[0.0])]).is_empty());
+    }
+
+    #[test]
+    fn requests_that_failed_are_named() {
+        let failed = Row { wrong: 3, errors: ["timeout".to_owned()].into(), ..row(By::Sidecar, &[9.0]) };
+        assert_eq!(wrong(&failed), "search on one index, 10 indices, one, rolegate: 3 (timeout)");
+        assert!(wrong(&Row { errors: BTreeSet::new(), ..failed }).ends_with(": 3 (another status)"));
     }
 
     #[test]

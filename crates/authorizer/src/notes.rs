@@ -30,8 +30,12 @@ pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
 /// Nothing, if the subject has no claims.
 pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<String> {
     let Some(issuer) = issuer(policy, subject) else { return Vec::new() };
-    let mut notes = ignored(policy, issuer, &identity::named_roles(subject, issuer));
+    let named = identity::named_roles(subject, issuer);
+    let mut notes = ignored(policy, issuer, &named);
     notes.extend(identity::notes_on_claims(subject, issuer));
+    if !named.is_empty() && named.iter().all(|role| policy.role(role).is_none()) {
+        notes.extend(identity::names_elsewhere(subject, issuer));
+    }
     notes
 }
 

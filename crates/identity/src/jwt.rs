@@ -18,5 +18,5 @@ pub(crate) use detail::{detail, malformed_claim};
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};
 pub(crate) use role_claims::elsewhere;
-pub use role_claims::notes_on_claims;
+pub use role_claims::{names_elsewhere, notes_on_claims};
 pub(crate) use token::{MAX_BYTES, Unverified, parse_signed};

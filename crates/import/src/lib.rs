@@ -87,8 +87,11 @@ pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Import
         return Err(reader.finish());
     }
     let root = view::View::root(&root, &file);
-    let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
-    import(original, &reader.place(Mark::START))
+    let start = reader.place(Mark::START);
+    as_strict_as_possible(options, |options| {
+        let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
+        import(original, &start)
+    })
 }
 
 /// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number of documents.
@@ -112,8 +115,30 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     let views: Vec<view::View<'_>> =
         documents.iter().map(|(file, root)| view::View::root(root, file)).collect();
     let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
-    let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
-    import(original, &start)
+    as_strict_as_possible(options, |options| {
+        let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
+        import(original, &start)
+    })
+}
+
+/// Imports what allows more than the original only if that is permitted and makes a difference: where the policy is the same
+/// without, a note about it would not be true.
+fn as_strict_as_possible(
+    options: &Options,
+    import: impl Fn(&Options) -> Result<Imported, Vec<Problem>>,
+) -> Result<Imported, Vec<Problem>> {
+    let imported = import(options)?;
+    if options.allow_wider
+        && let Ok(strict) = import(&Options { allow_wider: false, ..options.clone() })
+        && without_comments(&strict.policy).eq(without_comments(&imported.policy))
+    {
+        return Ok(strict);
+    }
+    Ok(imported)
+}
+
+fn without_comments(policy: &str) -> impl Iterator<Item = &str> {
+    policy.lines().filter(|line| !line.trim_start().starts_with('#'))
 }
 
 fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {

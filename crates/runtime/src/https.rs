@@ -87,8 +87,15 @@ impl HttpsClient {
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, HttpsError> {
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        let is_plain = request.uri().scheme_str() == Some("http");
         let answer = self.https().await?.request(request).await;
-        answer.map_err(|error| HttpsError::Unreachable(reason(&error)))
+        answer.map_err(|error| {
+            HttpsError::Unreachable(match Failure::of(&error) {
+                Some(Failure::Untrusted) if self.trusted_ca.is_some() => UNTRUSTED_BY_FILE.to_owned(),
+                Some(Failure::Closed) if is_plain => CLOSED.to_owned(),
+                Some(_) | None => reason(&error),
+            })
+        })
     }
 
     /// The client, created on first use. The root certificates of a system are hundreds of files: they are read on a
@@ -212,11 +219,15 @@ pub(crate) fn grpc_client(
 /// The innermost error, because the outer ones only say that a request failed; in plain words, where it has a usual
 /// cause that is not in its text.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
-    let chain = || std::iter::successors(Some(error), |error| cause(*error));
-    if let Some(usual) = chain().find_map(usual_reason) {
-        return usual.to_owned();
+    match Failure::of(error).and_then(Failure::text) {
+        Some(usual) => usual.to_owned(),
+        None => chain(error).last().unwrap_or(error).to_string(),
     }
-    chain().last().unwrap_or(error).to_string()
+}
+
+/// An error and its causes.
+fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| cause(*error))
 }
 
 /// The error that caused this one. The source of an I/O error is not the error in it, but the source of that.
@@ -227,20 +238,63 @@ fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'stati
     }
 }
 
-fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-        return Some("the answer is not HTTP");
+const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
+const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is configured for it: name the authority itself there, and let the server send all certificates between that and its own";
+const CLOSED: &str = "the server closed the connection without an answer: if it speaks TLS, write `https:`";
+
+/// A usual cause of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    NotHttp,
+    NotTls,
+    Untrusted,
+    /// The server shows the certificate of an authority as its own, as a self-signed one of OpenSSL is.
+    Authority,
+    /// Without an answer.
+    Closed,
+}
+
+impl Failure {
+    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+        chain(error).find_map(|error| {
+            let hyper = error.downcast_ref::<hyper::Error>();
+            let io = error.downcast_ref::<io::Error>();
+            if hyper.is_some_and(hyper::Error::is_parse) {
+                return Some(Self::NotHttp);
+            }
+            if hyper.is_some_and(hyper::Error::is_incomplete_message)
+                || io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionReset)
+            {
+                return Some(Self::Closed);
+            }
+            Self::of_tls(error.downcast_ref::<rustls::Error>()?)
+        })
     }
-    let tls = error.downcast_ref::<rustls::Error>()?;
-    if *tls == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
-        return Some("the server does not speak TLS");
+
+    fn of_tls(error: &rustls::Error) -> Option<Self> {
+        if *error == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
+            return Some(Self::NotTls);
+        }
+        let rustls::Error::InvalidCertificate(error) = error else { return None };
+        // The signature is wrong where a trusted authority has the same name.
+        if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
+            return Some(Self::Untrusted);
+        }
+        let CertificateError::Other(other) = error else { return None };
+        other.to_string().contains("CaUsedAsEndEntity").then_some(Self::Authority)
     }
-    // The signature is wrong where a trusted authority has the same name.
-    let untrusted = [CertificateError::UnknownIssuer, CertificateError::BadSignature];
-    untrusted
-        .map(rustls::Error::InvalidCertificate)
-        .contains(tls)
-        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`")
+
+    fn text(self) -> Option<&'static str> {
+        match self {
+            Self::NotHttp => Some("the answer is not HTTP"),
+            Self::NotTls => Some("the server does not speak TLS"),
+            Self::Untrusted => Some(UNTRUSTED),
+            Self::Authority => Some(
+                "its certificate is that of an authority, which no server may use as its own: make one with `basicConstraints=CA:FALSE`",
+            ),
+            Self::Closed => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `/readyz`: whether this process is ready, and in a line each what is not as it should be nevertheless. The lines are short:
 //! the log, `/console` and `/metrics` have more.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -85,8 +86,14 @@ fn of_shadow(facts: &Facts) -> Vec<String> {
 fn not_loaded(facts: &Facts, which: &str) -> Option<String> {
     facts.policy.failing_since?;
     let place = facts.policy.problems.first().and_then(|problem| {
-        // Its folder may be long, and the log has it.
-        let name = problem.at.file.file_name()?.to_string_lossy();
+        // Its folders may be many, and the log has them.
+        let file = &problem.at.file;
+        let mut name = file.file_name()?.to_string_lossy().into_owned();
+        // An included file may have the name of another one.
+        let folder = file.parent().and_then(Path::file_name).filter(|_| name != "policy.yaml");
+        if let Some(folder) = folder {
+            name = format!("{}/{name}", folder.to_string_lossy());
+        }
         Some(format!(" ({}:{}:{})", name.escape_debug(), problem.at.line, problem.at.column))
     });
     let place = place.unwrap_or_default();

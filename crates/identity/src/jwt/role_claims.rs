@@ -40,6 +40,13 @@ fn note(claims: &Map<String, Value>, issuer: &model::Issuer, key: &str, path: &C
     }
 }
 
+/// Where a subject, of whose roles the policy defines none, may have others; nothing for a cached subject, which has no claims.
+#[must_use]
+pub fn names_elsewhere(subject: &Subject, issuer: &model::Issuer) -> Option<String> {
+    usual(subject.claims.as_object()?, issuer)
+        .map(|found| format!("the token also has {found}, which `claims` does not name"))
+}
+
 /// If a claim that the policy reads roles or groups from has another type: where the token probably has them.
 pub(crate) fn elsewhere(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
     wrong_names(claims, issuer)?;

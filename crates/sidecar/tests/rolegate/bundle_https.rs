@@ -18,8 +18,8 @@ fn serve(authority: &Authority, answer: Sent) -> BundleServer {
     })
 }
 
-const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, \
-                         in `bundle-ca` or in `otlp-ca`";
+const UNTRUSTED: &str = "its certificate was not issued by an authority in the file that is configured for it: name the authority \
+                         itself there, and let the server send all certificates between that and its own";
 
 #[tokio::test]
 async fn a_bundle_is_fetched_over_a_private_authority() {

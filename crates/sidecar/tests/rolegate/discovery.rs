@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
@@ -34,13 +34,15 @@ impl Authority {
     pub(crate) fn server(&self) -> ServerConfig {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config =
-            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap()
+        server_with(&params.signed_by(&key, &self.0).unwrap(), &key)
     }
+}
+
+fn server_with(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap()
 }
 
 /// An issuer with a discovery document and a key set, over TLS.
@@ -52,6 +54,10 @@ struct Issuer {
 
 impl Issuer {
     fn start(authority: &Authority, keys: &str) -> Self {
+        Self::with(authority.server(), keys)
+    }
+
+    fn with(config: ServerConfig, keys: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let document = Arc::new(Mutex::new(String::new()));
@@ -59,7 +65,7 @@ impl Issuer {
         issuer.document(
             &json!({ "issuer": issuer.name(), "jwks_uri": format!("{}/keys", issuer.name()) }).to_string(),
         );
-        let (config, keys) = (Arc::new(authority.server()), ok(keys));
+        let (config, keys) = (Arc::new(config), ok(keys));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { continue };
@@ -164,7 +170,8 @@ async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     for wrong in [other, namesake] {
         let (server, folder) = start(DISCOVERY, &wrong.pem());
         server.wait_for_log(
-            "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer",
+            "its certificate was not issued by an authority in the file that is configured for it: name the authority itself \
+             there, and let the server send all certificates between that and its own",
         );
         let mut envoy = Envoy::connect(server.address()).await;
         assert_eq!(check(&mut envoy, &token).await, Answer::Http(401));
@@ -173,6 +180,27 @@ async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
         server.wait_for_log("keys changed");
         server.wait_for_log("policy active with other keys");
         assert_eq!(check(&mut envoy, &token).await, Answer::Http(200), "{}", server.log());
+    }
+}
+
+/// `openssl req -x509` makes an authority, unless it is told otherwise. Other clients accept it as that of a server.
+#[test]
+fn a_self_signed_certificate_of_an_authority_is_named_as_such() {
+    let (signer, key) = (Signer::default(), KeyPair::generate().unwrap());
+    for (is_ca, logged) in [
+        (
+            IsCa::Ca(BasicConstraints::Unconstrained),
+            "its certificate is that of an authority, which no server may use",
+        ),
+        (IsCa::ExplicitNoCa, "keys changed"),
+    ] {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let certificate = params.self_signed(&key).unwrap();
+        let issuer = Issuer::with(server_with(&certificate, &key), &key_set(&signer, "k"));
+        let server =
+            Server::start(&issuer.policy(DISCOVERY, &certificate.pem()).arg(), &["--keys-wait", "10ms"]);
+        server.wait_for_log(logged);
     }
 }
 

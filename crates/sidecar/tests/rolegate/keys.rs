@@ -362,6 +362,11 @@ fn a_server_that_does_not_speak_tls_is_named_as_such() {
     for (scheme, answer, logged) in [
         ("https", ok(""), "the server does not speak TLS"),
         ("http", "\u{15}\u{3}\u{3}".to_owned(), "the answer is not HTTP"),
+        (
+            "http",
+            String::new(),
+            "the server closed the connection without an answer: if it speaks TLS, write `https:`",
+        ),
     ] {
         issuer.answer(answer);
         let policy = PolicyFolder::new(&format!(

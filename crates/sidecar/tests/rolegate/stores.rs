@@ -248,7 +248,8 @@ fn a_private_endpoint_is_trusted_by_its_authority() {
     std::fs::write(publisher.path("ca.pem"), other.pem()).unwrap();
     let setup = Setup::of_s3(&store, &publisher).and(&["--bundle-ca", &publisher.arg("ca.pem")]);
     let server = setup.start();
-    server.wait_for_log("its certificate was not issued by a trusted authority");
+    server
+        .wait_for_log("its certificate was not issued by an authority in the file that is configured for it");
     assert_eq!(server.page("/readyz").0, 503);
     // The file is read again at each fetch.
     std::fs::write(publisher.path("ca.pem"), authority.pem()).unwrap();

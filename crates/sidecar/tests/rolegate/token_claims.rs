@@ -49,6 +49,13 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
         let out = explain(&roles, &more, "/a");
         assert!(out.starts_with("403 denied") && out.contains(&format!("{missing}{found}")), "{more}: {out}");
     }
+    // Keycloak's default roles, which no policy defines.
+    let default =
+        json!({ "roles": ["offline_access"], "resource_access": { "shop": { "roles": ["viewer"] } } });
+    let out = explain(&roles, &default, "/a");
+    let elsewhere =
+        "note:    the token also has `/resource_access/shop/roles`, which `claims` does not name\n";
+    assert!(out.contains("ignored: `offline_access`") && out.contains(elsewhere), "{out}");
     // An allowed request, and a denied one of a caller with roles, need no such note.
     for (more, path) in [(json!({}), "/open"), (json!({ "roles": ["viewer"] }), "/b")] {
         assert!(!explain(&roles, &more, path).contains("claims.roles"), "{more}");
