@@ -19,8 +19,8 @@ static VERIFIERS: LazyLock<Vec<(Key, Verifier)>> = LazyLock::new(|| {
     [Algorithm::HmacSha256, Algorithm::Aes256GcmSiv].map(verifier).into()
 });
 
-/// `SECURITY.md`, S34. The format has one way to write an identity: what is read is written as the same bytes. No two headers are accepted for the
-/// same identity and key, so nobody can change one that is valid.
+/// `SECURITY.md`, S34. The format has one way to write an identity: what is read is written as the same bytes. No two
+/// headers are accepted for the same identity and key, so nobody can change one that is valid.
 pub fn identity_header(data: &[u8]) {
     if let Some(identity) = format::read(data) {
         let key = format::key_id(data).unwrap_or_default();
