@@ -53,7 +53,14 @@ impl Authorizer {
         let issuer = issuer(policy, subject).filter(|_| !self.is_of_cluster(host));
         let Some(issuer) = issuer else { return Vec::new() };
         if !subject.roles.is_empty() || !subject.groups.is_empty() {
-            return ignored(policy, issuer, &subject.roles);
+            let mut notes = ignored(policy, issuer, &subject.roles);
+            if !subject.roles.is_empty() && subject.roles.iter().all(|role| policy.role(role).is_none()) {
+                notes.push(
+                    "the line has no claims: `explain --bearer` says whether the token has roles of the policy in another claim"
+                        .to_owned(),
+                );
+            }
+            return notes;
         }
         let (what, claims) = match (issuer.role_claim(), &issuer.claims.groups) {
             (Some(_), Some(_)) => ("no role and no group", "`claims.roles` and `claims.groups` name"),

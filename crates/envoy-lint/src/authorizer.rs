@@ -366,7 +366,8 @@ fn lint_retries(config: &View<'_>, findings: &mut Findings) {
     let Some(retries) = service.get("retry_policy") else {
         let message = "a check is not retried: while rolegate restarts, requests get 503";
         let fix = "retry_policy: { retry_on: \"connect-failure,refused-stream,reset,unavailable\", num_retries: 2, \
-                   retry_back_off: { base_interval: 0.005s, max_interval: 2s } }";
+                   retry_back_off: { base_interval: 0.005s, max_interval: 2s } }; and in `circuit_breakers` of its cluster, \
+                   `max_retries: 100000`";
         findings.add(&service, Kind::NoRetries, message, fix);
         return;
     };

@@ -91,9 +91,8 @@ impl HttpsClient {
         let answer = self.https().await?.request(request).await;
         answer.map_err(|error| {
             HttpsError::Unreachable(match Failure::of(&error) {
-                Some(Failure::Untrusted) if self.trusted_ca.is_some() => UNTRUSTED_BY_FILE.to_owned(),
                 Some(Failure::Closed) if is_plain => CLOSED.to_owned(),
-                Some(_) | None => reason(&error),
+                Some(_) | None => reason_of_connection(&error, self.trusted_ca.is_some()),
             })
         })
     }
@@ -222,6 +221,14 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     match Failure::of(error).and_then(Failure::text) {
         Some(usual) => usual.to_owned(),
         None => chain(error).last().unwrap_or(error).to_string(),
+    }
+}
+
+/// The [reason] for which there is no connection to a server whose authorities a file of its own names, or the system's.
+pub(crate) fn reason_of_connection(error: &(dyn Error + 'static), trusts_file: bool) -> String {
+    match Failure::of(error) {
+        Some(Failure::Untrusted) if trusts_file => UNTRUSTED_BY_FILE.to_owned(),
+        Some(_) | None => reason(error),
     }
 }
 

@@ -146,7 +146,10 @@ impl Collector {
         };
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(SendError::of(&status, self.sends_headers())),
+            Ok(Err(status)) => {
+                let Self { settings: OtlpSettings { headers, ca, .. }, .. } = self;
+                Err(SendError::of(&status, headers.is_some(), ca.is_some()))
+            }
             Err(_) => Err(SendError { reason: no_answer(timeout), retry: Retry::Always }),
         }
     }
@@ -188,7 +191,7 @@ impl Collector {
 
 impl SendError {
     /// What an answer means: the specification of OTLP says which may be sent again.
-    fn of(status: &Status, sends_headers: bool) -> Self {
+    fn of(status: &Status, sends_headers: bool, trusts_file: bool) -> Self {
         let retry = match status.code() {
             Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => Retry::Always,
             Code::ResourceExhausted if has_retry_info(status) => Retry::Always,
@@ -209,7 +212,7 @@ impl SendError {
             | Code::Internal => Retry::Never,
         };
         let reason = match std::error::Error::source(status) {
-            Some(cause) => of_connection(https::reason(cause), sends_headers),
+            Some(cause) => of_connection(https::reason_of_connection(cause, trusts_file), sends_headers),
             None if sends_headers => format!("it answers {:?}", status.code()),
             None => format!("it answers {:?}: {}", status.code(), cut(status.message())),
         };
@@ -289,7 +292,9 @@ mod tests {
 
     #[test]
     fn a_message_is_shown_only_to_whom_no_header_is_sent() {
-        let of = |sends_headers| SendError::of(&Status::unauthenticated("no: s3cret"), sends_headers).reason;
+        let of = |sends_headers| {
+            SendError::of(&Status::unauthenticated("no: s3cret"), sends_headers, false).reason
+        };
         assert_eq!(of(false), "it answers Unauthenticated: no: s3cret");
         assert_eq!(of(true), "it answers Unauthenticated");
         let goaway = "connection error received: not a result of an error (b\"no: s3cret\")".to_owned();
@@ -315,7 +320,7 @@ mod tests {
             (Status::unimplemented(""), Retry::Never),
             (Status::unknown(""), Retry::Never),
         ] {
-            assert_eq!(SendError::of(&status, false).retry, retry, "{status:?}");
+            assert_eq!(SendError::of(&status, false, false).retry, retry, "{status:?}");
         }
     }
 

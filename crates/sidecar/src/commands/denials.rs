@@ -42,8 +42,8 @@ struct Group {
     /// The request of the first line; `None` if only the reason is the same.
     request: Option<String>,
     reason: String,
-    /// The user of the first line.
-    user: Option<String>,
+    /// The user of the first line. The other lines may have others.
+    first_user: Option<String>,
     /// The first line explained; `None` if this program does not know its reason.
     explanation: Option<Repeated>,
 }
@@ -112,9 +112,9 @@ impl Group {
     fn new(Counted { count, first_line, decision }: Counted, authorizer: &Authorizer) -> Self {
         let request = is_about_request(&decision)
             .then(|| format!("{} {}{}", decision.method(), decision.host(), decision.path()));
-        let (reason, user) = (decision.outcome(), decision.user().map(|_| decision.caller()));
+        let (reason, first_user) = (decision.outcome(), decision.user().map(|_| decision.caller()));
         let explanation = decision.explain(authorizer, &Body::default(), clock::now()).ok();
-        Self { count, first_line, request, reason, user, explanation }
+        Self { count, first_line, request, reason, first_user, explanation }
     }
 }
 
@@ -142,14 +142,18 @@ impl fmt::Display for Denials {
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { count, first_line, request, reason, user, explanation: repeated } = self;
+        let Self { count, first_line, request, reason, first_user, explanation: repeated } = self;
         write!(f, "{count:5} × ")?;
         if let Some(request) = request {
             write!(f, "{}: ", request.escape_debug())?;
         }
         write!(f, "{}, first in line {first_line}", reason.escape_debug())?;
-        if let Some(user) = user {
-            write!(f, ", by {}", user.escape_debug())?;
+        if let Some(user) = first_user {
+            let user = user.escape_debug();
+            match count {
+                1 => write!(f, ", by {user}")?,
+                _ => write!(f, " (by {user})")?,
+            }
         }
         let Some(repeated) = repeated else {
             return f.write_str(
@@ -171,8 +175,8 @@ impl fmt::Display for Group {
 
 fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
+    let of_first = if count > 1 { " (the first of them)" } else { "" };
     if let Some(detail) = detail {
-        let of_first = if count > 1 { " (the first of them)" } else { "" };
         write!(f, "\n        because: {detail}{of_first}")?;
     }
     if let Some(rule) = rule {
@@ -185,7 +189,7 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
         write!(f, "\n        missing: or one of {more} more")?;
     }
     for near in nearly {
-        write!(f, "\n        nearly:  {near}")?;
+        write!(f, "\n        nearly:  {near}{of_first}")?;
     }
     let by_rules = [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
     if cluster.is_none()
@@ -202,7 +206,7 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
         write!(f, "\n        missing: {} on {name} ({})", missing.action, missing.because)?;
     }
     for note in notes {
-        write!(f, "\n        note:    {note}")?;
+        write!(f, "\n        note:    {note}{of_first}")?;
     }
     Ok(())
 }

@@ -52,8 +52,8 @@ fn the_denials_of_a_log_are_grouped_with_what_is_missing_the_most_frequent_first
     assert_eq!(
         groups,
         [
-            "3 × POST h/people/1: not_allowed, first in line 4, by eve",
-            "2 × GET h/people: not_allowed, first in line 2, by bob",
+            "3 × POST h/people/1: not_allowed, first in line 4 (by eve)",
+            "2 × GET h/people: not_allowed, first in line 2 (by bob)",
             "2 × bad_password, first in line 9",
             "1 × GET h/nowhere: not_allowed, first in line 7, by eve",
         ],

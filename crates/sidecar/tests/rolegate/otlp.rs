@@ -404,6 +404,15 @@ async fn a_collector_with_tls_is_trusted_by_its_own_authority_only() {
     check_quickly(&server, 1).await;
     server.wait_for_log_line(&["does not take the logs", "not issued by a trusted authority"]);
     drop(server);
+    let other = folder.path().join("other.pem");
+    let mut params = CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    fs::write(&other, params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()).unwrap();
+    let other = other.display().to_string();
+    let server = Server::start(&example("people"), &[&settings[..], &["--otlp-ca", &other]].concat());
+    check_quickly(&server, 1).await;
+    server.wait_for_log_line(&["does not take the logs", "not issued by an authority in the file"]);
+    drop(server);
     let ca = ca.display().to_string();
     let server = Server::start(&example("people"), &[&settings[..], &["--otlp-ca", &ca]].concat());
     check_quickly(&server, 1).await;

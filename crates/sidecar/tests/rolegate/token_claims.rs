@@ -113,20 +113,30 @@ fn names_in_a_token_are_escaped_and_bounded() {
 #[test]
 fn a_logged_decision_names_the_roles_that_have_no_effect() {
     let (folder, _) = policy(BOTH);
-    let logged = |more: &str| {
-        let line = format!(
+    let line = |more: &str| {
+        format!(
             "{{\"decision\":\"denied\",\"reason\":\"not_allowed\",\"user\":\"carol\",\"issuer\":\"https://id.example\",\
-             \"method\":\"GET\",\"host\":\"h\",\"path\":\"/a\"{more}}}"
-        );
-        run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line).1
+             \"method\":\"GET\",\"host\":\"h\",\"path\":\"/a\"{more}}}\n"
+        )
     };
+    let explain = |lines: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], lines).1;
+    let logged = |more: &str| explain(&line(more));
     let ignored = "note:    ignored: `Viewer` in the token, because the policy defines no such role\n";
     let out = logged(",\"roles\":[\"Viewer\"]");
     assert!(out.starts_with("403 denied") && out.contains(ignored), "{out}");
+    let elsewhere = "note:    the line has no claims: `explain --bearer` says whether the token has roles of the policy in \
+                     another claim\n";
+    assert!(out.contains(elsewhere), "{out}");
     assert!(!logged(",\"roles\":[\"viewer\",\"Viewer\"]").contains("ignored"), "it is allowed");
     let nothing = "note:    the line has no role and no group of the token: `explain --bearer` says whether the token has what \
                    `claims.roles` and `claims.groups` name\n";
     let out = logged("");
     assert!(out.contains(nothing), "{out}");
     assert!(!logged(",\"groups\":[\"other\"]").contains("the line has no role"));
+    let two = explain(&line(",\"roles\":[\"Viewer\"]").repeat(2));
+    let of_first = "because the policy defines no such role (the first of them)\n";
+    assert!(
+        two.contains("first in line 1 (by carol of https://id.example)\n") && two.contains(of_first),
+        "{two}"
+    );
 }
