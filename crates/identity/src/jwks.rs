@@ -79,6 +79,30 @@ pub enum KeySetError {
     NoUsableKey(Vec<KeyFault>),
 }
 
+/// Why no key of this set can be used, on one line; `None` if one can.
+#[must_use]
+pub fn why_unusable(bytes: &[u8]) -> Option<String> {
+    let error = parse(bytes).err()?;
+    Some(match &error {
+        KeySetError::Discovery { jwks_uri } => {
+            format!("{error}: write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")
+        }
+        KeySetError::NoUsableKey(faults) if !faults.is_empty() => {
+            let faults: Vec<_> = faults
+                .iter()
+                .take(MAX_SHOWN)
+                .map(|fault| format!("{}: {}", fault.key, fault.message))
+                .collect();
+            format!("{error}: {}", faults.join("; "))
+        }
+        KeySetError::NoUsableKey(_)
+        | KeySetError::TooLong
+        | KeySetError::NotJson(_)
+        | KeySetError::NotAKeySet
+        | KeySetError::Mixed(_) => error.to_string(),
+    })
+}
+
 /// Parses a key set: the keys that can be used, and what is wrong with the others. A sound key for encryption beside
 /// them is nothing wrong: issuers such as Keycloak publish one.
 ///

@@ -86,7 +86,7 @@ pub(crate) fn of_key(what: &str, key: &str) -> Option<&'static str> {
 pub(crate) fn of_shape(what: &str, expected: &str) -> Option<&'static str> {
     Some(match what {
         "`users`" if expected == "a list" => return None,
-        "`roles`" => "write `NAME: { allow: [\"GET /people\"] }`",
+        "`roles`" if expected == "a mapping" => "write `NAME: { allow: [\"GET /people\"] }`",
         "a role" => "write `{ allow: [\"GET /people\"] }`",
         "`grants`" => "write `ROLE: { users: […] }`",
         "a grant" => "write `{ users: […] }` or `{ groups: […] }`",

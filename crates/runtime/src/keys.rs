@@ -240,7 +240,8 @@ impl Fetches {
         let Self { url, issuers, .. } = self;
         let keys = self.client.fetch(url).await.inspect_err(|error| {
             self.status.note_keys(url, |facts| {
-                facts.failures += 1;
+                let of_key_set = error.is_of_key_set();
+                *(if of_key_set { &mut facts.rejected } else { &mut facts.failures }) += 1;
                 facts.fail(&error.to_string());
             });
         })?;

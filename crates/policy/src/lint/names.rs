@@ -215,7 +215,13 @@ pub(super) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
     prefixes.sort_unstable();
     let distinct = prefixes.is_sorted_by(|one, next| one < next) && !prefixes.contains(&"");
     let nested = prefixes.iter().zip(prefixes.iter().skip(1)).find(|(one, next)| next.starts_with(**one));
+    // A name of Basic that begins with the prefix of the issuer.
+    let is_of_issuer = |names: &&Names<'_>| names.only.is_none() && !names.prefix.is_empty();
+    let is_of_basic = |names: &&Names<'_>| names.only.is_some() && names.prefix.is_empty();
     match nested.filter(|_| distinct) {
+        None if names.len() == 2 && names.iter().any(is_of_issuer) && names.iter().any(is_of_basic) => {
+            format!("give `basic` a `{what}_prefix`")
+        }
         Some((one, next)) => {
             format!(
                 "`{next}` begins with `{one}`: give each a `{what}_prefix` that does not begin with another"

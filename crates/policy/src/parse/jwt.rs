@@ -105,6 +105,12 @@ fn issuer(
     Some((issuer, reader.place(text.at)))
 }
 
+/// Whether `claims` has a value for `roles`, right or wrong.
+fn names_roles(fields: &Fields<'_>) -> bool {
+    let claims = fields.value("claims").map(|claims| &claims.value);
+    matches!(claims, Some(Value::Map(entries)) if entries.iter().any(|(key, value)| &*key.text == "roles" && !value.is_nothing()))
+}
+
 /// `true`, `false` or a list of roles.
 fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -> RolesFromToken {
     const KEY: &str = "roles_from_token";
@@ -121,7 +127,7 @@ fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -
     };
     if items.is_empty() {
         reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
-    } else if claims.roles.is_none() {
+    } else if claims.roles.is_none() && !names_roles(fields) {
         let help = "add `roles` to `claims`: the claim that names the roles of the caller";
         reader.error_help(node.at, format!("`{KEY}` is without effect: no claim is read for roles"), help);
     }
@@ -304,11 +310,26 @@ fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     let fields = fields.and_then(|node| reader.fields(node, "`claims`", &["user", "roles", "groups"]));
     let mut path = |key: &str| -> Option<ClaimPath> {
         let node = fields.as_ref()?.value(key)?;
+        if let Value::List(_) = node.value {
+            reader.error_help(node.at, format!("`{key}` must be text, not a list"), one_claim(key));
+            return None;
+        }
         let text = reader.text(node, &format!("`{key}`"))?;
         values::claim_path(reader, &text, text.text)
     };
     let user = path("user").unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
     Claims { user, roles: path("roles"), groups: path("groups"), separator: Separator::Spaces }
+}
+
+/// What to write instead of a list of claims.
+fn one_claim(key: &str) -> &'static str {
+    match key {
+        "roles" => {
+            "name the one claim that has the roles; those of another can be read as groups (`groups`, with a `group_prefix`) and be \
+             granted roles"
+        }
+        _ => "name one claim",
+    }
 }
 
 fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, AUTHORIZATION};
 use identity::discovery::{self, DiscoveryError};
+use identity::jwks;
 use policy::KeyUrl;
 
 use crate::https::{HttpsClient, HttpsError, basic, body};
@@ -36,12 +37,26 @@ pub enum FetchError {
     /// What was fetched is no key set, or has no key that can be used. The policy thread reports why.
     #[error("what was fetched cannot be used")]
     Unusable,
+    /// No key of the set can be used.
+    #[error("{0}")]
+    KeySet(String),
     /// The discovery document does not name the URL of a key set.
     #[error("discovery: {0}")]
     Discovery(#[from] DiscoveryError),
-    /// The key set that the discovery document names was not fetched.
+    /// The key set that the discovery document names was not fetched, or cannot be used.
     #[error("discovery: `{0}`: {1}")]
     Discovered(KeyUrl, Box<FetchError>),
+}
+
+impl FetchError {
+    /// Whether a key set was fetched that cannot be used.
+    pub(super) fn is_of_key_set(&self) -> bool {
+        match self {
+            Self::KeySet(_) | Self::Unusable => true,
+            Self::Discovered(_, error) => error.is_of_key_set(),
+            Self::Http(_) | Self::Status(_) | Self::Timeout | Self::Discovery(_) => false,
+        }
+    }
 }
 
 impl Client {
@@ -64,7 +79,11 @@ impl Client {
         let document = self.fetch_one(url).await?;
         let Some(issuer) = url.discovery_of() else { return Ok(document) };
         let keys = discovery::key_set_url(&document, url, issuer)?;
-        let fetched = self.fetch_one(&keys).await;
+        // Who reads of a fault must see which of the two documents has it, and the policy names only the first.
+        let fetched = self.fetch_one(&keys).await.and_then(|set| match jwks::why_unusable(&set) {
+            Some(fault) => Err(FetchError::KeySet(fault)),
+            None => Ok(set),
+        });
         fetched.map_err(|error| FetchError::Discovered(keys, Box::new(error)))
     }
 

@@ -33,7 +33,8 @@ pub(super) struct Denials {
     unreadable: u64,
 }
 
-/// Denials that are probably alike: of one method, host and path, or, if something is wrong with the requests or their
+/// Denials that are probably alike: of one method, host and path, of anonymous callers, of Basic or of one issuer, with roles or
+/// groups in the token or with none, or, if something is wrong with the requests or their
 /// credentials, for one reason.
 #[derive(Debug, Serialize)]
 struct Group {
@@ -60,7 +61,7 @@ impl Denials {
     /// # Errors
     /// If it cannot be read, or has no decision.
     pub(super) fn read(mut lines: DecisionLines, authorizer: &Authorizer) -> Result<Self, String> {
-        let mut counted: HashMap<[String; 5], Counted> = HashMap::new();
+        let mut counted: HashMap<[String; 6], Counted> = HashMap::new();
         let (mut decisions, mut denied, mut kept) = (0, 0, 0);
         while let Some(line) = lines.next_decision() {
             let (number, decision) = line?;
@@ -97,14 +98,14 @@ fn is_about_request(decision: &LoggedDecision) -> bool {
     decision.is_by_rules() || decision.is_by_cluster()
 }
 
-fn key(decision: &LoggedDecision) -> [String; 5] {
+fn key(decision: &LoggedDecision) -> [String; 6] {
     let reason = decision.outcome();
     if is_about_request(decision) {
         let request = [decision.method(), decision.host(), decision.path()].map(str::to_owned);
         let [method, host, path] = request;
-        [reason, decision.actions().join(","), method, host, path]
+        [reason, decision.actions().join(","), decision.origin(), method, host, path]
     } else {
-        [reason, String::new(), String::new(), String::new(), String::new()]
+        [reason, String::new(), String::new(), String::new(), String::new(), String::new()]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fetches the keys that the tokens of a command need, and the inventory that its request to a search cluster needs.
 
-use identity::FetchedKeys;
+use identity::{FetchedKeys, jwks};
 
 use super::loaded;
 use crate::cli::Format;
@@ -55,7 +55,13 @@ fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
     let mut fetched = FetchedKeys::new();
     for (url, source) in urls {
         match runtime.block_on(client.for_url(url).fetch(url)) {
-            Ok(keys) => _ = fetched.insert(url.clone(), Some(keys)),
+            Ok(keys) => match jwks::why_unusable(&keys).filter(|_| !url.is_inventory()) {
+                // The decision is that of a server that starts with them.
+                Some(fault) => {
+                    output.error(&format!("keys of {} at `{url}` cannot be used: {fault}", source.issuers));
+                }
+                None => _ = fetched.insert(url.clone(), Some(keys)),
+            },
             Err(error) if url.is_inventory() => {
                 output.error(&format!("inventory at `{url}` not fetched, so it counts as absent: {error}"));
             }

@@ -309,6 +309,19 @@ impl LoggedDecision {
         }
     }
 
+    /// From where the caller came, and whether its token gave it roles or groups: what requests of one cause of denial probably
+    /// have in common.
+    pub(super) fn origin(&self) -> String {
+        match (&self.user, &self.issuer) {
+            (None, _) => String::new(),
+            (Some(_), None) => policy::model::BASIC.to_owned(),
+            (Some(_), Some(issuer)) if self.roles.is_empty() && self.groups.is_empty() => {
+                format!("{issuer} without roles")
+            }
+            (Some(_), Some(issuer)) => issuer.clone(),
+        }
+    }
+
     /// The user, with its prefix.
     pub(super) fn user(&self) -> Option<&str> {
         self.user.as_deref()

@@ -81,6 +81,32 @@ fn what_this_policy_decides_otherwise_is_said() {
     assert!(out.contains("rule:    ") && out.contains("* /people/secret"), "{out}");
 }
 
+/// A token without roles is another cause than a user who may not.
+#[test]
+fn callers_from_elsewhere_are_a_group_of_their_own() {
+    let of_issuer = |more: &str| {
+        let issuer = format!("\"user\":\"eve\",\"issuer\":\"https://id.example\"{more}");
+        line("not_allowed", "eve", "GET", "/people").replace("\"user\":\"eve\"", &issuer)
+    };
+    let log = [
+        line("not_allowed", "eve", "GET", "/people"),
+        of_issuer(""),
+        of_issuer(",\"roles\":[\"guest\"]"),
+        line("not_allowed", "bob", "GET", "/people"),
+    ];
+    let (_, out, err) = explain(&log.concat(), &[]);
+    let groups: Vec<&str> = out.lines().filter(|line| line.contains(" × ")).map(str::trim_start).collect();
+    assert_eq!(
+        groups,
+        [
+            "2 × GET h/people: not_allowed, first in line 1 (by eve)",
+            "1 × GET h/people: not_allowed, first in line 2, by eve of https://id.example",
+            "1 × GET h/people: not_allowed, first in line 3, by eve of https://id.example",
+        ],
+        "{out}{err}"
+    );
+}
+
 #[test]
 fn only_the_first_groups_are_shown_and_the_others_counted() {
     let some: String =

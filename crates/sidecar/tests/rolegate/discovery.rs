@@ -238,6 +238,28 @@ async fn a_discovery_document_that_is_not_right_gives_no_keys() {
     }
 }
 
+/// The document may be right, and the policy names only it.
+#[test]
+fn a_key_set_that_cannot_be_used_is_named_and_not_the_document_that_leads_to_it() {
+    let (signer, authority) = (Signer::default(), Authority::new("a"));
+    for (keys, fault) in [
+        ("<html>", "not JSON (begins with `<html>`)"),
+        ("{\"keys\":[]}", "no key that can verify tokens"),
+        ("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"k\"}]}", "no key that can verify tokens: key 1 (`k`): "),
+    ] {
+        let issuer = Issuer::start(&authority, keys);
+        let folder = issuer.policy(DISCOVERY, &authority.pem());
+        let named = format!("discovery: `{}/keys`: {fault}", issuer.name());
+        let server = Server::start(&folder.arg(), &["--keys-wait", "10ms"]);
+        server.wait_for_log(&named);
+        let token = issuer.token(&signer);
+        let arguments =
+            ["explain", "--policy", &folder.arg(), "--bearer", token.trim_start_matches("Bearer ")];
+        let (code, out, err) = run(&[&arguments[..], &["GET", "/"]].concat());
+        assert!(code == 1 && out.contains("keys_unavailable") && err.contains(&named), "{out}{err}");
+    }
+}
+
 /// The document and the key set share one deadline.
 #[test]
 fn a_silent_issuer_holds_up_explain_for_ten_seconds_at_most() {

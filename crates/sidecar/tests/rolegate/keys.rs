@@ -409,6 +409,19 @@ fn explain_fetches_the_keys_that_a_token_needs() {
     assert!(!out.contains(token));
 }
 
+/// As a server decides that starts with such keys.
+#[test]
+fn explain_decides_without_keys_that_cannot_be_used() {
+    let signer = Signer::default();
+    let issuer = Issuer::start("<html>");
+    let folder = issuer.policy("1h");
+    let bearer = token(&signer, "k");
+    let bearer = bearer.strip_prefix("Bearer ").unwrap();
+    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
+    assert!(code == 1 && out.contains("keys_unavailable"), "{out}{err}");
+    assert!(err.contains(" cannot be used: not JSON (begins with `<html>`)\n"), "{err}");
+}
+
 /// Who sees the role in the token looks for it.
 #[test]
 fn roles_in_a_token_that_have_no_effect_are_named() {
