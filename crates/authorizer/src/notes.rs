@@ -32,16 +32,20 @@ pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<St
     let Some(issuer) = issuer(policy, subject) else { return Vec::new() };
     let named = identity::named_roles(subject, issuer);
     let mut notes = ignored(policy, issuer, &named);
-    notes.extend(identity::notes_on_claims(subject, issuer));
+    let is_role = |name: &str| policy.role(name).is_some();
+    notes.extend(identity::notes_on_claims(subject, issuer, &is_role));
     if !named.is_empty() && named.iter().all(|role| policy.role(role).is_none()) {
-        notes.extend(identity::names_elsewhere(subject, issuer));
+        notes.extend(identity::names_elsewhere(subject, issuer, &is_role));
     }
     notes
 }
 
 /// The claims of the policy that the subject's token does not have.
 pub(crate) fn missing_claims(policy: &Policy, subject: &Subject) -> Vec<String> {
-    issuer(policy, subject).map(|issuer| identity::notes_on_claims(subject, issuer)).unwrap_or_default()
+    let is_role = |name: &str| policy.role(name).is_some();
+    issuer(policy, subject)
+        .map(|issuer| identity::notes_on_claims(subject, issuer, &is_role))
+        .unwrap_or_default()
 }
 
 impl Authorizer {

@@ -249,7 +249,8 @@ pub(crate) fn accept_warnings(imported: &mut Imported, sources: &Sources) -> Res
             .filter(|warning| warning.at.line == number)
             .filter_map(|warning| Some((warning.at.column, warning.kind()?)))
             // Whether a hash is weak is not checked here, so a comment about one seems to accept nothing.
-            .filter(|(_, kind)| *kind != Warning::Acceptance)
+            // If nothing could be imported, who imports should be warned.
+            .filter(|(_, kind)| ![Warning::Acceptance, Warning::NoRoles].contains(kind))
             .collect();
         for (_, kind) in of_line {
             let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {}", "", reason(kind));

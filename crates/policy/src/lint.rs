@@ -18,7 +18,7 @@ mod token_roles;
 mod trie;
 mod warnings;
 
-pub(crate) use names::{identities, roles};
+pub(crate) use names::{identities, no_roles, roles};
 pub(crate) use prefixed_users::prefixed_users;
 pub(crate) use shared_names::shared_names;
 pub(crate) use shared_users::shared_users;

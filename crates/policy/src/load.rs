@@ -57,6 +57,8 @@ pub fn load_with(
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     if broken {
         problems.extend(check(&policy.identity));
+    } else {
+        lint::no_roles(&policy, file, &mut problems);
     }
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if broken {

@@ -66,6 +66,8 @@ warnings! {
     NoIdentity = "no-identity",
     /// A user without a password, which the `users_file` does not have either.
     NoPassword = "no-password",
+    /// A policy that allows nothing, because it has no role.
+    NoRoles = "no-roles",
     /// A `deny` rule that callers escape by leaving their credentials out.
     OpenAnonymous = "open-anonymous",
     /// A `deny` rule for one path, or for paths of one depth, with more allowed below.

@@ -178,7 +178,9 @@ fn messages(example: &str) -> String {
     } else {
         problems_of(&completed(example))
     };
-    problems.iter().map(|problem| format!("{problem}\n")).collect()
+    // An example may be a part of a policy.
+    let problems = problems.iter().filter(|problem| problem.kind() != Some(Warning::NoRoles));
+    problems.map(|problem| format!("{problem}\n")).collect()
 }
 
 /// What the page says that an example is part of. It is added at the end, so that lines keep their numbers.

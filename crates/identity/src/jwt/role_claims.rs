@@ -9,7 +9,11 @@ use crate::{Subject, excerpts};
 
 /// Why the claims of a subject give it no role or no group: a claim that the policy names is missing or empty. Nothing for a
 /// cached subject, which has no claims.
-pub fn notes_on_claims(subject: &Subject, issuer: &model::Issuer) -> Vec<String> {
+pub fn notes_on_claims(
+    subject: &Subject,
+    issuer: &model::Issuer,
+    is_role: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
     let Some(claims) = subject.claims.as_object() else { return Vec::new() };
     let (roles, groups) = (issuer.claims.roles.as_ref(), issuer.claims.groups.as_ref());
     if roles.or(groups).is_none() {
@@ -20,17 +24,24 @@ pub fn notes_on_claims(subject: &Subject, issuer: &model::Issuer) -> Vec<String>
                 issuer.issuer
             )
         };
-        return usual(claims, issuer).map(note).into_iter().collect();
+        return usual(claims, issuer, is_role).map(note).into_iter().collect();
     }
     let named = [("roles", issuer.role_claim()), ("groups", groups)];
-    named.into_iter().filter_map(|(key, path)| note(claims, issuer, key, path?)).collect()
+    named.into_iter().filter_map(|(key, path)| note(claims, issuer, key, path?, is_role)).collect()
 }
 
-fn note(claims: &Map<String, Value>, issuer: &model::Issuer, key: &str, path: &ClaimPath) -> Option<String> {
+fn note(
+    claims: &Map<String, Value>,
+    issuer: &model::Issuer,
+    key: &str,
+    path: &ClaimPath,
+    is_role: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let name = shown(path);
     match at(claims, path) {
         None => {
-            let found = usual(claims, issuer).map(|found| format!("; it has {found}")).unwrap_or_default();
+            let found =
+                usual(claims, issuer, is_role).map(|found| format!("; it has {found}")).unwrap_or_default();
             Some(format!("the token has no claim {name}, which `claims.{key}` names{found}"))
         }
         Some(value) if is_empty(value) => {
@@ -42,20 +53,28 @@ fn note(claims: &Map<String, Value>, issuer: &model::Issuer, key: &str, path: &C
 
 /// Where a subject, of whose roles the policy defines none, may have others; nothing for a cached subject, which has no claims.
 #[must_use]
-pub fn names_elsewhere(subject: &Subject, issuer: &model::Issuer) -> Option<String> {
-    usual(subject.claims.as_object()?, issuer)
+pub fn names_elsewhere(
+    subject: &Subject,
+    issuer: &model::Issuer,
+    is_role: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    usual(subject.claims.as_object()?, issuer, is_role)
         .map(|found| format!("the token also has {found}, which `claims` does not name"))
 }
 
 /// If a claim that the policy reads roles or groups from has another type: where the token probably has them.
 pub(crate) fn elsewhere(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
     wrong_names(claims, issuer)?;
-    usual(claims, issuer).map(|found| format!("the token has {found}"))
+    usual(claims, issuer, &|_| false).map(|found| format!("the token has {found}"))
 }
 
 /// The claims in which identity providers usually put roles or groups and in which this token has names, but for those that
-/// the policy names: Keycloak's, then those that many use.
-fn usual(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
+/// the policy names: Keycloak's, then those that many use. First those with a role of the policy.
+fn usual(
+    claims: &Map<String, Value>,
+    issuer: &model::Issuer,
+    is_role: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let clients = claims.get("resource_access").and_then(Value::as_object).into_iter().flatten();
     let clients = clients.map(|(client, value)| {
         // RFC 6901, 3.
@@ -68,8 +87,21 @@ fn usual(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> 
     let found = [("/realm_access/roles".to_owned(), realm)].into_iter().chain(clients).chain(own);
     let found = found
         .filter(|(name, value)| value.is_some_and(has_names) && !named.contains(&Some(format!("`{name}`"))));
-    let names: Vec<String> = found.map(|(name, _)| name).collect();
-    (!names.is_empty()).then(|| excerpts(names.iter().map(String::as_str)))
+    let names_role = |value: Option<&Value>| value.is_some_and(|value| names(value).any(is_role));
+    let (with, without): (Vec<_>, Vec<_>) = found.partition(|(_, value)| names_role(*value));
+    let listed = |found: &[(String, _)]| excerpts(found.iter().map(|(name, _)| name.as_str()));
+    match (with.is_empty(), without.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(listed(&without)),
+        (false, true) => Some(format!("roles of the policy in {}", listed(&with))),
+        (false, false) => Some(format!("roles of the policy in {}, and {}", listed(&with), listed(&without))),
+    }
+}
+
+/// The names in a claim.
+fn names(value: &Value) -> impl Iterator<Item = &str> {
+    let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    list.chain(value.as_str().into_iter().flat_map(|text| text.split([' ', ','])))
 }
 
 fn has_names(value: &Value) -> bool {

@@ -1,5 +1,7 @@
 //! Granted names that no caller has, and granted names that two sources could provide.
 
+use std::path::Path;
+
 use foldhash::HashSet;
 
 use crate::ids::IdVec;
@@ -415,6 +417,15 @@ impl Names<'_> {
 
 fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
     Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
+}
+
+/// Warns of a policy without a role: it is probably a part of one, such as a file that was cut off.
+pub(crate) fn no_roles(policy: &Policy, file: &Path, problems: &mut Vec<Problem>) {
+    if policy.roles.is_empty() && policy.search.is_none() {
+        let message = "there is no role, so every request is denied";
+        let problem = Problem::warning(Place::start_of(file), Warning::NoRoles, message);
+        problems.push(problem.help("add `roles`; if the policy had some, a part of it is missing"));
+    }
 }
 
 /// Warns of each role that no caller can have.

@@ -227,6 +227,16 @@ impl PathParser<'_, '_> {
     }
 
     fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
+        if part.contains('"') {
+            let help = "remove it if it is left over, or write `%22` for the character itself";
+            self.error(part, format!("`{part}` has a quote in it"), help);
+            return None;
+        }
+        if part.len() > 1 && part.ends_with('\'') {
+            let message = format!("`{part}` ends with a quote, which is this very character");
+            let help = "remove it if it is left over";
+            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
+        }
         if let Some((message, help)) = regex_fault(part) {
             self.error(part, message, help);
             return None;

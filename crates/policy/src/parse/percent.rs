@@ -101,7 +101,9 @@ impl<'p> Spelling<'p> {
             raw.push(character);
             self.canonical.push_str(&encoded(byte));
             self.raw = Some(raw);
-            if self.needless.is_none() && !matches!(byte, b'?' | b'#' | b'*' | b'{' | b'}') {
+            if self.needless.is_none()
+                && !matches!(byte, b'?' | b'#' | b'*' | b'{' | b'}' | b'"' | b'$' | b'[' | b']')
+            {
                 self.needless = Some((triplet, character));
             }
         } else {

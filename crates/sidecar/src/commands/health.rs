@@ -36,6 +36,13 @@ pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
             output.line(body.trim_end());
             if status == 200 { Exit::Success } else { Exit::Denied }
         }
+        // Not HTTP.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            output.error(&format!(
+                "the answer of `{address}` is not HTTP: is this the address of its `--admin`?"
+            ));
+            Exit::Failed
+        }
         Err(error) => {
             output.error(&format!(
                 "no answer at `{address}`: {error}: is rolegate running, and is this the address of its `--admin`?"
@@ -77,8 +84,7 @@ where
         let Some(part) = part.get(..read).filter(|part| !part.is_empty()) else { break };
         answer.extend_from_slice(part);
     }
-    parse(&String::from_utf8_lossy(&answer))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+    parse(&String::from_utf8_lossy(&answer)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn left(end: Instant) -> io::Result<Duration> {
@@ -89,6 +95,7 @@ fn left(end: Instant) -> io::Result<Duration> {
 /// The status and the body.
 fn parse(answer: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.strip_prefix("HTTP/1.1 ")?.split(' ').next()?;
+    let status =
+        head.strip_prefix("HTTP/1.1 ").or_else(|| head.strip_prefix("HTTP/1.0 "))?.split(' ').next()?;
     Some((status.parse().ok()?, body.to_owned()))
 }

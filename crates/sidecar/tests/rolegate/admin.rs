@@ -204,15 +204,25 @@ fn health_connects_to_a_unix_socket_and_rejects_what_is_not_http() {
     let path = folder.path().join("admin.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let server = std::thread::spawn(move || {
-        for answer in ["HTTP/1.1 200 OK\r\n\r\nready\n", "HTTP/1.1 200 OK\r\n", "", "200 OK\r\n\r\n"] {
+        for answer in [
+            "HTTP/1.1 200 OK\r\n\r\nready\n",
+            "HTTP/1.1 200 OK\r\n",
+            "",
+            "200 OK\r\n\r\n",
+            // Another server, such as Python's.
+            "HTTP/1.0 200 OK\r\n\r\n<html>",
+        ] {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
     let admin = format!("unix:{}", path.display());
-    let codes: Vec<i32> = (0..4).map(|_| run(&["health", "--admin", &admin]).0).collect();
-    assert_eq!(codes, [0, 5, 5, 5]);
+    let answers: Vec<_> = (0..5).map(|_| run(&["health", "--admin", &admin])).collect();
+    assert_eq!(answers.iter().map(|(code, ..)| *code).collect::<Vec<_>>(), [0, 5, 5, 5, 5]);
+    let named = |number: usize| &answers[number].2;
+    assert!((1..4).all(|number| named(number).contains(" is not HTTP: is this the address")), "{answers:?}");
+    assert!(named(4).contains(" is not rolegate's: is this the address"), "{answers:?}");
     server.join().unwrap();
 }
 

@@ -36,12 +36,18 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
     let roles = policy("claims: { roles: roles }");
     let missing = "note:    the token has no claim `roles`, which `claims.roles` names";
     for (more, found) in [
-        (json!({ "realm_access": { "roles": ["viewer"] } }), "; it has `/realm_access/roles`\n"),
+        (
+            json!({ "realm_access": { "roles": ["viewer"] } }),
+            "; it has roles of the policy in `/realm_access/roles`\n",
+        ),
         (
             json!({ "resource_access": { "shop": { "roles": ["viewer"] } } }),
-            "; it has `/resource_access/shop/roles`\n",
+            "; it has roles of the policy in `/resource_access/shop/roles`\n",
         ),
-        (json!({ "groups": ["viewer"], "permissions": [] }), "; it has `groups`\n"),
+        (
+            json!({ "groups": ["other"], "permissions": [], "scope": "read viewer" }),
+            "; it has roles of the policy in `scope`, and `groups`\n",
+        ),
         (json!({ "scope": "read" }), "; it has `scope`\n"),
         (json!({ "realm_access": { "roles": 7 }, "groups": { "a": 1 }, "resource_access": ["x"] }), "\n"),
         (json!({}), "\n"),
@@ -53,8 +59,7 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
     let default =
         json!({ "roles": ["offline_access"], "resource_access": { "shop": { "roles": ["viewer"] } } });
     let out = explain(&roles, &default, "/a");
-    let elsewhere =
-        "note:    the token also has `/resource_access/shop/roles`, which `claims` does not name\n";
+    let elsewhere = "note:    the token also has roles of the policy in `/resource_access/shop/roles`, which `claims` does not name\n";
     assert!(out.contains("ignored: `offline_access`") && out.contains(elsewhere), "{out}");
     // An allowed request, and a denied one of a caller with roles, need no such note.
     for (more, path) in [(json!({}), "/open"), (json!({ "roles": ["viewer"] }), "/b")] {
