@@ -62,7 +62,9 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
 test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images.
-	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
+	@echo "building the tests: minutes the first time"
+	@cargo test --workspace --locked --no-run
+	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests
 	@$(MAKE) --no-print-directory test-image
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.

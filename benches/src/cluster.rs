@@ -1,6 +1,10 @@
 //! A search cluster behind Envoy with rolegate, without any authorization, and with its own security plugin: bulk
 //! requests and searches with few and many indices, for users with few and many roles.
 //!
+//! Nothing is bound to a core: on few cores the node takes most of the time of all, and whoever shares a core with it in one
+//! variant and not in another would be measured instead of the work. What Envoy and rolegate cost is also given as their processor
+//! time per request, which depends on the machine's load much less than a rate.
+//!
 //! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to group `NN`, of which there are fifty, and
 //! role `I` reads and writes one group. So a pattern for a group is two per cent of the indices.
 
@@ -23,8 +27,7 @@ use testbed::envoy::Target;
 use testbed::manifests::deploy;
 use testbed::{Envoy, Failed, Rolegate, block_on};
 
-use crate::machine;
-use crate::pin::{Pins, on};
+use crate::machine::{self, Usage};
 use crate::records;
 use crate::write;
 
@@ -62,6 +65,9 @@ const TITLE: &str = "A search cluster behind Envoy";
 const HOST: &str = "search.example.com";
 const GROUPS: usize = 50;
 const WARMUP: Duration = Duration::from_millis(500);
+/// How long each node gets each kind of request before the first measurement: a node that has just started is several times
+/// slower.
+const FIRST_WARMUP: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 8;
 
 /// The users: what they are called, and how many roles they have; none is `all_access`.
@@ -126,10 +132,19 @@ struct Row {
     by: By,
     /// Documents or searches per second of each round.
     rounds: Vec<f64>,
+    /// Processor time of Envoy and rolegate per request of each round, in microseconds.
+    cpu: Vec<f64>,
     /// Requests without a response, or with another status than 200.
     wrong: u64,
     /// Why there was no response.
     errors: BTreeSet<String>,
+}
+
+impl Row {
+    fn new(indices: usize, user: &'static str, what: What, by: By) -> Self {
+        let (rounds, cpu, errors) = (Vec::new(), Vec::new(), BTreeSet::new());
+        Self { indices, user, what, by, rounds, cpu, wrong: 0, errors }
+    }
 }
 
 /// Runs the experiment.
@@ -152,14 +167,56 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<Exit, Box<dyn Error>> {
     })
 }
 
+/// An Envoy with who decides behind or inside it.
+struct Gate {
+    by: By,
+    envoy: Envoy,
+    /// The processes whose time counts.
+    processes: Vec<u32>,
+}
+
+impl Gate {
+    fn start(by: By, args: &ClusterArgs, folder: &Path, rolegate: u32) -> Result<Self, Failed> {
+        let node = if by == By::Plugin { args.secure.unwrap_or(args.plain) } else { args.plain };
+        let text = configuration(by, node, folder)?;
+        let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
+        let own = folder.join(format!("{by:?}"));
+        std::fs::create_dir_all(&own).map_err(|error| Failed::io("temporary folder", &error))?;
+        let envoy = block_on(Envoy::start_with_modules(&own, &text, &["public"], &module))?;
+        let of_rolegate = (by == By::Sidecar).then_some(rolegate);
+        let processes = of_rolegate.into_iter().chain([envoy.id()]).collect();
+        Ok(Self { by, envoy, processes })
+    }
+
+    /// The processor time so far, in nanoseconds.
+    fn ran(&self) -> u64 {
+        self.processes.iter().map(|process| Usage::of(*process).ran).sum()
+    }
+
+    /// Measures it once, and adds what was measured to `row`.
+    fn measure(&self, plan: &Plan, duration: Duration, row: &mut Row) -> Result<(), Failed> {
+        load::run(&Plan { duration: Some(WARMUP), ..plan.clone() })?;
+        let before = self.ran();
+        let measured = load::run(&Plan { duration: Some(duration), ..plan.clone() })?;
+        let ran = units::float(self.ran().saturating_sub(before)) / 1e3;
+        row.rounds.push(measured.generator.achieved * f64::from(row.what.items()));
+        let answered: u64 = measured.responses.values().map(|responses| responses.count).sum();
+        if answered > 0 {
+            row.cpu.push(ran / units::float(answered));
+        }
+        row.wrong += measured.errors() + measured.unexpected;
+        row.errors.extend(measured.errors.into_keys());
+        Ok(())
+    }
+}
+
 fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
     let folder = tempfile::Builder::new().prefix("rolegate-cluster-").tempdir();
     let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
     let folder = folder.path();
-    let pins = Pins::new();
     policy(folder, args.plain)?;
     let mut rows = Vec::new();
-    for indices in &args.indices {
+    for (number, indices) in args.indices.iter().enumerate() {
         eprintln!("{indices} indices");
         fill(args.plain, *indices, false)?;
         if let Some(secure) = args.secure {
@@ -168,49 +225,35 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
         let program = args.rolegate.clone().map_or_else(testbed::program, Ok)?;
         let listen = Target::Unix(folder.join("rolegate.sock"));
         let more = ["--max-message-size", "12MiB", "--threads", "1"];
-        let _rolegate = on(pins.server.as_deref(), || {
-            block_on(Rolegate::start(&program, &folder.join("policy.yaml"), listen, folder, &more))
-        })?;
-        let mut envoys = Vec::new();
-        for by in ALL.into_iter().filter(|by| *by != By::Plugin || args.secure.is_some()) {
-            let node = if by == By::Plugin { args.secure.unwrap_or(args.plain) } else { args.plain };
-            let text = configuration(by, node, folder)?;
-            let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
-            let own = folder.join(format!("{by:?}"));
-            std::fs::create_dir_all(&own).map_err(|error| Failed::io("temporary folder", &error))?;
-            let envoy = on(pins.envoy.as_deref(), || {
-                block_on(Envoy::start_with_modules(&own, &text, &["public"], &module))
-            })?;
-            envoys.push((by, envoy));
+        let rolegate =
+            block_on(Rolegate::start(&program, &folder.join("policy.yaml"), listen, folder, &more))?;
+        let started = ALL.into_iter().filter(|by| *by != By::Plugin || args.secure.is_some());
+        let gates: Vec<Gate> =
+            started.map(|by| Gate::start(by, args, folder, rolegate.id())).collect::<Result<_, _>>()?;
+        if number == 0 {
+            for (gate, what) in gates.iter().flat_map(|gate| WHATS.map(|what| (gate, what))) {
+                let plan = plan(gate.envoy.address, ("twenty", 20), *indices, what, stop)?;
+                load::run(&Plan { duration: Some(FIRST_WARMUP), ..plan })?;
+            }
+            fill(args.plain, *indices, false)?;
+            if let Some(secure) = args.secure {
+                fill(secure, *indices, true)?;
+            }
         }
         // First all searches, while each index has one document.
         for what in WHATS {
             for (user, roles) in USERS {
                 // A user with one role cannot write to many groups, nor read more than one.
-                let mut of_this: Vec<Row> = envoys
-                    .iter()
-                    .map(|(by, _)| Row {
-                        indices: *indices,
-                        user,
-                        what,
-                        by: *by,
-                        rounds: Vec::new(),
-                        wrong: 0,
-                        errors: BTreeSet::new(),
-                    })
-                    .collect();
+                let mut of_this: Vec<Row> =
+                    gates.iter().map(|gate| Row::new(*indices, user, what, gate.by)).collect();
                 for round in 0..usize::from(args.rounds) {
-                    for step in 0..envoys.len() {
-                        let number = (step + round) % envoys.len();
-                        if let (Some((_, envoy)), Some(row)) = (envoys.get(number), of_this.get_mut(number))
+                    for step in 0..gates.len() {
+                        let number = (step + round) % gates.len();
+                        if let (Some(gate), Some(row)) = (gates.get(number), of_this.get_mut(number))
                             && !stop.is_requested()
                         {
-                            let plan = plan(envoy.address, (user, roles), *indices, what, stop)?;
-                            let plan = Plan { duration: Some(args.duration), warmup: WARMUP, ..plan };
-                            let measured = on(pins.outside.as_deref(), || load::run(&plan))?;
-                            row.rounds.push(measured.generator.achieved * f64::from(what.items()));
-                            row.wrong += measured.errors() + measured.unexpected;
-                            row.errors.extend(measured.errors.into_keys());
+                            let plan = plan(gate.envoy.address, (user, roles), *indices, what, stop)?;
+                            gate.measure(&plan, args.duration, row)?;
                         }
                     }
                 }

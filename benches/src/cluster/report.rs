@@ -41,7 +41,8 @@ pub(super) fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
     let mut all = vec![
         Part::Text(format!(
             "Requests through Envoy, {CONNECTIONS} connections, closed loop; documents or searches per second: medians of rounds, in \
-             brackets the lowest and the highest. Ratios are taken within each round, where both had a response."
+             brackets the lowest and the highest. Ratios are taken within each round, where both had a response. The time is the \
+             processor time of Envoy, and of rolegate where it is a process of its own, per request."
         )),
         tabled(&verdicts(rows)),
     ];
@@ -59,9 +60,11 @@ pub(super) fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
                 rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
                 of(By::Nobody).unwrap_or_default(),
                 of(By::Plugin).unwrap_or_default(),
+                Spread::of(row.cpu.iter().copied())
+                    .map_or_else(String::new, |cpu| cpu.shown(|micros| format!("{micros:.0}"))),
             ]
         });
-        let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin"];
+        let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin", "time, µs"];
         all.push(table(&head, cells.collect()));
     }
     let wrong: Vec<String> = rows.iter().filter(|row| row.wrong > 0).map(wrong).collect();
@@ -123,12 +126,13 @@ fn point(row: &Row) -> Option<Point> {
 }
 
 pub(super) fn records(rows: &[Row]) -> Vec<Record> {
-    let record = |row: &Row| {
-        let Row { indices, user, what, by, rounds, .. } = row;
+    let records = |row: &Row| {
+        let Row { indices, user, what, by, rounds, cpu, .. } = row;
         let name = format!("cluster/{}/{indices} indices/{user}/{}", what.name(), by.name());
-        Record::of_rounds(&name, "1/s", rounds)
+        let time = Record::of_rounds(&format!("{name}/time"), "µs", cpu);
+        Record::of_rounds(&name, "1/s", rounds).into_iter().chain(time)
     };
-    rows.iter().filter_map(record).collect()
+    rows.iter().flat_map(records).collect()
 }
 
 #[cfg(test)]
@@ -138,15 +142,7 @@ mod tests {
     use super::*;
 
     fn row(by: By, rounds: &[f64]) -> Row {
-        Row {
-            indices: 10,
-            user: "one",
-            what: What::Search,
-            by,
-            rounds: rounds.to_vec(),
-            wrong: 0,
-            errors: BTreeSet::new(),
-        }
+        Row { rounds: rounds.to_vec(), ..Row::new(10, "one", What::Search, by) }
     }
 
     #[test]

@@ -94,7 +94,9 @@ fn usual(
         (true, true) => None,
         (true, false) => Some(listed(&without)),
         (false, true) => Some(format!("roles of the policy in {}", listed(&with))),
-        (false, false) => Some(format!("roles of the policy in {}, and {}", listed(&with), listed(&without))),
+        (false, false) => {
+            Some(format!("roles of the policy in {}, and other names in {}", listed(&with), listed(&without)))
+        }
     }
 }
 
