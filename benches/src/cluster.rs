@@ -1,9 +1,9 @@
 //! A search cluster behind Envoy with rolegate, without any authorization, and with its own security plugin: bulk
 //! requests and searches with few and many indices, for users with few and many roles.
 //!
-//! Nothing is bound to a core: on few cores the node takes most of the time of all, and whoever shares a core with it in one
-//! variant and not in another would be measured instead of the work. What Envoy and rolegate cost is also given as their processor
-//! time per request, which depends on the machine's load much less than a rate.
+//! No process is pinned to a core. The node needs most of the processor time; if Envoy and rolegate were pinned to one core and the
+//! node to none, that core would limit the rate while the other one idles. The processor time of Envoy and rolegate per request is
+//! reported beside the rates, because it varies much less from round to round.
 //!
 //! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to group `NN`, of which there are fifty, and
 //! role `I` reads and writes one group. So a pattern for a group is two per cent of the indices.
