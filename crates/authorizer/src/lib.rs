@@ -198,7 +198,7 @@ impl Authorizer {
     /// this again with the result as `result`.
     ///
     /// A reload may replace the authorizer between the two calls; then call this on the new one, whose policy decides.
-    /// If it has another hash for the user, or other keys, `result` is ignored, and the outcome may be pending again.
+    /// If it has another hash for the user, or `result` is that of a token, `result` is ignored, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,

@@ -77,7 +77,7 @@ impl fmt::Display for PolicySource {
 /// How bundles are fetched and verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleSettings {
-    /// Files with public keys in PEM, one of which must have signed each bundle; none to accept unsigned bundles.
+    /// Files with public keys in PEM, one of which must have signed each bundle; with none, no signature is verified.
     pub public_keys: Vec<PathBuf>,
     /// Interval between two fetches.
     pub interval: Duration,

@@ -39,14 +39,15 @@ pub struct Settings {
     /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
     /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
     /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
-    /// does not accept, `not_compared` a request that was denied before its caller was known. Log lines have samples, at most
-    /// five per second of each. At the start, files that do not load are an error; a bundle may arrive later, and until then nothing is
-    /// compared. Later, its last good version is kept.
+    /// does not accept, `not_compared` a request that was denied before its caller was known, or that came before a candidate was loaded. Log
+    /// lines have samples of all but `not_compared`, at most five per second of each; those of `other_rule` need `--log-level debug`. At the start, files
+    /// that do not load are an error; a bundle may arrive later. Later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
     /// File with an Ed25519 public key in PEM that must have signed each bundle; repeat the flag for more than one, such as the
-    /// next key. Without it, unsigned bundles are accepted.
+    /// next key. Without it no signature is verified: whatever bundle the server gives is
+    /// accepted, signed or not.
     #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
     pub bundle_public_key: Vec<PathBuf>,
 

@@ -102,7 +102,8 @@ Examples:
   rolegate suggest --output json - < decisions.log
 
 The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own.
-The exit code is 0, 2 if the arguments are wrong or the log has no allowed request, and 3 if the policy is wrong.";
+The exit code is 0, 2 if the arguments are wrong, or the log cannot be read to its end, has no allowed request or over a
+million different ones, and 3 if the policy is wrong.";
 
 pub(super) const IMPORT_EXAMPLES: &str = "\
 Examples:

@@ -251,7 +251,7 @@ impl Exchange {
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
         let mut next = Some(unverified);
-        // Repeated only if a reload has replaced the stored hash or the keys in the meantime.
+        // Repeated only if a reload came in between (for a password: one that replaced its stored hash), or if the token is not valid now.
         while let Some(Unverified(verification, network)) = next {
             next = match verification.kind() {
                 VerificationKind::Password => {
