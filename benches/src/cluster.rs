@@ -218,10 +218,11 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
     let mut rows = Vec::new();
     for (number, indices) in args.indices.iter().enumerate() {
         eprintln!("{indices} indices");
-        fill(args.plain, *indices, false)?;
-        if let Some(secure) = args.secure {
-            fill(secure, *indices, true)?;
-        }
+        let refill = || {
+            fill(args.plain, *indices, false)?;
+            args.secure.map_or(Ok(()), |secure| fill(secure, *indices, true))
+        };
+        refill()?;
         let program = args.rolegate.clone().map_or_else(testbed::program, Ok)?;
         let listen = Target::Unix(folder.join("rolegate.sock"));
         let more = ["--max-message-size", "12MiB", "--threads", "1"];
@@ -235,10 +236,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
                 let plan = plan(gate.envoy.address, ("twenty", 20), *indices, what, stop)?;
                 load::run(&Plan { duration: Some(FIRST_WARMUP), ..plan })?;
             }
-            fill(args.plain, *indices, false)?;
-            if let Some(secure) = args.secure {
-                fill(secure, *indices, true)?;
-            }
+            refill()?;
         }
         // First all searches, while each index has one document.
         for what in WHATS {

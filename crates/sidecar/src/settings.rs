@@ -46,8 +46,8 @@ pub struct Settings {
     pub shadow: Option<PolicySource>,
 
     /// File with an Ed25519 public key in PEM that must have signed each bundle; repeat the flag for more than one, such as the
-    /// next key. Without it no signature is verified: whatever bundle the server gives is
-    /// accepted, signed or not.
+    /// next key. Without it no signature is verified: whatever bundle the server gives is accepted, signed
+    /// or not.
     #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
     pub bundle_public_key: Vec<PathBuf>,
 
