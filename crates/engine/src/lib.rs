@@ -53,9 +53,9 @@ impl Engine {
     /// Compiles a policy.
     ///
     /// # Panics
-    /// If the policy has 2³¹ or more trie nodes (distinct prefixes of patterns) or entries of rows that are stored as lists, or
-    /// 2³² - 1 or more of anything else that gets an id: an id that wrapped around would stand for two things, and could
-    /// allow what the policy does not.
+    /// If the policy has 2³¹ or more trie nodes (distinct prefixes of patterns) or entries of short rows (those with few
+    /// rules, which are searched one by one; see `rows`), or 2³² - 1 or more of anything else that gets an id: an id that
+    /// wrapped around would stand for two things, and could allow what the policy does not.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)

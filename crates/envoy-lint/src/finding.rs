@@ -1,4 +1,4 @@
-//! What a configuration can have that is unsafe, slow, or worth knowing.
+//! What a configuration can have that is unsafe, broken, slow, or worth knowing.
 
 use std::fmt;
 

@@ -3,7 +3,8 @@
 //!
 //! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
 //! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may: its
-//! [`Answer`] has the [`Verdict`] about all needs, and each [`Missing`] privilege with the [`Reason`].
+//! [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its [`Reason`]: of each
+//! action of a need the first twenty names.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

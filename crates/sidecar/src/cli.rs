@@ -42,12 +42,12 @@ Exit codes:
   0  success; `explain`: the request is allowed, or a log is read; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
      `replay`: no answer would change; `import`: a policy is printed;
-     `lint-envoy`: nothing is unsafe or slow
+     `lint-envoy`: nothing is unsafe, broken or slow
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
      `import`: something cannot be expressed;
      `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
-     `lint-envoy`: something is unsafe or slow, with `--strict` also notes
+     `lint-envoy`: something is unsafe, broken or slow, with `--strict` also notes
   2  the arguments or the settings are not valid
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
@@ -94,7 +94,7 @@ pub enum Command {
     /// be expressed; with `--partial` it prints one even if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Reports what makes rolegate unsafe or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
+    /// Reports what makes rolegate unsafe, useless or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
     #[command(after_help = LINT_ENVOY_EXAMPLES)]
     LintEnvoy(LintEnvoyArgs),
     /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
@@ -284,7 +284,8 @@ pub struct WhatCanArgs {
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// The issuer of the user's token. By default the name decides: of the identity sources (`basic` or a JWT issuer) whose
-    /// `user_prefix` it begins with, it is the one with the longest.
+    /// `user_prefix` it begins with, it is the one with the longest. If two fit equally, such as two without a prefix, it is
+    /// `basic` if that has this user; if not, the source is unknown, and rules with `{user.id}` are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the

@@ -9,12 +9,12 @@ pub enum Exit {
     /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it; for
     /// `what-can`: the caller may do something; for `diff`: there is no difference; for
     /// `replay`: no answer would change; for `import`: a policy is printed; for
-    /// `lint-envoy`: nothing is unsafe or slow.
+    /// `lint-envoy`: nothing is unsafe, broken or slow.
     Success = 0,
     /// `explain`: the request is denied. `who-can`: nobody may make it. `what-can`: no rule allows
     /// anything. `health`: the server is not ready. `diff`: there is a difference. `replay`: an answer
     /// would change. `import`: something cannot be expressed. `bundle verify`: no given key has signed the bundle.
-    /// `lint-envoy`: something is unsafe or slow.
+    /// `lint-envoy`: something is unsafe, broken or slow.
     Denied = 1,
     /// The arguments or the settings are not valid.
     Arguments = 2,

@@ -116,8 +116,8 @@ Examples:
   rolegate lint-envoy --strict --accept client-address envoy.yaml      for CI: notes fail too
   curl -s localhost:9901/config_dump | rolegate lint-envoy --output json -      of a running Envoy
 
-Each finding is `unsafe`, `slow` or a `note`, and has a name in brackets, which `docs/lint-envoy.md` explains. The exit code
-is 0 if nothing is unsafe or slow, 1 if something is, 2 if the arguments are wrong, and 3 if the file cannot be read or has no
+Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in brackets, which
+`docs/lint-envoy.md` explains. The exit code is 0 if nothing is unsafe, broken or slow, 1 if something is (with `--strict` also for notes), 2 if the arguments are wrong, and 3 if the file cannot be read or has no
 filter that authorizes.";
 
 pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
@@ -140,8 +140,9 @@ Examples:
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
-exceptions: it compares canonical paths, as Istio does with its default `pathNormalization` and more; and, with a note, each word of a
-claim of groups that is a text is a group (docs/policy-changes.md). The exit code is 0
+exceptions. It compares canonical paths, which Istio's default `pathNormalization` (`BASE`) makes only in part: it does not merge slashes,
+so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, each word of a claim of groups that is a
+text is a group (docs/policy-changes.md). The exit code is 0
 if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
 if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
 

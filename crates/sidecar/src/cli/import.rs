@@ -72,7 +72,8 @@ pub struct ImportOptions {
     /// An audience to accept from issuers for which the original names none; repeat the flag for more than one.
     #[arg(long = "audience", value_name = "NAME")]
     pub audiences: Vec<String>,
-    /// Write the policy to this file, which must not exist, and key sets beside it, in place of standard output.
+    /// Write the policy to this file, which must not exist, and key sets to files beside it. Without this the policy goes to
+    /// standard output, and key sets, which you must then put into files yourself, to standard error.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

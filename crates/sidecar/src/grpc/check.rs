@@ -50,7 +50,7 @@ pub(super) enum Failure {
 /// The call that a message came with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
-    /// When the message was complete.
+    /// When the message was complete or, if it never is, when its first part was read.
     pub(super) received: Received,
     /// Its `traceparent`; empty without one, and where it does not matter.
     pub(super) traceparent: &'a [u8],

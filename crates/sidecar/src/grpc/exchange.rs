@@ -148,7 +148,8 @@ impl Receiving {
         let Self { mut exchange, mut incoming, guard, .. } = self;
         match message {
             Err(failure) => {
-                // Counts from its first part, and those before it in the batch from `received`.
+                // First the latency of the verdicts before it in this batch (see `connection`), which counts from `received`; then its
+                // own, which counts from its first part.
                 let _ = exchange.context.checker.record_latency(received);
                 exchange.fail(failure, &[]);
                 let _ = exchange.context.checker.record_latency(exchange.received);
@@ -251,7 +252,7 @@ impl Exchange {
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
         let mut next = Some(unverified);
-        // Repeated only if a reload came in between (for a password: one that replaced its stored hash), or if the token is not valid now.
+        // Repeated only if a reload came in between (for a password: one that changed its stored hash).
         while let Some(Unverified(verification, network)) = next {
             next = match verification.kind() {
                 VerificationKind::Password => {

@@ -1,4 +1,4 @@
-//! What `rolegate lint-envoy` calls unsafe or slow, in a real Envoy: `deploy/envoy/minimal.yaml` with one mistake each. The
+//! What `rolegate lint-envoy` calls unsafe, broken or slow, in a real Envoy: `deploy/envoy/minimal.yaml` with one mistake each. The
 //! command names the mistake, and requests show what it costs.
 
 use std::path::Path;
