@@ -80,10 +80,8 @@ async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_cha
         "transport_api_version: V3",
         "envoy.filters.http.ext_authz",
     ]) {
-        let named = format!("\"protocol\":\"{protocol}\"");
-        let log = server.log();
-        let line = log.lines().find(|line| line.contains(&named)).unwrap();
-        assert!(line.contains(advice) && line.contains("\"peer\":\"127.0.0.1:"), "{line}");
+        // It is logged after it is counted.
+        server.wait_for_log_line(&[&format!("\"protocol\":\"{protocol}\""), advice, "\"peer\":\"127.0.0.1:"]);
     }
     for peer in peers {
         assert!(server.log().contains(&peer.to_string()), "{peer}\n{}", server.log());
@@ -98,6 +96,8 @@ fn the_log_of_wrong_protocols_is_limited_in_rate_and_the_counter_is_not() {
         assert_eq!(http_get(server.address(), "/people"), None);
     }
     wait_until(|| count(&server, "http1") == 50.0, || server.page("/metrics").1);
+    // It is logged after it is counted.
+    server.wait_for_log("\"protocol\":\"http1\"");
     let lines = server.log().matches("\"protocol\":\"http1\"").count();
     assert!((1..=5).contains(&lines), "{}", server.log());
 }
