@@ -97,8 +97,7 @@ pub struct Authorizer {
 }
 
 /// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request that the rules decide, of a
-/// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates, and so does a path
-/// of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate, and use caches that threads share.
+/// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates, and so does a path of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -140,8 +139,7 @@ impl Authorizer {
     /// keys alone costs little. Basic credentials that `previous` has verified are carried over; tokens are not.
     ///
     /// # Errors
-    /// Every problem of the policy's key sets and password hashes and of the search cluster's files, if at least one of them is an
-    /// error; otherwise those of the identity header's keys.
+    /// Every problem of the policy's key sets and password hashes and of the search cluster's files, if at least one is an error; otherwise those of the identity header's keys.
     pub fn compile<'p>(
         loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
