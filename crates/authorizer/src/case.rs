@@ -48,6 +48,7 @@ impl Authorizer {
             id: b"",
             client: b"",
             body: RequestBody::Whole(case.request.body.as_bytes()),
+            is_changeable: false,
         };
         let mut scratch = Scratch::default();
         let verdict = match &case.request.credentials {

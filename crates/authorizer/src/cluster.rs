@@ -4,6 +4,7 @@
 //! their own. Tokens are those of the policy's issuers.
 
 mod answer;
+mod bulk;
 mod compile;
 mod filters;
 mod subject;
@@ -26,6 +27,7 @@ use crate::sanitizer::Changes;
 use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
+pub use bulk::{BulkErrors, PartialBulk};
 pub(crate) use compile::Compiled;
 pub use compile::{ClusterHashes, cluster_hashes};
 
@@ -59,6 +61,8 @@ struct Forwarded {
     /// If it is reduced to the permitted indices, their names: at most [`MAX_INDICES`].
     names: Vec<String>,
     filters: BTreeSet<Filter>,
+    /// If it is a bulk request that is forwarded without some of its items.
+    bulk: Option<PartialBulk>,
 }
 
 /// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk in which something is. A
@@ -157,18 +161,25 @@ impl Authorizer {
             Ok(search_request) => match search::read(&search_request, &mut needs) {
                 Ok(operation) => {
                     let of_address = compiled.of_address(request, &caller.attached);
-                    let caller = of_address.as_ref().unwrap_or(&caller.attached.prepared);
-                    (operation, compiled.forwarded(&search_request, operation, caller, &needs))
+                    let prepared = of_address.as_ref().unwrap_or(&caller.attached.prepared);
+                    let forwarded = compiled.forwarded(&search_request, operation, prepared, &needs);
+                    let forwarded = forwarded.or_else(|denial| {
+                        let subject = &caller.attached.subject;
+                        let in_part =
+                            || compiled.permitted_items(&search_request, prepared, subject, &needs);
+                        request.is_changeable.then(in_part).flatten().ok_or(denial)
+                    });
+                    (operation, forwarded)
                 }
                 Err(problem) => unknown(problem),
             },
             Err(problem) => unknown(problem),
         };
-        let (verdict, permitted) = match verdict {
-            Ok(Forwarded { target, names, filters }) => (Ok((target, filters)), names),
-            Err(denial) => (Err(denial), Vec::new()),
+        let (verdict, permitted, bulk) = match verdict {
+            Ok(Forwarded { target, names, filters, bulk }) => (Ok((target, filters)), names, bulk),
+            Err(denial) => (Err(denial), Vec::new(), None),
         };
-        let asked = ClusterRequest::new(operation, needs, permitted);
+        let asked = ClusterRequest::new(operation, needs, permitted, bulk);
         match verdict {
             Ok((target, filters)) => {
                 scratch.target = target;
@@ -324,7 +335,7 @@ impl Compiled {
         match self.decide(caller, needs) {
             Ok(filters) => {
                 let target = self.privileges.forwarded(caller, request, needs).unwrap_or_default();
-                Ok(Forwarded { target, names: Vec::new(), filters })
+                Ok(Forwarded { target, names: Vec::new(), filters, bulk: None })
             }
             Err((reason, answer)) => {
                 self.reduced(request, operation, caller, &answer).ok_or((reason, answer))
@@ -375,7 +386,7 @@ impl Compiled {
         }
         let filters = self.decide(caller, &needs).ok()?;
         let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
-        Some(Forwarded { target, names, filters })
+        Some(Forwarded { target, names, filters, bulk: None })
     }
 }
 

@@ -25,6 +25,7 @@ pub struct DecidedRequest {
     reason: Option<Reason>,
     /// What is known of the body; that of [`Part::Body`] if it is whole.
     body: Body,
+    is_changeable: bool,
     received: UnixTime,
 }
 
@@ -160,7 +161,8 @@ impl DecidedRequest {
             RequestBody::Awaited => Body::Awaited,
             RequestBody::Whole(_) => Body::Whole,
         };
-        Some(Self { bytes, ends, caller, reason, body, received })
+        let is_changeable = request.is_changeable;
+        Some(Self { bytes, ends, caller, reason, body, is_changeable, received })
     }
 
     /// Decides the request by `candidate` as well, and passes on how its decision differs.
@@ -183,6 +185,7 @@ impl DecidedRequest {
                 Body::Awaited => RequestBody::Awaited,
                 Body::Whole => RequestBody::Whole(self.part(Part::Body)),
             },
+            is_changeable: self.is_changeable,
         };
         let verdict = candidate.decide_again(self, &request, scratch);
         let decided = Decided::of(&verdict);

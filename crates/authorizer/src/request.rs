@@ -23,6 +23,9 @@ pub struct Request<'a> {
     pub client: &'a [u8],
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
+    /// Whether its body and its response can be changed: inside Envoy, but not over `ext_authz`. Then a bulk request to a search
+    /// cluster may be allowed without the items that are not permitted ([`PartialBulk`](crate::PartialBulk)).
+    pub is_changeable: bool,
 }
 
 /// A header line.

@@ -5,6 +5,7 @@ use identity::{Subject, Verification};
 use search::Need;
 
 use crate::answer::ResponseHeader;
+use crate::cluster::PartialBulk;
 use crate::reason::Reason;
 use crate::sanitizer::Changes;
 
@@ -78,6 +79,9 @@ pub struct ClusterRequest<'a> {
     pub needs: Vec<Need<'a>>,
     /// The names of indices that the request is reduced to, if it is permitted on some of them only: the first ones.
     pub permitted: Vec<String>,
+    /// If it is a bulk request that is forwarded without the items that are not permitted: what is forwarded in place of its body, and what
+    /// must be added to the response. Only for an allowed request that [is changeable](crate::Request::is_changeable).
+    pub bulk: Option<PartialBulk>,
 }
 
 impl ClusterRequest<'_> {
@@ -122,8 +126,9 @@ impl<'a> ClusterRequest<'a> {
         operation: &'static str,
         needs: Vec<Need<'a>>,
         permitted: Vec<String>,
+        bulk: Option<PartialBulk>,
     ) -> Option<Box<Self>> {
-        (!operation.is_empty()).then(|| Box::new(Self { operation, needs, permitted }))
+        (!operation.is_empty()).then(|| Box::new(Self { operation, needs, permitted, bulk }))
     }
 }
 

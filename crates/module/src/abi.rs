@@ -9,6 +9,7 @@
 
 mod callbacks;
 pub mod hooks;
+pub mod response;
 mod scheduler;
 mod setup;
 mod stream;
@@ -51,7 +52,14 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// Counts a panic of one of the three methods above as an error, and returns the answer to that request.
+    /// The body in place of that of a response with status 200 to a request that was allowed with [`Stream::await_response`]. Called once,
+    /// with the whole body. Must not block.
+    ///
+    /// # Errors
+    /// The body of a response with status 502, if the response cannot be changed.
+    fn response(&self, state: &mut Self::State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>>;
+
+    /// Counts a panic of one of the three methods for requests as an error, and returns the answer to that request.
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 

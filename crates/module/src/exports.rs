@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void};
 
 use crate::ExportedFilter;
-use crate::abi::{Buffer, Pair, hooks};
+use crate::abi::{Buffer, Pair, hooks, response};
 
 type Object = *mut c_void;
 type Ours = *const c_void;
@@ -40,6 +40,12 @@ hooks! {
         = hooks::request_body::<ExportedFilter>;
     "http_filter_request_trailers" request_trailers(envoy: Object, stream: Ours) -> u32
         = hooks::request_trailers::<ExportedFilter>;
+    "http_filter_response_headers" response_headers(envoy: Object, stream: Ours, end: bool) -> u32
+        = response::response_headers::<ExportedFilter>;
+    "http_filter_response_body" response_body(envoy: Object, stream: Ours, end: bool) -> u32
+        = response::response_body::<ExportedFilter>;
+    "http_filter_response_trailers" response_trailers(envoy: Object, stream: Ours) -> u32
+        = response::response_trailers::<ExportedFilter>;
     "http_filter_scheduled" scheduled(envoy: Object, stream: Ours, event: u64) = hooks::scheduled::<ExportedFilter>;
 }
 
@@ -55,9 +61,6 @@ macro_rules! unused {
 }
 
 unused! {
-    "http_filter_response_headers" response_headers(Object, Ours, bool) -> u32 { hooks::CONTINUE }
-    "http_filter_response_body" response_body(Object, Ours, bool) -> u32 { hooks::CONTINUE }
-    "http_filter_response_trailers" response_trailers(Object, Ours) -> u32 { hooks::CONTINUE }
     "http_filter_stream_complete" stream_complete(Object, Ours) {}
     "http_filter_http_callout_done" callout_done(Object, Ours, u64, u32, *mut Pair, usize, *mut Buffer, usize) {}
     "http_filter_http_stream_headers" call_headers(Object, Ours, u64, *mut Pair, usize, bool) {}

@@ -6,7 +6,7 @@
 
 mod callbacks;
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::abi::{Attribute, Buffer, Filter, hooks};
+use crate::abi::{Attribute, Buffer, Filter, hooks, response};
 #[cfg(test)]
 pub(crate) use callbacks::only_the_log;
 
@@ -70,6 +70,7 @@ type Line = (Box<[u8]>, Box<[u8]>);
 #[derive(Debug)]
 struct Envoy {
     headers: RefCell<Vec<Line>>,
+    response_headers: RefCell<Vec<Line>>,
     attributes: RefCell<BTreeMap<u32, Box<[u8]>>>,
     metadata: RefCell<BTreeMap<String, String>>,
     metrics: Rc<Metrics>,
@@ -78,8 +79,11 @@ struct Envoy {
     sent: RefCell<Option<Sent>>,
     resumed: Cell<u32>,
     route_cleared: Cell<u32>,
-    /// The body that was buffered, and the part that the hook for bodies is called with.
-    bodies: [RefCell<Vec<Box<[u8]>>>; 2],
+    /// Of the request and of the response: the part of the body that the hook for bodies is called with, and what was buffered before. A
+    /// part without pieces does not exist.
+    bodies: [RefCell<Vec<Box<[u8]>>>; 4],
+    /// What of the request's body has gone on, and of the response's.
+    passed_on: [RefCell<Vec<u8>>; 2],
     /// Whether that part is the buffered body.
     passes_buffered: Cell<bool>,
     buffer_limit: Cell<u64>,
@@ -150,7 +154,9 @@ impl<F: Filter> Host<F> {
             sent: RefCell::default(),
             resumed: Cell::new(0),
             route_cleared: Cell::new(0),
+            response_headers: RefCell::default(),
             bodies: Default::default(),
+            passed_on: Default::default(),
             passes_buffered: Cell::new(false),
             buffer_limit: Cell::new(BUFFER_LIMIT),
             events: Arc::default(),
@@ -256,26 +262,57 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     /// A part of its body has arrived. Returns the status.
     pub fn request_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
         let slot = self.envoy.slot.get();
-        let [buffered, received] = &self.envoy.bodies;
-        received.borrow_mut().push(part.into());
-        if end_of_stream && !buffered.borrow().is_empty() {
-            // As Envoy does, so that the buffered body is the whole one.
-            buffered.borrow_mut().append(&mut received.borrow_mut());
-        }
         // SAFETY: the object is null or the stream has not ended.
-        let status = unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        let mut received = received.take();
+        let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        self.envoy.with_part(REQUEST, part, end_of_stream, hook)
+    }
+
+    /// The headers of the response to it have arrived. Returns the status.
+    pub fn response_headers(&self, headers: &[(&[u8], &[u8])], end_of_stream: bool) -> u32 {
+        let line = |(name, value): &(&[u8], &[u8])| ((*name).into(), (*value).into());
+        self.envoy.response_headers.replace(headers.iter().map(line).collect());
+        let slot = self.envoy.slot.get();
+        // SAFETY: the object is null or the stream has not ended.
+        unsafe { response::response_headers::<F>(object(&self.envoy), slot, end_of_stream) }
+    }
+
+    /// A part of the response's body has arrived. Returns the status.
+    pub fn response_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
+        let slot = self.envoy.slot.get();
+        // SAFETY: the object is null or the stream has not ended.
+        let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        self.envoy.with_part(RESPONSE, part, end_of_stream, hook)
+    }
+
+    /// The trailers of the response have arrived. Returns the status.
+    pub fn response_trailers(&self) -> u32 {
+        // SAFETY: the object is null or the stream has not ended.
+        let status =
+            unsafe { response::response_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
         if status == hooks::CONTINUE {
-            buffered.take();
-        } else {
-            buffered.borrow_mut().append(&mut received);
+            self.envoy.pass_on(RESPONSE);
         }
         status
     }
 
+    /// The body that the upstream gets, as far as it has gone on.
+    #[must_use]
+    pub fn forwarded(&self) -> Vec<u8> {
+        self.envoy.passed_on[REQUEST].borrow().clone()
+    }
+
+    /// The response that the client gets, as far as it has gone on: its headers and its body.
+    #[must_use]
+    pub fn response(&self) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>) {
+        let headers = self.envoy.response_headers.borrow();
+        let headers = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        (headers, self.envoy.passed_on[RESPONSE].borrow().clone())
+    }
+
     /// Its body has arrived: an earlier filter has buffered it. Returns the status.
     pub fn request_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
-        for body in &self.envoy.bodies {
+        let [received, buffered, ..] = &self.envoy.bodies;
+        for body in [received, buffered] {
             *body.borrow_mut() = pieces.iter().map(|piece| (*piece).into()).collect();
         }
         self.envoy.passes_buffered.set(true);
@@ -283,7 +320,10 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         // SAFETY: the object is null or the stream has not ended.
         let status = unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
         self.envoy.passes_buffered.set(false);
-        self.envoy.bodies[1].take();
+        received.take();
+        if status == hooks::CONTINUE {
+            self.envoy.pass_on(REQUEST);
+        }
         status
     }
 
@@ -291,7 +331,11 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     #[must_use]
     pub fn request_trailers(&self) -> u32 {
         // SAFETY: the object is null or the stream has not ended.
-        unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) }
+        let status = unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
+        if status == hooks::CONTINUE {
+            self.envoy.pass_on(REQUEST);
+        }
+        status
     }
 
     /// How many bytes of its body are buffered at most; 0 is no limit.
@@ -379,13 +423,47 @@ impl<F: Filter> Drop for FakeStream<'_, F> {
     }
 }
 
-/// Which body: the part that was buffered before. Any other is the part that has just arrived.
-const BUFFERED: u32 = 1;
+/// Of the request.
+const REQUEST: usize = 0;
+/// Of the response.
+const RESPONSE: usize = 1;
+/// Which headers: those of the response.
+const RESPONSE_HEADERS: u32 = 2;
 
 impl Envoy {
+    fn headers(&self, which: u32) -> &RefCell<Vec<Line>> {
+        if which == RESPONSE_HEADERS { &self.response_headers } else { &self.headers }
+    }
+
     fn body(&self, which: u32) -> Ref<'_, Vec<Box<[u8]>>> {
-        let [buffered, received] = &self.bodies;
-        if which == BUFFERED { buffered.borrow() } else { received.borrow() }
+        self.bodies[which as usize].borrow()
+    }
+
+    fn body_mut(&self, which: u32) -> RefMut<'_, Vec<Box<[u8]>>> {
+        self.bodies[which as usize].borrow_mut()
+    }
+
+    /// A part of a body arrives: calls the hook, and does with the body what it says.
+    fn with_part(&self, of: usize, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
+        let (received, buffered) = (&self.bodies[2 * of], &self.bodies[2 * of + 1]);
+        received.borrow_mut().push(part.into());
+        if end_of_stream && !buffered.borrow().is_empty() {
+            // As Envoy does, so that the buffered body is the whole one.
+            buffered.borrow_mut().append(&mut received.borrow_mut());
+        }
+        let status = hook();
+        let mut received = received.take();
+        buffered.borrow_mut().append(&mut received);
+        if status == hooks::CONTINUE {
+            self.pass_on(of);
+        }
+        status
+    }
+
+    /// What is buffered goes on.
+    fn pass_on(&self, of: usize) {
+        let buffered = self.bodies[2 * of + 1].take();
+        self.passed_on[of].borrow_mut().extend(buffered.concat());
     }
 
     fn end(&self) {

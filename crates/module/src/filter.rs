@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use authorizer::Limit;
+use authorizer::{BulkErrors, Limit};
 use identity::{Verification, VerificationKind, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::hashing::{HashResult, NotHashed, Registration};
 use runtime::{ClientNetwork, Received};
 use tokio::task::AbortHandle;
 
-use crate::abi::{Filter, Handled, Reply, Route, Setup, Stream};
+use crate::abi::{self, Filter, Handled, Level, Reply, Route, Setup, Stream};
 use crate::log;
 use crate::settings::{FilterSettings, RouteSettings};
 use crate::shared_policy::SharedPolicy;
@@ -43,6 +43,8 @@ pub struct OwnPolicy(Arc<SharedPolicy>);
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
+    /// What must be added to the response of a bulk request that went on without some of its items.
+    bulk_errors: Option<Arc<BulkErrors>>,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,9 @@ const TIMEOUT: u64 = 2;
 
 /// The answer if no decision can be made.
 const ERROR: Reply<'static> = Reply { details: "rolegate_error", ..Reply::FAILURE };
+
+/// The body in place of a response to which the errors of a bulk request cannot be added.
+const NO_BULK_RESPONSE: &[u8] = br#"{"error":{"root_cause":[],"type":"status_exception","reason":"the response of the cluster is not one to the permitted items, which may have been performed"},"status":502}"#;
 
 impl Filter for Authorization {
     type Route = RoutePolicy;
@@ -132,7 +137,7 @@ impl Filter for Authorization {
             return self.authorize(state, stream, policy, received, None);
         }
         if stream.body_size() > policy.settings.max_request_body {
-            return self.deny(stream, &policy, received, Limit::BodySize);
+            return self.deny(state, stream, &policy, received, Limit::BodySize);
         }
         state.paused = Some(Paused { policy, received, wait: Wait::Body });
         stream.buffer()
@@ -148,22 +153,30 @@ impl Filter for Authorization {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
                     Some(Ok(verified)) => self.authorize(state, stream, policy, received, Some(&verified)),
-                    Some(Err(NotHashed::Displaced)) => self.deny(stream, &policy, received, Limit::Capacity),
+                    Some(Err(NotHashed::Displaced)) => self.deny(state, stream, &policy, received, Limit::Capacity),
                     Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
                 }
             }
-            (Wait::Password(_), TIMEOUT) => self.deny(stream, &policy, received, Limit::Deadline),
+            (Wait::Password(_), TIMEOUT) => self.deny(state, stream, &policy, received, Limit::Deadline),
             (Wait::Token(admission), ADMITTED) => {
                 let handled = self.verify(state, stream, policy, received);
                 drop(admission);
                 handled
             }
-            (Wait::Token(_), DISPLACED) => self.deny(stream, &policy, received, Limit::Capacity),
+            (Wait::Token(_), DISPLACED) => self.deny(state, stream, &policy, received, Limit::Capacity),
             // An event that nobody sends.
             (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
                 self.fail(stream, &policy, ErrorKind::Internal)
             }
         }
+    }
+
+    fn response(&self, state: &mut State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+        let changed = state.bulk_errors.take().and_then(|errors| errors.add_to(body));
+        changed.ok_or_else(|| {
+            abi::log(Level::Warn, "rolegate: a response to a bulk request is not one to its permitted items: 502");
+            NO_BULK_RESPONSE.into()
+        })
     }
 
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
@@ -185,7 +198,7 @@ impl Authorization {
         let worker = Worker::of(&policy);
         let checked = worker.check(&stream, policy.settings.max_request_body, verified, received);
         match checked {
-            Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
+            Ok(Checked::Decided) => self.apply_verdict(state, stream, &policy, &worker, received),
             Ok(Checked::Pending(verification)) => self.wait(state, stream, policy, received, verification),
             Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
             Err(kind) => self.fail(stream, &policy, kind),
@@ -203,7 +216,7 @@ impl Authorization {
         let worker = Worker::of(&policy);
         let checked = worker.check(&stream, policy.settings.max_request_body, None, received);
         match checked {
-            Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
+            Ok(Checked::Decided) => self.apply_verdict(state, stream, &policy, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
                 Ok(verified) => self.authorize(state, stream, policy, received, Some(&verified)),
                 Err(kind) => self.fail(stream, &policy, kind),
@@ -241,7 +254,7 @@ impl Authorization {
             VerificationKind::Token => match Worker::of(&policy).tokens.enqueue(network, scheduler) {
                 Ok(admission) => Wait::Token(admission),
                 Err(runtime::fair_queue::Full) => {
-                    return self.deny(stream, &policy, received, Limit::Capacity);
+                    return self.deny(state, stream, &policy, received, Limit::Capacity);
                 }
             },
         };
@@ -259,7 +272,7 @@ impl Authorization {
         received: Received,
     ) -> Handled {
         if stream.is_complete() {
-            return self.deny(stream, &policy, received, Limit::BodySize);
+            return self.deny(state, stream, &policy, received, Limit::BodySize);
         }
         stream.raise_buffer_limit(u64::try_from(policy.settings.max_request_body).unwrap_or(u64::MAX));
         state.paused = Some(Paused { policy, received, wait: Wait::Body });
@@ -269,6 +282,7 @@ impl Authorization {
     /// Denies a request that exceeds a limit.
     fn deny(
         &self,
+        state: &mut State,
         stream: Stream<'_, Self>,
         policy: &Arc<SharedPolicy>,
         received: Received,
@@ -277,7 +291,7 @@ impl Authorization {
         let worker = Worker::of(policy);
         let denied = worker.deny(limit, &stream, received);
         match denied {
-            Ok(()) => self.apply_verdict(stream, policy, &worker, received),
+            Ok(()) => self.apply_verdict(state, stream, policy, &worker, received),
             Err(kind) => self.fail(stream, policy, kind),
         }
     }
@@ -286,6 +300,7 @@ impl Authorization {
     /// answers it. Counts it first.
     fn apply_verdict(
         &self,
+        state: &mut State,
         stream: Stream<'_, Self>,
         policy: &Arc<SharedPolicy>,
         worker: &Worker,
@@ -301,6 +316,7 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
+        state.bulk_errors = verdict.bulk_errors();
         let handled = verdict.apply(stream, policy.settings.metadata);
         drop(verdict);
         match handled {

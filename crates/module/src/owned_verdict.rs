@@ -2,8 +2,9 @@
 //! so that a request of a caller whose credentials are cached allocates nothing here.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use authorizer::{Header, Verdict};
+use authorizer::{BulkErrors, Header, PartialBulk, Verdict};
 use identity::Subject;
 use smallvec::SmallVec;
 
@@ -23,6 +24,8 @@ pub(crate) struct OwnedVerdict {
     set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
     body: Range<usize>,
+    /// If the request is a bulk request that goes on without some of its items.
+    bulk: Option<PartialBulk>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,7 @@ impl OwnedVerdict {
         self.set.clear();
         self.remove.clear();
         self.body = 0..0;
+        self.bulk = None;
         let (rule, subject) = match verdict {
             Verdict::Allowed(allowed) => {
                 (self.status, self.reason) = (0, "");
@@ -56,6 +60,7 @@ impl OwnedVerdict {
                     let name = self.copy(name);
                     self.remove.push(name);
                 }
+                self.bulk = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone());
                 (Some(allowed.rule), allowed.subject)
             }
             Verdict::Denied(denied) => {
@@ -73,6 +78,11 @@ impl OwnedVerdict {
         self.revision = self.copy(revision);
     }
 
+    /// The errors that must be added to the response, if the request is a bulk request that goes on without some of its items.
+    pub(crate) fn bulk_errors(&self) -> Option<Arc<BulkErrors>> {
+        self.bulk.as_ref().map(|bulk| Arc::clone(&bulk.errors))
+    }
+
     /// The name of the reason for a denial.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         (self.status != 0).then_some(self.reason)
@@ -81,7 +91,7 @@ impl OwnedVerdict {
     /// Lets the request go on with its headers changed, or answers it.
     ///
     /// # Errors
-    /// The stream, if a header cannot be set.
+    /// The stream, if a header or the body cannot be changed.
     pub(crate) fn apply<'s, F: Filter>(
         &self,
         mut stream: Stream<'s, F>,
@@ -116,7 +126,10 @@ impl OwnedVerdict {
         for name in &self.remove {
             stream.remove_header(self.at(name).as_bytes());
         }
-        Ok(stream.proceed())
+        match &self.bulk {
+            Some(bulk) if !forward_in_part(bulk, &mut stream) => Err(stream),
+            Some(_) | None => Ok(stream.proceed()),
+        }
     }
 
     fn describe<F: Filter>(&self, stream: &mut Stream<'_, F>) {
@@ -142,6 +155,18 @@ impl OwnedVerdict {
         // Each range was returned by `copy` since the text was cleared.
         self.text.get(range.clone()).unwrap_or_default()
     }
+}
+
+/// Replaces the body, and asks the cluster for a response to which errors can be added: not compressed, and in JSON. Returns whether
+/// that could be done.
+fn forward_in_part<F: Filter>(bulk: &PartialBulk, stream: &mut Stream<'_, F>) -> bool {
+    let has_length = stream.headers().iter().any(|(name, _)| name == b"content-length");
+    let length = bulk.body.len().to_string();
+    stream.remove_header(b"accept-encoding");
+    stream.await_response(bulk.errors.response_limit());
+    stream.replace_body(&bulk.body)
+        && stream.set_header(b"accept", b"application/json")
+        && (!has_length || stream.set_header(b"content-length", length.as_bytes()))
 }
 
 /// Whether one of these headers has this name.

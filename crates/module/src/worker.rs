@@ -207,5 +207,5 @@ where
     if method == b"CONNECT" {
         body = RequestBody::Unseen;
     }
-    Request { method, host, path, headers: lines, id, body, ..Request::default() }
+    Request { method, host, path, headers: lines, id, body, is_changeable: true, ..Request::default() }
 }

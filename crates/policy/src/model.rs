@@ -10,7 +10,7 @@ use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
 pub use crate::secret::Secret;
-pub use search::{DocumentSecurity, Evaluation, Inventory, Search};
+pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 
 mod search;
 

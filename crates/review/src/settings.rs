@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use policy::Policy;
 use policy::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse,
+    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, Bulk, ClaimPath, ContentType, DenyResponse,
     DocumentSecurity, IdentityAlgorithm, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece,
     RolesFromToken, Search, Template,
 };
@@ -205,6 +205,11 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
         &new.cluster_checks_scrolls,
         |value| Some(value.to_string()),
     );
+    let bulk = |search: &Search| match search.bulk {
+        Bulk::Whole => "whole",
+        Bulk::PerItem => "per-item",
+    };
+    found.value("search.bulk", &bulk(old), &bulk(new), |value| Some((*value).to_owned()));
     let indices = |search: &Search| -> Vec<Arc<str>> {
         search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
     };

@@ -3,7 +3,7 @@
 //! Each reader takes the keys that a node takes, and refuses what would make the two differ: a key twice, another value
 //! in its place than text, anything after the end.
 
-mod bulk;
+pub(crate) mod bulk;
 mod documents;
 mod multi_search;
 mod names;

@@ -12,6 +12,7 @@ mod action;
 mod answer;
 mod body;
 mod builtin;
+mod bulk;
 mod compiled;
 mod concrete;
 pub mod config;
@@ -40,6 +41,7 @@ pub use answer::{
     Verdict,
 };
 pub use builtin::is_builtin_role;
+pub use bulk::{PermittedItems, RefusedItem, permitted_items, with_refused};
 pub use compiled::{Caller, Grounds, HeldRole, Matching, Privileges, Requirement, Restriction};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};

@@ -71,7 +71,7 @@ impl Denials {
         (body, detail): (&'a mut String, &'a mut String),
     ) -> Verdict<'a> {
         write_detail(reason, answer, detail);
-        write_body(reason, &explained(reason, caller, answer), body);
+        write_body(reason, &explained(reason, &caller.attached.subject, answer), body);
         Verdict::Denied(Denied {
             reason,
             headers: &self.json,
@@ -86,13 +86,12 @@ impl Denials {
 }
 
 /// The text of a denial, in the words of the plugin where it has words for it.
-fn explained(reason: Reason, caller: &Cached, answer: &search::Answer) -> String {
+pub(super) fn explained(reason: Reason, subject: &search::Subject, answer: &search::Answer) -> String {
     let actions: BTreeSet<&str> = answer.missing.iter().map(|cell| cell.action.name()).collect();
     if actions.is_empty() {
         return reason.to_string();
     }
     let actions: Vec<&str> = actions.into_iter().collect();
-    let subject = &caller.attached.subject;
     format!(
         "no permissions for [{}] and User [name={}, backend_roles=[{}], requestedTenant=null]",
         actions.join(", "),
@@ -116,7 +115,7 @@ fn write_body(reason: Reason, text: &str, body: &mut String) {
     let _ = write!(body, "}},\"status\":{}}}", reason.status());
 }
 
-fn write_error(kind: &str, text: &str, body: &mut String) {
+pub(super) fn write_error(kind: &str, text: &str, body: &mut String) {
     body.extend(["\"type\":\"", kind, "\",\"reason\":\""]);
     text.chars().for_each(|character| push_json(character, body));
     body.push('"');

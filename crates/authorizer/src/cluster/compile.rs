@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{
-    self, Basic, BasicUser, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
+    self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
     Separator,
 };
 use policy::{MapFiles, Problem, Warning};
@@ -34,6 +34,8 @@ pub(crate) struct Compiled {
     pub(crate) maps_addresses: bool,
     /// Whether the cluster checks that a scroll is the caller's own.
     pub(crate) scrolls_are_checked: bool,
+    /// What happens to a bulk request of which only some items are permitted.
+    pub(super) bulk: Bulk,
     warnings: Arc<[Problem]>,
 }
 
@@ -130,6 +132,7 @@ impl Compiled {
             // Nobody knows which index a scroll is of, and so what to hide of it.
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
+            bulk: section.bulk,
             warnings: [loaded.warnings, ambiguous_users(section, &config, policy)].concat().into(),
             privileges: Arc::new(privileges),
             inventory: bytes.cloned(),

@@ -13,7 +13,7 @@ use std::ptr;
 use super::callbacks::{self, Buffer, Callbacks};
 use super::setup::Setup;
 use super::stream::{Handled, Phase, Slot, Stream, Tagged};
-use super::{Filter, Level, Reply, log};
+use super::{Filter, Level, Reply, log, response};
 
 /// Results of the hooks for headers, bodies and trailers: goes on.
 pub const CONTINUE: u32 = 0;
@@ -44,7 +44,7 @@ fn report(panic: &PanicHookInfo<'_>) {
 }
 
 /// What `run` returns; `None` if it panics.
-fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     match panic::catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => Some(result),
         Err(payload) => {
@@ -131,6 +131,7 @@ pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *m
             entered: Cell::new(false),
             destroyed: Cell::new(false),
             complete: Cell::new(false),
+            response: response::nothing(),
             has_body: Cell::new(false),
             scheduler: OnceCell::new(),
         })
@@ -166,7 +167,7 @@ impl<F: Filter> Slot<F> {
 ///
 /// # Safety
 /// It is null, or `created` returned it as this type and nobody uses it any more.
-unsafe fn free<T>(created: *const T) {
+pub(super) unsafe fn free<T>(created: *const T) {
     if created.is_null() {
         return;
     }

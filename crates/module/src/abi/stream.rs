@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU8;
 use smallvec::SmallVec;
 
 use super::callbacks::{Buffer, Callbacks, Pair};
+use super::response::{self, ResponsePhase};
 use super::scheduler::Scheduler;
 use super::setup::{Counter, Gauge, Histogram, buffers};
 use super::{Filter, Reply};
@@ -89,6 +90,7 @@ pub(super) struct Slot<F: Filter> {
     pub(super) complete: Cell<bool>,
     /// Whether more than its headers has arrived.
     pub(super) has_body: Cell<bool>,
+    pub(super) response: Cell<ResponsePhase>,
     pub(super) scheduler: OnceCell<Scheduler>,
 }
 
@@ -144,9 +146,20 @@ impl<F: Filter> Stream<'_, F> {
     /// The body, as far as it has arrived. Nothing is copied.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
-        let mut body = Body { pieces: SmallVec::new(), stream: PhantomData };
-        self.bodies().iter().for_each(|which| self.append(*which, &mut body.pieces));
-        body
+        // SAFETY: `envoy` is alive.
+        unsafe { Body::read(self.callbacks, self.envoy, self.bodies()) }
+    }
+
+    /// Replaces the body, which has arrived as a whole. Returns false, and the request must not go on, if that cannot be done.
+    pub fn replace_body(&mut self, body: &[u8]) -> bool {
+        // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
+        unsafe { response::replace(self.callbacks, self.envoy, self.bodies(), body) }
+    }
+
+    /// Has [`Filter::response`] change the response, if its status is 200 and its body has at most so many bytes; Envoy answers with 500
+    /// in place of a larger one.
+    pub fn await_response(&mut self, limit: u64) {
+        self.slot.response.set(ResponsePhase::Awaited(limit));
     }
 
     /// The parts that the body is in.
@@ -158,22 +171,6 @@ impl<F: Filter> Stream<'_, F> {
         // SAFETY: `envoy` is alive.
         let are_the_same = unsafe { (self.callbacks.is_body_buffered)(self.envoy) };
         if are_the_same { &[BUFFERED] } else { &[BUFFERED, RECEIVED] }
-    }
-
-    fn append(&self, which: u32, pieces: &mut SmallVec<[Buffer; PIECES]>) {
-        // SAFETY: `envoy` is alive.
-        let count = unsafe { (self.callbacks.body_pieces)(self.envoy, which) };
-        if count == 0 {
-            return;
-        }
-        let start = pieces.len();
-        pieces.resize(start + count, Buffer::NULL);
-        let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
-        // SAFETY: there is room for the `count` pieces that Envoy writes.
-        let written = unsafe { (self.callbacks.body)(self.envoy, which, room) };
-        if !written {
-            pieces.truncate(start);
-        }
     }
 
     /// Has Envoy buffer at least this many bytes of a body, before it answers the request with 413.
@@ -312,6 +309,7 @@ impl<F: Filter> Stream<'_, F> {
             reply.headers.iter().map(|(name, value)| Pair::of(name, value)).collect();
         // Before the call, in which the stream may end.
         self.slot.phase.set(Phase::Replied);
+        self.slot.response.set(ResponsePhase::Untouched);
         let (body, details) = (Buffer::of(reply.body), Buffer::of(reply.details.as_bytes()));
         let status = u32::from(reply.status);
         // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
@@ -344,6 +342,12 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
+    /// # Safety
+    /// Envoy keeps names and values as long as `'a`.
+    pub(super) unsafe fn of(pairs: SmallVec<[Pair; INLINE]>) -> Self {
+        Self { pairs, stream: PhantomData }
+    }
+
     /// Each line.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
         self.pairs.iter().map(|pair| {
@@ -374,6 +378,30 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
+    /// The body that is in these parts, as far as it has arrived.
+    ///
+    /// # Safety
+    /// `envoy` is the stream of the hook that we are in, and its body is not changed as long as `'a`.
+    pub(super) unsafe fn read(callbacks: &Callbacks, envoy: *mut c_void, parts: &[u32]) -> Self {
+        let mut pieces: SmallVec<[Buffer; PIECES]> = SmallVec::new();
+        for part in parts {
+            // SAFETY: says the caller.
+            let count = unsafe { (callbacks.body_pieces)(envoy, *part) };
+            if count == 0 {
+                continue;
+            }
+            let start = pieces.len();
+            pieces.resize(start + count, Buffer::NULL);
+            let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
+            // SAFETY: there is room for the `count` pieces that Envoy writes.
+            let written = unsafe { (callbacks.body)(envoy, *part, room) };
+            if !written {
+                pieces.truncate(start);
+            }
+        }
+        Self { pieces, stream: PhantomData }
+    }
+
     /// Its bytes in a row. Only those of several pieces are copied, into `copy`.
     pub fn bytes<'b>(&self, copy: &'b mut Vec<u8>) -> &'b [u8]
     where

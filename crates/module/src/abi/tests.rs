@@ -1,5 +1,7 @@
 //! Hooks, streams and schedulers, on the fake host.
 
+mod responses;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -79,6 +81,10 @@ impl Filter for Scripted {
         stream.record(self.sizes, &[], 40);
         match todo.as_slice() {
             b"allow" => stream.proceed(),
+            b"await" => {
+                stream.await_response(2_000_000);
+                stream.proceed()
+            }
             b"change" => {
                 assert!(stream.set_header(b"x-user", b"alice") && stream.add_header(b"x-role", b"admin"));
                 assert!(stream.set_header(b"x-empty", b"") && !stream.add_header(b"x-empty", b""));
@@ -122,7 +128,7 @@ impl Filter for Scripted {
     }
 
     /// Answers with the whole body, unless it says otherwise.
-    fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
+    fn request_body(&self, state: &mut State, mut stream: Stream<'_, Self>) -> Handled {
         let (body, mut copy) = (stream.body(), Vec::new());
         let body = body.bytes(&mut copy).to_vec();
         assert_eq!(stream.body_size(), body.len());
@@ -134,8 +140,26 @@ impl Filter for Scripted {
                 stream.pause()
             }
             (b"allow", true) => stream.proceed(),
+            (b"replace", true) => {
+                assert!(stream.replace_body(b"another"));
+                assert_eq!(stream.body_size(), 7);
+                stream.proceed()
+            }
+            (b"empty", true) => {
+                assert!(stream.replace_body(b""));
+                stream.proceed()
+            }
             (_, false) => stream.buffer(),
             _ => stream.reply(&Reply { status: 403, body: &body, ..DENIED }),
+        }
+    }
+
+    /// Puts the whole body into brackets, unless it says otherwise.
+    fn response(&self, _state: &mut State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+        match body {
+            b"panic" => panic!("a secret"),
+            b"fail" => Err(b"failed".to_vec()),
+            _ => Ok([b"[", body, b"]"].concat()),
         }
     }
 

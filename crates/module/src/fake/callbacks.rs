@@ -31,6 +31,8 @@ pub(super) fn install() {
         body_size,
         body_pieces,
         body,
+        append_body,
+        drain_body,
         is_body_buffered,
         buffer_limit,
         set_buffer_limit,
@@ -115,12 +117,12 @@ unsafe fn measure(
     0
 }
 
-unsafe extern "C" fn header_count(envoy: *mut c_void, _which: u32) -> usize {
-    stream(envoy).headers.borrow().len()
+unsafe extern "C" fn header_count(envoy: *mut c_void, which: u32) -> usize {
+    stream(envoy).headers(which).borrow().len()
 }
 
-unsafe extern "C" fn headers(envoy: *mut c_void, _which: u32, into: *mut Pair) -> bool {
-    let headers = stream(envoy).headers.borrow();
+unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) -> bool {
+    let headers = stream(envoy).headers(which).borrow();
     // SAFETY: the module has room for as many as `header_count` says; without any, no pointer is read.
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
     for (place, (name, value)) in into.iter_mut().zip(headers.iter()) {
@@ -132,15 +134,15 @@ unsafe extern "C" fn headers(envoy: *mut c_void, _which: u32, into: *mut Pair) -
 unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
     uncounted(|| {
         let wanted = copy(name);
-        stream(envoy).headers.borrow_mut().retain(|(name, _)| **name != *wanted);
+        stream(envoy).headers(which).borrow_mut().retain(|(name, _)| **name != *wanted);
         // SAFETY: the arguments are those of the callback.
         value.length == 0 || unsafe { add_header(envoy, which, name, value) }
     })
 }
 
-unsafe extern "C" fn add_header(envoy: *mut c_void, _which: u32, name: Buffer, value: Buffer) -> bool {
+unsafe extern "C" fn add_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
     if value.length > 0 {
-        uncounted(|| stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into())));
+        uncounted(|| stream(envoy).headers(which).borrow_mut().push((copy(name).into(), copy(value).into())));
     }
     value.length > 0
 }
@@ -186,6 +188,25 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
     !pieces.is_empty()
 }
 
+unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) -> bool {
+    let mut pieces = stream(envoy).body_mut(which);
+    let exists = !pieces.is_empty();
+    if exists {
+        pieces.push(copy(bytes).into());
+    }
+    exists
+}
+
+unsafe extern "C" fn drain_body(envoy: *mut c_void, which: u32, size: usize) -> bool {
+    let mut pieces = stream(envoy).body_mut(which);
+    let exists = !pieces.is_empty();
+    if exists {
+        // It exists also if it is empty.
+        *pieces = vec![pieces.concat().split_off(size).into()];
+    }
+    exists
+}
+
 unsafe extern "C" fn is_body_buffered(envoy: *mut c_void) -> bool {
     stream(envoy).passes_buffered.get()
 }
@@ -227,6 +248,7 @@ unsafe extern "C" fn worker(envoy: *mut c_void) -> u32 {
 
 unsafe extern "C" fn resume(envoy: *mut c_void) {
     let envoy = stream(envoy);
+    envoy.pass_on(super::REQUEST);
     envoy.resumed.set(envoy.resumed.get() + 1);
     if envoy.ends_at_once.get() {
         envoy.end();

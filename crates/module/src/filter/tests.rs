@@ -1,5 +1,6 @@
 //! The filter in a fake Envoy.
 
+mod bulk;
 mod search;
 
 use std::time::{Duration, Instant};

@@ -32,6 +32,8 @@ pub struct Search {
     pub dfm_empty_overrides_all: bool,
     /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs the right to search all indices.
     pub cluster_checks_scrolls: bool,
+    /// What happens to a bulk request of which only some items are permitted.
+    pub bulk: Bulk,
     /// What the cluster contains, if that is known.
     pub inventory: Option<Inventory>,
     /// Where it is configured.
@@ -51,6 +53,17 @@ pub enum DocumentSecurity {
         /// Where it is configured.
         at: Place,
     },
+}
+
+/// What happens to a bulk request to a search cluster of which only some items are permitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bulk {
+    /// It is denied (`whole`).
+    #[default]
+    Whole,
+    /// Inside Envoy it is forwarded without the other items, whose errors are added to the response (`per-item`). Over
+    /// `ext_authz`, where neither can be done, it is denied.
+    PerItem,
 }
 
 /// How a search cluster evaluates privileges (`privileges_evaluation_type`).

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::document::{Fields, Key, Node, Reader, Text, Value};
 use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
-use crate::model::{DocumentSecurity, Evaluation, Inventory, Search};
+use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::{host, jwt, response, values};
 use crate::pattern::Scope;
@@ -24,6 +24,7 @@ const SEARCH: &[&str] = &[
     "document_security",
     "dfm_empty_overrides_all",
     "cluster_checks_scrolls",
+    "bulk",
     "inventory",
 ];
 
@@ -68,6 +69,7 @@ pub(crate) fn read(
         .value("cluster_checks_scrolls")
         .and_then(|node| reader.boolean(node, "`cluster_checks_scrolls`"))
         .unwrap_or_default();
+    let bulk = bulk(reader, &fields);
     let inventory = fields.value("inventory").and_then(|node| inventory(reader, cached, file, node));
     let (folder, files) = folder?;
     let at = reader.place(key.at);
@@ -81,6 +83,7 @@ pub(crate) fn read(
         document_security,
         dfm_empty_overrides_all,
         cluster_checks_scrolls,
+        bulk,
         inventory,
         at,
     })
@@ -153,6 +156,20 @@ fn evaluation(reader: &mut Reader, fields: &Fields<'_>) -> Option<Evaluation> {
             let message = format!("`{other}` is not an evaluation");
             reader.error_help(text.at, message, "write `legacy` or `v4`");
             None
+        }
+    }
+}
+
+fn bulk(reader: &mut Reader, fields: &Fields<'_>) -> Bulk {
+    let Some(text) = fields.value("bulk").and_then(|node| reader.text(node, "`bulk`")) else {
+        return Bulk::Whole;
+    };
+    match text.text {
+        "whole" => Bulk::Whole,
+        "per-item" => Bulk::PerItem,
+        other => {
+            reader.error_help(text.at, format!("`{other}` is no `bulk`"), "write `whole` or `per-item`");
+            Bulk::Whole
         }
     }
 }

@@ -25,24 +25,17 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Some(name) => Some(reading.name(name)?),
         None => None,
     };
-    let mut lines = Lines(body);
     let mut names = Names::default();
     let mut by_default = 0;
     let mut has_pipeline = false;
-    while let Some(line) = lines.next()? {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let item = Json::whole(line, bulk_item)?;
+    each(body, |item| {
         has_pipeline |= item.has_pipeline;
         match item.index {
             Some(index) => names.add(reading.name(index)?, item.work),
             None => by_default |= item.work,
         }
-        if item.work & DELETES == 0 && lines.next()?.is_none() {
-            return Err(Problem::Invalid("its body ends before a document"));
-        }
-    }
+        Ok(())
+    })?;
     match default {
         Some(default) if by_default != 0 => names.add(default, by_default),
         None if by_default != 0 => return Err(Problem::Invalid("it names no index for a document")),
@@ -60,28 +53,62 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-struct Item<'a> {
-    index: Option<Cow<'a, str>>,
+/// An item: what is done to a document.
+pub(crate) struct Item<'a> {
+    /// `index`, `create`, `update` or `delete`.
+    pub(crate) operation: &'static str,
+    /// The index that it names.
+    pub(crate) index: Option<Cow<'a, str>>,
+    /// The id of the document, as JSON.
+    pub(crate) id: Option<&'a [u8]>,
     work: u8,
     has_pipeline: bool,
+    /// Its lines, with their line feeds.
+    pub(crate) lines: &'a [u8],
+}
+
+/// Reads each item of a body.
+pub(crate) fn each<'a>(
+    body: &'a [u8],
+    mut read: impl FnMut(Item<'a>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let mut lines = Lines(body);
+    loop {
+        let rest = lines.0;
+        let Some(line) = lines.next()? else { return Ok(()) };
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let mut item = Json::whole(line, bulk_item)?;
+        if item.work & DELETES == 0 && lines.next()?.is_none() {
+            return Err(Problem::Invalid("its body ends before a document"));
+        }
+        item.lines = rest.get(..rest.len() - lines.0.len()).unwrap_or_default();
+        read(item)?;
+    }
 }
 
 /// `{"index": {"_index": …, "_id": …}}`
 fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
     let mut item = None;
     json.object(|json, action| {
-        let mut work = match &*action {
-            "index" | "create" => INDEXES | MAY_CREATE,
-            "delete" => DELETES,
-            "update" => UPDATES | MAY_CREATE,
+        let (operation, mut work) = match &*action {
+            "index" => ("index", INDEXES | MAY_CREATE),
+            "create" => ("create", INDEXES | MAY_CREATE),
+            "delete" => ("delete", DELETES),
+            "update" => ("update", UPDATES | MAY_CREATE),
             _ => return Err(Problem::Invalid("its body has an unknown action")),
         };
-        let (mut index, mut has_pipeline) = (None, false);
+        let (mut index, mut id, mut has_pipeline) = (None, None, false);
         json.object(|json, key| match &*key {
             "_index" => match index.replace(text(json)?) {
                 Some(_) => Err(Problem::Invalid("its body has a key twice")),
                 None => Ok(()),
             },
+            "_id" => {
+                id = Some(json.skip()?);
+                Ok(())
+            }
             "pipeline" => {
                 has_pipeline |= text(json)?.is_some_and(|name| name != "_none");
                 Ok(())
@@ -93,7 +120,8 @@ fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
             }
             _ => json.skip().map(drop),
         })?;
-        match item.replace(Item { index: index.flatten(), work, has_pipeline }) {
+        let index = index.flatten();
+        match item.replace(Item { operation, index, id, work, has_pipeline, lines: &[] }) {
             Some(_) => Err(Problem::Invalid("its body has two actions in a line")),
             None => Ok(()),
         }

@@ -182,6 +182,7 @@ impl Checker {
             headers: &headers,
             id: decoded.id,
             client: decoded.source_ip(),
+            is_changeable: false,
             body: request_body::of(&decoded, &headers),
         };
         let started = Instant::now();

@@ -9,7 +9,7 @@ const SECRET: &str = "{\"index\": {\"_index\": \"salaries\"}}\n{\"a\": 1}\n";
 
 impl Test {
     /// The policy of a search cluster, at every host. ann writes logs, and reads them from 192.0.2.0/24.
-    fn of_cluster() -> Self {
+    pub(super) fn of_cluster() -> Self {
         let test = Self::new();
         let write = |name: &str, text: &str| std::fs::write(test.folder.path().join(name), text).unwrap();
         write(
@@ -41,7 +41,7 @@ reader: { hosts: [\"192.0.2.*\"] }
     }
 }
 
-fn post<'h>(
+pub(super) fn post<'h>(
     host: &'h Host<Authorization>,
     path: &str,
     more: &[(&str, &str)],
@@ -57,12 +57,12 @@ fn post<'h>(
 }
 
 /// Makes the credentials of ann known, so that requests do not wait for them.
-fn sign_in(host: &Host<Authorization>) {
+pub(super) fn sign_in(host: &Host<Authorization>) {
     assert_eq!(decided(&post(host, "/", &[])), 403);
 }
 
 /// The status of a response; 200 if the request goes on.
-fn outcome(stream: &FakeStream<'_, Authorization>, status: u32) -> u32 {
+pub(super) fn outcome(stream: &FakeStream<'_, Authorization>, status: u32) -> u32 {
     if status == hooks::CONTINUE { 200 } else { stream.sent().map_or(0, |sent| sent.status) }
 }
 

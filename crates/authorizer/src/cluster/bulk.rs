@@ -1,0 +1,114 @@
+//! Bulk requests of which only some items are permitted, where the request and its response can be changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use policy::model::Bulk;
+use search::{Caller, Need, RefusedItem};
+
+use super::answer::{explained, write_error};
+use super::{Compiled, Forwarded};
+use crate::answer::push_json;
+use crate::verdict::MAX_INDICES;
+
+/// A bulk request that is forwarded without the items that are not permitted (`bulk: per-item`).
+#[derive(Clone, Debug)]
+pub struct PartialBulk {
+    /// The body with the permitted items.
+    pub body: Arc<Vec<u8>>,
+    /// The errors of the others.
+    pub errors: Arc<BulkErrors>,
+}
+
+/// The errors of the items of a bulk request that are not permitted.
+#[derive(Debug)]
+pub struct BulkErrors {
+    /// As JSON, with their positions among all items.
+    refused: Vec<(usize, String)>,
+    /// How many other items there are.
+    forwarded: usize,
+}
+
+/// The most bytes that the errors of a request may take: they are kept until the response arrives. A request with more is denied as a
+/// whole.
+const MAX_ERRORS: usize = 4 << 20;
+
+impl BulkErrors {
+    /// The cluster's response with an error for each item that was not permitted. `None` if it is not a response to the forwarded
+    /// items.
+    #[must_use]
+    pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
+        let refused = self.refused.iter().map(|(position, error)| (*position, &**error));
+        search::with_refused(response, self.forwarded, refused)
+    }
+
+    /// The most bytes that the cluster's response may have: a node writes some 200 for an item.
+    #[must_use]
+    pub fn response_limit(&self) -> u64 {
+        u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)
+    }
+}
+
+impl Compiled {
+    /// A bulk request with its permitted items only. It is read and decided about like any other: it must be permitted as it is.
+    pub(super) fn permitted_items(
+        &self,
+        request: &search::Request<'_>,
+        caller: &Caller,
+        subject: &search::Subject,
+        needs: &[Need<'_>],
+    ) -> Option<Forwarded> {
+        if self.bulk == Bulk::Whole {
+            return None;
+        }
+        let (mut names, mut why) = (Vec::new(), BTreeMap::new());
+        let permits = |index: &str, needs: &[Need<'_>]| match self.decide(caller, needs) {
+            Ok(_) => {
+                names.push(index.to_owned());
+                true
+            }
+            Err((reason, answer)) => {
+                why.insert(index.to_owned(), explained(reason, subject, &answer));
+                false
+            }
+        };
+        let items = search::permitted_items(request, needs, permits)?;
+        let again = search::Request { body: search::RequestBody::Whole(&items.body), ..*request };
+        let mut needs = Vec::new();
+        search::read(&again, &mut needs).ok()?;
+        let filters = self.decide(caller, &needs).ok()?;
+        let (mut refused, mut size) = (Vec::with_capacity(items.refused.len()), 0);
+        for item in &items.refused {
+            let error = error(item, why.get(&*item.index).map_or("", |why| why));
+            size += error.len();
+            if size > MAX_ERRORS {
+                return None;
+            }
+            refused.push((item.position, error));
+        }
+        names.truncate(MAX_INDICES);
+        let errors = Arc::new(BulkErrors { refused, forwarded: items.count });
+        let bulk = Some(PartialBulk { body: Arc::new(items.body), errors });
+        Some(Forwarded { target: String::new(), names, filters, bulk })
+    }
+}
+
+/// The error of an item, as the plugin writes it.
+fn error(item: &RefusedItem<'_>, why: &str) -> String {
+    let mut text = String::new();
+    text.extend(["{\"", item.operation, "\":{\"_index\":\""]);
+    item.index.chars().for_each(|character| push_json(character, &mut text));
+    text.push_str("\",\"_id\":");
+    // The cluster takes a number for text.
+    match item.id.and_then(|id| std::str::from_utf8(id).ok()) {
+        Some(id) if id.starts_with('"') => text.push_str(id),
+        Some(id) if id.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
+            text.extend(["\"", id, "\""]);
+        }
+        Some(_) | None => text.push_str("null"),
+    }
+    text.push_str(",\"status\":403,\"error\":{");
+    write_error("security_exception", why, &mut text);
+    text.push_str("}}}");
+    text
+}

@@ -1,0 +1,234 @@
+//! The hooks for responses. Nearly all responses go on as they are; one that a filter [awaits](super::Stream::await_response) is
+//! buffered, and goes on with the body that the filter gives it.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use smallvec::SmallVec;
+
+use super::callbacks::{self, Buffer, Callbacks, Pair};
+use super::hooks::{CONTINUE, STOP, STOP_AND_BUFFER, contained, free};
+use super::stream::Slot;
+use super::{Body, Filter, Headers};
+
+/// Which headers: those of the response.
+const RESPONSE: u32 = 2;
+/// Which body: the part that the hook for bodies is called with.
+const RECEIVED: u32 = 2;
+/// Which body: the part that was buffered before.
+const BUFFERED: u32 = 3;
+
+/// Where the response to a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResponsePhase {
+    /// It goes on as it is.
+    Untouched,
+    /// The filter wants to change its body, of at most so many bytes.
+    Awaited(u64),
+    /// Its body is buffered.
+    Buffering,
+}
+
+/// The headers of a response have arrived.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn response_headers<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    end_of_stream: bool,
+) -> u32 {
+    let begin = |response: &Response<'_, F>| {
+        let ResponsePhase::Awaited(limit) = response.slot.response.get() else { return CONTINUE };
+        if !response.is_ok() {
+            response.slot.response.set(ResponsePhase::Untouched);
+            return CONTINUE;
+        }
+        response.set_header(b"content-length", b"");
+        if end_of_stream {
+            response.slot.response.set(ResponsePhase::Untouched);
+            response.fail();
+            return CONTINUE;
+        }
+        response.raise_buffer_limit(limit);
+        response.slot.response.set(ResponsePhase::Buffering);
+        STOP
+    };
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    unsafe { within(envoy, slot, begin) }
+}
+
+/// A part of the body of a response has arrived.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn response_body<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    end_of_stream: bool,
+) -> u32 {
+    let more = |response: &Response<'_, F>| {
+        if response.slot.response.get() != ResponsePhase::Buffering {
+            return CONTINUE;
+        }
+        if !end_of_stream {
+            return STOP_AND_BUFFER;
+        }
+        response.change();
+        CONTINUE
+    };
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    unsafe { within(envoy, slot, more) }
+}
+
+/// The trailers of a response, which end its body.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn response_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
+    let end = |response: &Response<'_, F>| {
+        if response.slot.response.get() == ResponsePhase::Buffering {
+            response.change();
+        }
+        CONTINUE
+    };
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    unsafe { within(envoy, slot, end) }
+}
+
+/// Runs a hook of a response. It may run within a hook of the request, because going on with a request may answer it at once.
+///
+/// # Safety
+/// `slot` is null, or `filter_new` returned it and the stream `envoy` has not ended.
+unsafe fn within<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    run: impl FnOnce(&Response<'_, F>) -> u32,
+) -> u32 {
+    let pointer = slot.cast::<Slot<F>>();
+    // SAFETY: says the caller. The object is freed below, by the hook that this one runs in, or by `filter_destroy`.
+    let Some(slot) = (unsafe { pointer.as_ref() }) else { return CONTINUE };
+    if slot.response.get() == ResponsePhase::Untouched {
+        return CONTINUE;
+    }
+    let Some(callbacks) = callbacks::loaded() else { return CONTINUE };
+    let outer = slot.entered.replace(true);
+    let status = run(&Response { envoy, callbacks, slot });
+    slot.entered.set(outer);
+    if slot.destroyed.get() && !outer {
+        // SAFETY: Envoy has called `filter_destroy` meanwhile, which has left it to us.
+        unsafe { free(pointer) };
+    }
+    status
+}
+
+/// A response in one of its hooks.
+struct Response<'a, F: Filter> {
+    envoy: *mut c_void,
+    callbacks: &'static Callbacks,
+    slot: &'a Slot<F>,
+}
+
+// In all of these: `envoy` is the stream of the hook we are in, and alive.
+impl<F: Filter> Response<'_, F> {
+    /// Whether its status is 200.
+    fn is_ok(&self) -> bool {
+        // SAFETY: `envoy` is alive.
+        let count = unsafe { (self.callbacks.header_count)(self.envoy, RESPONSE) };
+        let mut pairs: SmallVec<[Pair; 64]> = SmallVec::with_capacity(count);
+        // SAFETY: there is room for the `count` lines that Envoy writes.
+        if unsafe { (self.callbacks.headers)(self.envoy, RESPONSE, pairs.as_mut_ptr()) } {
+            // SAFETY: it has written them all.
+            unsafe { pairs.set_len(count) };
+        }
+        // SAFETY: nothing changes them before this function returns.
+        let headers = unsafe { Headers::of(pairs) };
+        headers.iter().any(|(name, value)| name == b":status" && value == b"200")
+    }
+
+    /// Sets a header. An empty value removes it.
+    fn set_header(&self, name: &[u8], value: &[u8]) {
+        let value = if value.is_empty() { Buffer::NULL } else { Buffer::of(value) };
+        // SAFETY: `envoy` is alive; both are copied before the call returns.
+        unsafe { (self.callbacks.set_header)(self.envoy, RESPONSE, Buffer::of(name), value) };
+    }
+
+    fn raise_buffer_limit(&self, limit: u64) {
+        // SAFETY: `envoy` is alive.
+        let now = unsafe { (self.callbacks.buffer_limit)(self.envoy) };
+        // 0 is no limit.
+        if now != 0 && now < limit {
+            // SAFETY: the same.
+            unsafe { (self.callbacks.set_buffer_limit)(self.envoy, limit) };
+        }
+    }
+
+    /// Replaces the whole body by that of the filter.
+    fn change(&self) {
+        self.slot.response.set(ResponsePhase::Untouched);
+        let changed = contained(|| {
+            // SAFETY: the filter is dropped after its last stream.
+            let filter = unsafe { &*self.slot.filter };
+            let mut copy = Vec::new();
+            // SAFETY: `envoy` is alive, and its body is changed only after `body` is gone.
+            let body = unsafe { Body::read(self.callbacks, self.envoy, &[BUFFERED, RECEIVED]) };
+            filter.response(&mut self.slot.state.borrow_mut(), body.bytes(&mut copy))
+        });
+        match changed {
+            Some(Ok(body)) => {
+                if !self.replace(&body) {
+                    self.fail();
+                }
+            }
+            Some(Err(body)) => {
+                self.fail();
+                self.replace(&body);
+            }
+            None => {
+                self.fail();
+                self.replace(b"");
+            }
+        }
+    }
+
+    /// The response is none that the client may have.
+    fn fail(&self) {
+        self.set_header(b":status", b"502");
+    }
+
+    fn replace(&self, body: &[u8]) -> bool {
+        // SAFETY: `envoy` is alive.
+        unsafe { replace(self.callbacks, self.envoy, &[BUFFERED, RECEIVED], body) }
+    }
+}
+
+/// Replaces a body that is in these parts. Returns whether it could be done: if not, the body is empty.
+///
+/// # Safety
+/// `envoy` is the stream of the hook that we are in. No bytes of its body are borrowed.
+pub(super) unsafe fn replace(
+    callbacks: &Callbacks,
+    envoy: *mut c_void,
+    parts: &[u32],
+    body: &[u8],
+) -> bool {
+    for part in parts {
+        // SAFETY: says the caller.
+        let size = unsafe { (callbacks.body_size)(envoy, *part) };
+        if size > 0 {
+            // SAFETY: the same.
+            unsafe { (callbacks.drain_body)(envoy, *part, size) };
+        }
+    }
+    if body.is_empty() {
+        return true;
+    }
+    // The buffered part comes first. It does not exist if the body has arrived at once.
+    // SAFETY: says the caller; the bytes are copied before the call returns.
+    parts.iter().any(|part| unsafe { (callbacks.append_body)(envoy, *part, Buffer::of(body)) })
+}
+
+/// What is awaited of a new stream: nothing.
+pub(super) const fn nothing() -> Cell<ResponsePhase> {
+    Cell::new(ResponsePhase::Untouched)
+}
