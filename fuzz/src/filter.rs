@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use authorizer::{Authorizer, Header, Limit, Request, RequestBody, Scratch, Verdict};
+use authorizer::{Authorizer, BulkErrors, Header, Limit, Request, RequestBody, Scratch, Verdict};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -27,7 +27,7 @@ roles:
   anyone: { allow: [GET /open] }
   reader: { allow: ["GET /reports/**"], deny: [GET /reports/secret] }
 grants: { reader: { users: [ann] } }
-search: { folder: cluster, hosts: [search.example] }
+search: { folder: cluster, hosts: [search.example], bulk: per-item }
 allow_response: { set_headers: { x-user: "{user}", x-roles: "{roles}", x-rule: "{rule}" }, remove_headers: [authorization] }
 "#;
 /// The role files of the search cluster of that policy.
@@ -73,6 +73,8 @@ struct World {
 enum Decision {
     /// The headers that the application receives.
     Allowed(Lines),
+    /// The same, and the body: some items of a bulk request.
+    AllowedInPart(Lines, Vec<u8>),
     /// Status, headers and body.
     Denied(u32, Lines, Vec<u8>),
 }
@@ -81,6 +83,10 @@ enum Decision {
 struct Seen {
     stream: FakeStream<'static, Authorization>,
     expected: Decision,
+    /// What must be added to the response, if it is allowed in part.
+    errors: Option<Arc<BulkErrors>>,
+    /// Whether the response has arrived.
+    answered: bool,
     /// The headers, the policy that decides if it is one, and the body that has not arrived yet.
     headers: Lines,
     policy: Option<&'static Authorizer>,
@@ -157,6 +163,8 @@ impl Run {
             b'h' | b'H' => seen.begin(event == b'H'),
             // A part of the body arrives, all the rest of it, or that and trailers.
             b'c' | b'b' | b't' => seen.more(event),
+            // The response arrives: that of a cluster, another one, or an error.
+            b'r' | b'R' | b'v' => seen.answer(event),
             // What schedulers have committed arrives.
             b'd' => drop(seen.stream.deliver_events()),
             // Another thread gets time to commit.
@@ -203,7 +211,7 @@ impl Seen {
             };
             let is_seen = end_of_stream || !self.headers.iter().any(upgrades);
             let body = if is_seen { RequestBody::Whole(body) } else { RequestBody::Unseen };
-            self.expected = expected(policy, &self.headers, body);
+            (self.expected, self.errors) = expected(policy, &self.headers, body);
         }
         let ended = self.stream.ended();
         let status = self.stream.request_headers(end_of_stream);
@@ -226,6 +234,42 @@ impl Seen {
         self.forwarded |= status == hooks::CONTINUE;
     }
 
+    /// A response arrives once, to a request that was forwarded whole.
+    fn answer(&mut self, event: u8) {
+        if !self.ordered || !self.allowed() || !self.complete || self.answered || self.stream.ended() {
+            return;
+        }
+        self.answered = true;
+        let (status, body) = match event {
+            b'r' => (&b"200"[..], self.response()),
+            b'R' => (&b"200"[..], b"{\"items\":[]}".to_vec()),
+            _ => (&b"503"[..], b"no".to_vec()),
+        };
+        let (first, rest) = body.split_at(body.len() / 2);
+        self.stream.response_headers(&[(b":status", status), (b"content-length", b"1")], false);
+        self.stream.response_body(first, false);
+        self.stream.response_body(rest, true);
+        let expected = match &self.errors {
+            Some(errors) if status == b"200" => errors.add_to(&body).map(|body| (&b"200"[..], body)),
+            _ => Some((status, body)),
+        };
+        let headers = self.stream.answer_headers();
+        let sent = headers.iter().find(|(name, _)| name == b":status").map(|(_, value)| &**value);
+        match expected {
+            Some((status, body)) => assert_eq!((sent, self.stream.answer()), (Some(status), body)),
+            None => assert_eq!(sent, Some(&b"502"[..]), "another response is passed on"),
+        }
+    }
+
+    /// The response to the items that were forwarded.
+    fn response(&self) -> Vec<u8> {
+        let of =
+            |count: usize| format!("{{\"took\":1,\"items\":[{}]}}", vec!["{}"; count].join(",")).into_bytes();
+        let is_response =
+            |body: &Vec<u8>| self.errors.as_ref().is_none_or(|errors| errors.add_to(body).is_some());
+        (0..EVENTS).map(of).find(is_response).unwrap_or_default()
+    }
+
     fn allowed(&self) -> bool {
         self.forwarded || self.stream.resumed() > 0
     }
@@ -238,12 +282,17 @@ impl Seen {
         let Self { stream, expected, ordered, .. } = self;
         let sent = stream.sent();
         let allowed = self.allowed();
-        assert!(!allowed || matches!(expected, Decision::Allowed(_)), "it is forwarded, not {expected:?}");
+        let is_denied = matches!(expected, Decision::Denied(..));
+        assert!(!allowed || !is_denied, "it is forwarded, not {expected:?}");
         if *ordered {
             assert!(!allowed || sent.is_none(), "it is forwarded and answered");
             assert!(stream.resumed() <= 1, "it is forwarded twice");
-            if allowed {
-                assert_eq!(&Decision::Allowed(stream.headers()), expected);
+            match expected {
+                Decision::AllowedInPart(headers, body) if allowed => {
+                    assert_eq!((&stream.headers(), &stream.forwarded()), (headers, body));
+                }
+                Decision::Allowed(headers) if allowed => assert_eq!(&stream.headers(), headers),
+                _ => {}
             }
             if let Some(sent) = sent {
                 assert_eq!(&Decision::Denied(sent.status, sent.headers, sent.body), expected);
@@ -327,12 +376,29 @@ impl World {
         // Known when the headers arrive: nothing is decided before.
         let expected = fixed.unwrap_or(Decision::Denied(0, Vec::new(), Vec::new()));
         let (complete, forwarded, begun) = (false, false, false);
-        Seen { stream, expected, headers, policy, body, complete, forwarded, ordered: true, begun }
+        let (errors, answered) = (None, false);
+        Seen {
+            stream,
+            expected,
+            errors,
+            answered,
+            headers,
+            policy,
+            body,
+            complete,
+            forwarded,
+            ordered: true,
+            begun,
+        }
     }
 }
 
 /// What is decided about a request with these headers.
-fn expected(authorizer: &Authorizer, headers: &Lines, body: RequestBody<'_>) -> Decision {
+fn expected(
+    authorizer: &Authorizer,
+    headers: &Lines,
+    body: RequestBody<'_>,
+) -> (Decision, Option<Arc<BulkErrors>>) {
     let lines: Vec<Header<'_>> = headers.iter().map(|(name, value)| Header { name, value }).collect();
     let last = |name: &[u8]| lines.iter().rfind(|line| line.name == name).map_or(&b""[..], |line| line.value);
     let request = Request {
@@ -342,6 +408,7 @@ fn expected(authorizer: &Authorizer, headers: &Lines, body: RequestBody<'_>) -> 
         id: last(b"x-request-id"),
         headers: &lines,
         body,
+        is_changeable: true,
         ..Request::default()
     };
     let (mut scratch, mut again) = (Scratch::default(), Scratch::default());
@@ -361,11 +428,22 @@ fn expected(authorizer: &Authorizer, headers: &Lines, body: RequestBody<'_>) -> 
             for name in allowed.remove() {
                 after.retain(|(each, _)| *each != name.as_bytes());
             }
-            Decision::Allowed(after)
+            let Some(bulk) = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone()) else {
+                return (Decision::Allowed(after), None);
+            };
+            let has_length = after.iter().any(|(name, _)| name == b"content-length");
+            after.retain(|(name, _)| name != b"accept-encoding" && name != b"accept");
+            after.push(line(("accept", "application/json")));
+            if has_length {
+                after.retain(|(name, _)| name != b"content-length");
+                after.push(line(("content-length", &bulk.body.len().to_string())));
+            }
+            (Decision::AllowedInPart(after, bulk.body.to_vec()), Some(bulk.errors))
         }
         Verdict::Denied(denied) => {
             let headers = denied.headers.iter().map(|header| line((header.name, &header.value))).collect();
-            Decision::Denied(u32::from(denied.reason.status()), headers, denied.body.as_bytes().to_vec())
+            let body = denied.body.as_bytes().to_vec();
+            (Decision::Denied(u32::from(denied.reason.status()), headers, body), None)
         }
     }
 }

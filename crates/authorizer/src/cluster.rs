@@ -24,10 +24,9 @@ use crate::identity_header::{NotSigned, SignedIdentity};
 use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
-use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
+use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, PartialBulk, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
-pub use bulk::{BulkErrors, PartialBulk};
 pub(crate) use compile::Compiled;
 pub use compile::{ClusterHashes, cluster_hashes};
 
@@ -165,8 +164,7 @@ impl Authorizer {
                     let forwarded = compiled.forwarded(&search_request, operation, prepared, &needs);
                     let forwarded = forwarded.or_else(|denial| {
                         let subject = &caller.attached.subject;
-                        let in_part =
-                            || compiled.permitted_items(&search_request, prepared, subject, &needs);
+                        let in_part = || compiled.permitted_items(&search_request, prepared, subject, &needs);
                         request.is_changeable.then(in_part).flatten().ok_or(denial)
                     });
                     (operation, forwarded)

@@ -21,7 +21,7 @@ use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
 use crate::verdict::Verdict;
-use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
+use crate::{AnswerScratch, Authorizer, Caller};
 use extending::Extending;
 use nearly::Compared;
 
@@ -168,7 +168,7 @@ impl Authorizer {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
         }
-        if is_bearer(parsed.authorization) && explanation.without_keys.is_some() {
+        if request::is_bearer(parsed.authorization) && explanation.without_keys.is_some() {
             explanation.without_keys = Some("none fetched".to_owned());
         }
         if let Err(error) = caller {

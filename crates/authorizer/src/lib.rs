@@ -59,7 +59,7 @@ use crate::subject_data::{Caller, SubjectData, pattern_subject};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::cluster::{BulkErrors, ClusterHashes, PartialBulk, cluster_hashes};
+pub use crate::cluster::{ClusterHashes, cluster_hashes};
 pub use crate::decided::{Decided, DecidedRequest, Difference};
 pub use crate::explain::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,
@@ -70,7 +70,9 @@ pub use crate::named::{NamedCaller, impossible_user, split_target, unknown_roles
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
-pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, Verdict};
+pub use crate::verdict::{
+    Allowed, BulkErrors, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, PartialBulk, Verdict,
+};
 pub use crate::what_can::{
     AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
 };
@@ -465,7 +467,7 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.denials.write_body(reason, rule, request.id, body);
-        let headers = self.denials.headers(reason, is_bearer(parsed.authorization));
+        let headers = self.denials.headers(reason, request::is_bearer(parsed.authorization));
         let path = parsed.paths.first();
         Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
     }
@@ -491,9 +493,4 @@ impl Authorizer {
 
 fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
     policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
-}
-
-fn is_bearer(authorization: Option<&[u8]>) -> bool {
-    let scheme = authorization.and_then(|value| value.split(|byte| *byte == b' ').next());
-    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }

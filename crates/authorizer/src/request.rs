@@ -90,6 +90,12 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
     Ok(Some(line.value))
 }
 
+/// Whether the credentials of a request are those of the scheme Bearer.
+pub(crate) fn is_bearer(authorization: Option<&[u8]>) -> bool {
+    let scheme = authorization.and_then(|value| value.split(|byte| *byte == b' ').next());
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
+}
+
 /// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
 /// credentials have none (RFC 7617, 2; RFC 6750, 2.1). Requests with any other scheme are denied later, by the
 /// authenticator, with the reason that the scheme is not supported.

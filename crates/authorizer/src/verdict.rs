@@ -1,11 +1,12 @@
 //! The outcome of a request: pending, or a verdict, which is what the engine's decision about the rules means for the
 //! request and its response.
 
+use std::sync::Arc;
+
 use identity::{Subject, Verification};
 use search::Need;
 
 use crate::answer::ResponseHeader;
-use crate::cluster::PartialBulk;
 use crate::reason::Reason;
 use crate::sanitizer::Changes;
 
@@ -82,6 +83,40 @@ pub struct ClusterRequest<'a> {
     /// If it is a bulk request that is forwarded without the items that are not permitted: what is forwarded in place of its body, and what
     /// must be added to the response. Only for an allowed request that [is changeable](crate::Request::is_changeable).
     pub bulk: Option<PartialBulk>,
+}
+
+/// A bulk request that is forwarded without the items that are not permitted (`bulk: per-item`).
+#[derive(Clone, Debug)]
+pub struct PartialBulk {
+    /// The body with the permitted items.
+    pub body: Arc<Vec<u8>>,
+    /// The errors of the others.
+    pub errors: Arc<BulkErrors>,
+}
+
+/// The errors of the items of a bulk request that are not permitted.
+#[derive(Debug)]
+pub struct BulkErrors {
+    /// As JSON, with their positions among all items.
+    pub(crate) refused: Vec<(usize, String)>,
+    /// How many other items there are.
+    pub(crate) forwarded: usize,
+}
+
+impl BulkErrors {
+    /// The cluster's response with an error for each item that was not permitted. `None` if it is not a response to the forwarded
+    /// items.
+    #[must_use]
+    pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
+        let refused = self.refused.iter().map(|(position, error)| (*position, &**error));
+        search::with_refused(response, self.forwarded, refused)
+    }
+
+    /// The most bytes that the cluster's response may have: a node writes some 200 for an item.
+    #[must_use]
+    pub fn response_limit(&self) -> u64 {
+        u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)
+    }
 }
 
 impl ClusterRequest<'_> {

@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "Envoy's interface is one of C functions and raw pointers")]
 
+mod body;
 mod callbacks;
 pub mod hooks;
 pub mod response;
@@ -16,10 +17,11 @@ mod stream;
 
 use std::fmt;
 
+pub use body::Body;
 pub use callbacks::{Buffer, Callbacks, Pair};
 pub use scheduler::Scheduler;
 pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
-pub use stream::{Attribute, Body, Handled, Headers, Route, Stream};
+pub use stream::{Attribute, Handled, Headers, Route, Stream};
 
 /// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
 ///

@@ -6,7 +6,7 @@
 
 mod callbacks;
 
-use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -66,11 +66,26 @@ const BUFFER_LIMIT: u64 = 1 << 20;
 /// A header. Each is freed when it is replaced.
 type Line = (Box<[u8]>, Box<[u8]>);
 
+/// A request or a response.
+#[derive(Debug, Default)]
+struct Message {
+    headers: RefCell<Vec<Line>>,
+    /// The part of its body that the hook for bodies is called with. A part without pieces does not exist.
+    received: RefCell<Pieces>,
+    /// What was buffered before.
+    buffered: RefCell<Pieces>,
+    /// What has gone on.
+    passed_on: RefCell<Vec<u8>>,
+}
+
+/// A part of a body. Each piece is freed when it is drained.
+type Pieces = Vec<Box<[u8]>>;
+
 /// Envoy's object for a stream. Callbacks get a pointer to it.
 #[derive(Debug)]
 struct Envoy {
-    headers: RefCell<Vec<Line>>,
-    response_headers: RefCell<Vec<Line>>,
+    request: Message,
+    response: Message,
     attributes: RefCell<BTreeMap<u32, Box<[u8]>>>,
     metadata: RefCell<BTreeMap<String, String>>,
     metrics: Rc<Metrics>,
@@ -79,12 +94,7 @@ struct Envoy {
     sent: RefCell<Option<Sent>>,
     resumed: Cell<u32>,
     route_cleared: Cell<u32>,
-    /// Of the request and of the response: the part of the body that the hook for bodies is called with, and what was buffered before. A
-    /// part without pieces does not exist.
-    bodies: [RefCell<Vec<Box<[u8]>>>; 4],
-    /// What of the request's body has gone on, and of the response's.
-    passed_on: [RefCell<Vec<u8>>; 2],
-    /// Whether that part is the buffered body.
+    /// Whether the part of the body that the hook is called with is the buffered body.
     passes_buffered: Cell<bool>,
     buffer_limit: Cell<u64>,
     /// What schedulers have committed, and whether the stream is there to receive it.
@@ -143,9 +153,8 @@ impl<F: Filter> Host<F> {
     /// A stream with these headers. `None` if the filter does not accept it.
     #[must_use]
     pub fn stream(&self, headers: &[(&[u8], &[u8])]) -> Option<FakeStream<'_, F>> {
-        let boxed = |bytes: &[u8]| bytes.to_vec().into_boxed_slice();
         let envoy = Box::new(Envoy {
-            headers: RefCell::new(headers.iter().map(|(name, value)| (boxed(name), boxed(value))).collect()),
+            request: Message::with(headers),
             attributes: RefCell::default(),
             metadata: RefCell::default(),
             metrics: Rc::clone(&self.metrics),
@@ -154,9 +163,7 @@ impl<F: Filter> Host<F> {
             sent: RefCell::default(),
             resumed: Cell::new(0),
             route_cleared: Cell::new(0),
-            response_headers: RefCell::default(),
-            bodies: Default::default(),
-            passed_on: Default::default(),
+            response: Message::default(),
             passes_buffered: Cell::new(false),
             buffer_limit: Cell::new(BUFFER_LIMIT),
             events: Arc::default(),
@@ -264,13 +271,12 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.with_part(REQUEST, part, end_of_stream, hook)
+        self.envoy.request.with_part(part, end_of_stream, hook)
     }
 
     /// The headers of the response to it have arrived. Returns the status.
     pub fn response_headers(&self, headers: &[(&[u8], &[u8])], end_of_stream: bool) -> u32 {
-        let line = |(name, value): &(&[u8], &[u8])| ((*name).into(), (*value).into());
-        self.envoy.response_headers.replace(headers.iter().map(line).collect());
+        self.envoy.response.headers.replace(lines(headers));
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         unsafe { response::response_headers::<F>(object(&self.envoy), slot, end_of_stream) }
@@ -281,16 +287,15 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.with_part(RESPONSE, part, end_of_stream, hook)
+        self.envoy.response.with_part(part, end_of_stream, hook)
     }
 
     /// The trailers of the response have arrived. Returns the status.
     pub fn response_trailers(&self) -> u32 {
         // SAFETY: the object is null or the stream has not ended.
-        let status =
-            unsafe { response::response_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
+        let status = unsafe { response::response_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
         if status == hooks::CONTINUE {
-            self.envoy.pass_on(RESPONSE);
+            self.envoy.response.pass_on();
         }
         status
     }
@@ -298,20 +303,24 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     /// The body that the upstream gets, as far as it has gone on.
     #[must_use]
     pub fn forwarded(&self) -> Vec<u8> {
-        self.envoy.passed_on[REQUEST].borrow().clone()
+        self.envoy.request.passed_on.borrow().clone()
     }
 
-    /// The response that the client gets, as far as it has gone on: its headers and its body.
+    /// The headers of the response to it now.
     #[must_use]
-    pub fn response(&self) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>) {
-        let headers = self.envoy.response_headers.borrow();
-        let headers = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
-        (headers, self.envoy.passed_on[RESPONSE].borrow().clone())
+    pub fn answer_headers(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        copied(&self.envoy.response.headers)
+    }
+
+    /// The body of the response, as far as it has gone on.
+    #[must_use]
+    pub fn answer(&self) -> Vec<u8> {
+        self.envoy.response.passed_on.borrow().clone()
     }
 
     /// Its body has arrived: an earlier filter has buffered it. Returns the status.
     pub fn request_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
-        let [received, buffered, ..] = &self.envoy.bodies;
+        let Message { received, buffered, .. } = &self.envoy.request;
         for body in [received, buffered] {
             *body.borrow_mut() = pieces.iter().map(|piece| (*piece).into()).collect();
         }
@@ -322,7 +331,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self.envoy.passes_buffered.set(false);
         received.take();
         if status == hooks::CONTINUE {
-            self.envoy.pass_on(REQUEST);
+            self.envoy.request.pass_on();
         }
         status
     }
@@ -333,7 +342,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         // SAFETY: the object is null or the stream has not ended.
         let status = unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
         if status == hooks::CONTINUE {
-            self.envoy.pass_on(REQUEST);
+            self.envoy.request.pass_on();
         }
         status
     }
@@ -394,8 +403,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     /// Its headers now.
     #[must_use]
     pub fn headers(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let headers = self.envoy.headers.borrow();
-        headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+        copied(&self.envoy.request.headers)
     }
 
     /// The dynamic metadata `namespace.key`.
@@ -423,47 +431,58 @@ impl<F: Filter> Drop for FakeStream<'_, F> {
     }
 }
 
-/// Of the request.
-const REQUEST: usize = 0;
-/// Of the response.
-const RESPONSE: usize = 1;
-/// Which headers: those of the response.
-const RESPONSE_HEADERS: u32 = 2;
+/// Which headers and which part of the body: those of the response, and its part that was buffered before.
+const RESPONSE: u32 = 2;
+const RESPONSE_BUFFERED: u32 = 3;
+/// The part of the request's body that was buffered before.
+const BUFFERED: u32 = 1;
 
-impl Envoy {
-    fn headers(&self, which: u32) -> &RefCell<Vec<Line>> {
-        if which == RESPONSE_HEADERS { &self.response_headers } else { &self.headers }
+impl Message {
+    fn with(headers: &[(&[u8], &[u8])]) -> Self {
+        Self { headers: RefCell::new(lines(headers)), ..Self::default() }
     }
 
-    fn body(&self, which: u32) -> Ref<'_, Vec<Box<[u8]>>> {
-        self.bodies[which as usize].borrow()
-    }
-
-    fn body_mut(&self, which: u32) -> RefMut<'_, Vec<Box<[u8]>>> {
-        self.bodies[which as usize].borrow_mut()
-    }
-
-    /// A part of a body arrives: calls the hook, and does with the body what it says.
-    fn with_part(&self, of: usize, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
-        let (received, buffered) = (&self.bodies[2 * of], &self.bodies[2 * of + 1]);
-        received.borrow_mut().push(part.into());
-        if end_of_stream && !buffered.borrow().is_empty() {
+    /// A part of the body arrives: calls the hook, and does with the body what it says.
+    fn with_part(&self, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
+        self.received.borrow_mut().push(part.into());
+        if end_of_stream && !self.buffered.borrow().is_empty() {
             // As Envoy does, so that the buffered body is the whole one.
-            buffered.borrow_mut().append(&mut received.borrow_mut());
+            self.buffered.borrow_mut().append(&mut self.received.borrow_mut());
         }
         let status = hook();
-        let mut received = received.take();
-        buffered.borrow_mut().append(&mut received);
+        self.buffered.borrow_mut().append(&mut self.received.take());
         if status == hooks::CONTINUE {
-            self.pass_on(of);
+            self.pass_on();
         }
         status
     }
 
     /// What is buffered goes on.
-    fn pass_on(&self, of: usize) {
-        let buffered = self.bodies[2 * of + 1].take();
-        self.passed_on[of].borrow_mut().extend(buffered.concat());
+    fn pass_on(&self) {
+        self.passed_on.borrow_mut().extend(self.buffered.take().concat());
+    }
+}
+
+fn lines(headers: &[(&[u8], &[u8])]) -> Vec<Line> {
+    headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+}
+
+fn copied(headers: &RefCell<Vec<Line>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    headers.borrow().iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+}
+
+impl Envoy {
+    fn headers(&self, which: u32) -> &RefCell<Vec<Line>> {
+        if which == RESPONSE { &self.response.headers } else { &self.request.headers }
+    }
+
+    fn body(&self, which: u32) -> &RefCell<Pieces> {
+        match which {
+            RESPONSE => &self.response.received,
+            RESPONSE_BUFFERED => &self.response.buffered,
+            BUFFERED => &self.request.buffered,
+            _ => &self.request.received,
+        }
     }
 
     fn end(&self) {

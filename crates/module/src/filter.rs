@@ -153,7 +153,9 @@ impl Filter for Authorization {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
                     Some(Ok(verified)) => self.authorize(state, stream, policy, received, Some(&verified)),
-                    Some(Err(NotHashed::Displaced)) => self.deny(state, stream, &policy, received, Limit::Capacity),
+                    Some(Err(NotHashed::Displaced)) => {
+                        self.deny(state, stream, &policy, received, Limit::Capacity)
+                    }
                     Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
                 }
             }
@@ -174,7 +176,10 @@ impl Filter for Authorization {
     fn response(&self, state: &mut State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
         let changed = state.bulk_errors.take().and_then(|errors| errors.add_to(body));
         changed.ok_or_else(|| {
-            abi::log(Level::Warn, "rolegate: a response to a bulk request is not one to its permitted items: 502");
+            abi::log(
+                Level::Warn,
+                "rolegate: a response to a bulk request is not one to its permitted items: 502",
+            );
             NO_BULK_RESPONSE.into()
         })
     }

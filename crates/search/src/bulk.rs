@@ -134,7 +134,9 @@ pub fn with_refused<'r>(
         })
     };
     Json::whole(response, read).ok()?;
-    if items.len() != count || others.iter().any(|(key, _)| key.contains(['"', '\\']) || key.contains(char::is_control)) {
+    if items.len() != count
+        || others.iter().any(|(key, _)| key.contains(['"', '\\']) || key.contains(char::is_control))
+    {
         return None;
     }
     let mut text = Vec::with_capacity(response.len() * 2);

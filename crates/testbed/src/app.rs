@@ -38,6 +38,9 @@ struct Seen {
 /// Requests with this header must never reach the application. Tests set it on requests that must be denied.
 pub const MUST_NOT_ARRIVE: &str = "x-must-not-arrive";
 
+/// A request with this header is answered as a search cluster answers a bulk request, all of whose items it performs.
+pub const ANSWER_AS_CLUSTER: &str = "x-answer-as-cluster";
+
 impl App {
     /// Starts it.
     ///
@@ -95,6 +98,9 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
             return refused;
         }
     };
+    if head.headers.contains_key(ANSWER_AS_CLUSTER) {
+        return load::app::json(results(body).to_string().into());
+    }
     let echo = json!({
         "identity": identity,
         "method": head.method.as_str(),
@@ -104,6 +110,24 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
         "people": ["alice", "bob"],
     });
     load::app::json(echo.to_string().into())
+}
+
+/// The response of a search cluster to a bulk request, as far as it is one.
+fn results(body: &[u8]) -> Value {
+    let mut lines =
+        body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut items = Vec::new();
+    while let Some((operation, of)) =
+        lines.next().and_then(|line| line.as_object()?.clone().into_iter().next())
+    {
+        if operation != "delete" {
+            lines.next();
+        }
+        let item =
+            json!({ "_index": of.get("_index"), "_id": of.get("_id"), "result": "performed", "status": 201 });
+        items.push(json!({ operation: item }));
+    }
+    json!({ "took": 1, "errors": false, "items": items })
 }
 
 /// Each header name with the list of its values, so that duplicate lines are visible.

@@ -9,45 +9,11 @@ use search::{Caller, Need, RefusedItem};
 use super::answer::{explained, write_error};
 use super::{Compiled, Forwarded};
 use crate::answer::push_json;
-use crate::verdict::MAX_INDICES;
-
-/// A bulk request that is forwarded without the items that are not permitted (`bulk: per-item`).
-#[derive(Clone, Debug)]
-pub struct PartialBulk {
-    /// The body with the permitted items.
-    pub body: Arc<Vec<u8>>,
-    /// The errors of the others.
-    pub errors: Arc<BulkErrors>,
-}
-
-/// The errors of the items of a bulk request that are not permitted.
-#[derive(Debug)]
-pub struct BulkErrors {
-    /// As JSON, with their positions among all items.
-    refused: Vec<(usize, String)>,
-    /// How many other items there are.
-    forwarded: usize,
-}
+use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 
 /// The most bytes that the errors of a request may take: they are kept until the response arrives. A request with more is denied as a
 /// whole.
 const MAX_ERRORS: usize = 4 << 20;
-
-impl BulkErrors {
-    /// The cluster's response with an error for each item that was not permitted. `None` if it is not a response to the forwarded
-    /// items.
-    #[must_use]
-    pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
-        let refused = self.refused.iter().map(|(position, error)| (*position, &**error));
-        search::with_refused(response, self.forwarded, refused)
-    }
-
-    /// The most bytes that the cluster's response may have: a node writes some 200 for an item.
-    #[must_use]
-    pub fn response_limit(&self) -> u64 {
-        u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)
-    }
-}
 
 impl Compiled {
     /// A bulk request with its permitted items only. It is read and decided about like any other: it must be permitted as it is.

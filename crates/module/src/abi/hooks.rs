@@ -13,7 +13,7 @@ use std::ptr;
 use super::callbacks::{self, Buffer, Callbacks};
 use super::setup::Setup;
 use super::stream::{Handled, Phase, Slot, Stream, Tagged};
-use super::{Filter, Level, Reply, log, response};
+use super::{Filter, Level, Reply, log};
 
 /// Results of the hooks for headers, bodies and trailers: goes on.
 pub const CONTINUE: u32 = 0;
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *m
             entered: Cell::new(false),
             destroyed: Cell::new(false),
             complete: Cell::new(false),
-            response: response::nothing(),
+            response: Cell::default(),
             has_body: Cell::new(false),
             scheduler: OnceCell::new(),
         })

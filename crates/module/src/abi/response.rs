@@ -1,15 +1,15 @@
 //! The hooks for responses. Nearly all responses go on as they are; one that a filter [awaits](super::Stream::await_response) is
 //! buffered, and goes on with the body that the filter gives it.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 
 use smallvec::SmallVec;
 
+use super::body::{Body, replace};
 use super::callbacks::{self, Buffer, Callbacks, Pair};
 use super::hooks::{CONTINUE, STOP, STOP_AND_BUFFER, contained, free};
-use super::stream::Slot;
-use super::{Body, Filter, Headers};
+use super::stream::{ResponsePhase, Slot};
+use super::{Filter, Headers};
 
 /// Which headers: those of the response.
 const RESPONSE: u32 = 2;
@@ -17,17 +17,6 @@ const RESPONSE: u32 = 2;
 const RECEIVED: u32 = 2;
 /// Which body: the part that was buffered before.
 const BUFFERED: u32 = 3;
-
-/// Where the response to a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ResponsePhase {
-    /// It goes on as it is.
-    Untouched,
-    /// The filter wants to change its body, of at most so many bytes.
-    Awaited(u64),
-    /// Its body is buffered.
-    Buffering,
-}
 
 /// The headers of a response have arrived.
 ///
@@ -44,12 +33,13 @@ pub unsafe extern "C" fn response_headers<F: Filter>(
             response.slot.response.set(ResponsePhase::Untouched);
             return CONTINUE;
         }
-        response.set_header(b"content-length", b"");
         if end_of_stream {
             response.slot.response.set(ResponsePhase::Untouched);
-            response.fail();
+            response.set_header(b":status", FAILED);
             return CONTINUE;
         }
+        // That of another body. There is none beside trailers.
+        response.set_header(b"content-length", b"");
         response.raise_buffer_limit(limit);
         response.slot.response.set(ResponsePhase::Buffering);
         STOP
@@ -74,7 +64,8 @@ pub unsafe extern "C" fn response_body<F: Filter>(
         if !end_of_stream {
             return STOP_AND_BUFFER;
         }
-        response.change();
+        let length = response.change();
+        response.set_header(b"content-length", length.to_string().as_bytes());
         CONTINUE
     };
     // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
@@ -163,8 +154,8 @@ impl<F: Filter> Response<'_, F> {
         }
     }
 
-    /// Replaces the whole body by that of the filter.
-    fn change(&self) {
+    /// Replaces the whole body by that of the filter, and returns its length. If there is none, the status is no longer 200.
+    fn change(&self) -> usize {
         self.slot.response.set(ResponsePhase::Untouched);
         let changed = contained(|| {
             // SAFETY: the filter is dropped after its last stream.
@@ -174,61 +165,19 @@ impl<F: Filter> Response<'_, F> {
             let body = unsafe { Body::read(self.callbacks, self.envoy, &[BUFFERED, RECEIVED]) };
             filter.response(&mut self.slot.state.borrow_mut(), body.bytes(&mut copy))
         });
-        match changed {
-            Some(Ok(body)) => {
-                if !self.replace(&body) {
-                    self.fail();
-                }
-            }
-            Some(Err(body)) => {
-                self.fail();
-                self.replace(&body);
-            }
-            None => {
-                self.fail();
-                self.replace(b"");
-            }
+        let (is_changed, body) = match changed {
+            Some(Ok(body)) => (true, body),
+            Some(Err(body)) => (false, body),
+            None => (false, Vec::new()),
+        };
+        // SAFETY: `envoy` is alive, and nothing of its body is borrowed.
+        let is_replaced = unsafe { replace(self.callbacks, self.envoy, &[BUFFERED, RECEIVED], &body) };
+        if !is_changed || !is_replaced {
+            self.set_header(b":status", FAILED);
         }
-    }
-
-    /// The response is none that the client may have.
-    fn fail(&self) {
-        self.set_header(b":status", b"502");
-    }
-
-    fn replace(&self, body: &[u8]) -> bool {
-        // SAFETY: `envoy` is alive.
-        unsafe { replace(self.callbacks, self.envoy, &[BUFFERED, RECEIVED], body) }
+        if is_replaced { body.len() } else { 0 }
     }
 }
 
-/// Replaces a body that is in these parts. Returns whether it could be done: if not, the body is empty.
-///
-/// # Safety
-/// `envoy` is the stream of the hook that we are in. No bytes of its body are borrowed.
-pub(super) unsafe fn replace(
-    callbacks: &Callbacks,
-    envoy: *mut c_void,
-    parts: &[u32],
-    body: &[u8],
-) -> bool {
-    for part in parts {
-        // SAFETY: says the caller.
-        let size = unsafe { (callbacks.body_size)(envoy, *part) };
-        if size > 0 {
-            // SAFETY: the same.
-            unsafe { (callbacks.drain_body)(envoy, *part, size) };
-        }
-    }
-    if body.is_empty() {
-        return true;
-    }
-    // The buffered part comes first. It does not exist if the body has arrived at once.
-    // SAFETY: says the caller; the bytes are copied before the call returns.
-    parts.iter().any(|part| unsafe { (callbacks.append_body)(envoy, *part, Buffer::of(body)) })
-}
-
-/// What is awaited of a new stream: nothing.
-pub(super) const fn nothing() -> Cell<ResponsePhase> {
-    Cell::new(ResponsePhase::Untouched)
-}
+/// The status in place of that of a response that the client must not take for the one to its request.
+const FAILED: &[u8] = b"502";

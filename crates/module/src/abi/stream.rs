@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU8;
 
 use smallvec::SmallVec;
 
+use super::body::{Body, replace};
 use super::callbacks::{Buffer, Callbacks, Pair};
-use super::response::{self, ResponsePhase};
 use super::scheduler::Scheduler;
 use super::setup::{Counter, Gauge, Histogram, buffers};
 use super::{Filter, Reply};
@@ -73,6 +73,18 @@ pub(super) enum Phase {
     Allowed,
     /// It was answered.
     Replied,
+}
+
+/// Where the response to a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ResponsePhase {
+    /// It goes on as it is.
+    #[default]
+    Untouched,
+    /// The filter wants to change its body, of at most so many bytes.
+    Awaited(u64),
+    /// Its body is buffered.
+    Buffering,
 }
 
 /// The module's object for a stream: what Envoy gets a pointer to.
@@ -153,7 +165,7 @@ impl<F: Filter> Stream<'_, F> {
     /// Replaces the body, which has arrived as a whole. Returns false, and the request must not go on, if that cannot be done.
     pub fn replace_body(&mut self, body: &[u8]) -> bool {
         // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
-        unsafe { response::replace(self.callbacks, self.envoy, self.bodies(), body) }
+        unsafe { replace(self.callbacks, self.envoy, self.bodies(), body) }
     }
 
     /// Has [`Filter::response`] change the response, if its status is 200 and its body has at most so many bytes; Envoy answers with 500
@@ -365,68 +377,6 @@ impl fmt::Debug for Headers<'_> {
     /// Without the values, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers").field("lines", &self.pairs.len()).finish()
-    }
-}
-
-/// The pieces of a body that need no allocation.
-const PIECES: usize = 8;
-
-/// A body, in the pieces in which Envoy has it.
-pub struct Body<'a> {
-    pieces: SmallVec<[Buffer; PIECES]>,
-    stream: PhantomData<&'a ()>,
-}
-
-impl<'a> Body<'a> {
-    /// The body that is in these parts, as far as it has arrived.
-    ///
-    /// # Safety
-    /// `envoy` is the stream of the hook that we are in, and its body is not changed as long as `'a`.
-    pub(super) unsafe fn read(callbacks: &Callbacks, envoy: *mut c_void, parts: &[u32]) -> Self {
-        let mut pieces: SmallVec<[Buffer; PIECES]> = SmallVec::new();
-        for part in parts {
-            // SAFETY: says the caller.
-            let count = unsafe { (callbacks.body_pieces)(envoy, *part) };
-            if count == 0 {
-                continue;
-            }
-            let start = pieces.len();
-            pieces.resize(start + count, Buffer::NULL);
-            let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
-            // SAFETY: there is room for the `count` pieces that Envoy writes.
-            let written = unsafe { (callbacks.body)(envoy, *part, room) };
-            if !written {
-                pieces.truncate(start);
-            }
-        }
-        Self { pieces, stream: PhantomData }
-    }
-
-    /// Its bytes in a row. Only those of several pieces are copied, into `copy`.
-    pub fn bytes<'b>(&self, copy: &'b mut Vec<u8>) -> &'b [u8]
-    where
-        'a: 'b,
-    {
-        let mut pieces = self.pieces.iter().filter(|piece| piece.length > 0).map(|piece| {
-            // SAFETY: Envoy keeps the pieces until the hook returns or a setter is called. Both end the borrow `'a` of the
-            // stream.
-            let bytes: &'a [u8] = unsafe { piece.bytes() };
-            bytes
-        });
-        let first = pieces.next().unwrap_or_default();
-        let Some(second) = pieces.next() else { return first };
-        copy.clear();
-        copy.extend_from_slice(first);
-        copy.extend_from_slice(second);
-        pieces.for_each(|piece| copy.extend_from_slice(piece));
-        copy
-    }
-}
-
-impl fmt::Debug for Body<'_> {
-    /// Without the bytes, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body").field("pieces", &self.pieces.len()).finish()
     }
 }
 

@@ -171,15 +171,15 @@ unsafe extern "C" fn send_response(
 }
 
 unsafe extern "C" fn body_size(envoy: *mut c_void, which: u32) -> usize {
-    stream(envoy).body(which).iter().map(|piece| piece.len()).sum()
+    stream(envoy).body(which).borrow().iter().map(|piece| piece.len()).sum()
 }
 
 unsafe extern "C" fn body_pieces(envoy: *mut c_void, which: u32) -> usize {
-    stream(envoy).body(which).len()
+    stream(envoy).body(which).borrow().len()
 }
 
 unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> bool {
-    let pieces = stream(envoy).body(which);
+    let pieces = stream(envoy).body(which).borrow();
     // SAFETY: the module has room for as many as `body_pieces` says; without any, no pointer is read.
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
     for (place, piece) in into.iter_mut().zip(pieces.iter()) {
@@ -189,7 +189,7 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
 }
 
 unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) -> bool {
-    let mut pieces = stream(envoy).body_mut(which);
+    let mut pieces = stream(envoy).body(which).borrow_mut();
     let exists = !pieces.is_empty();
     if exists {
         pieces.push(copy(bytes).into());
@@ -198,7 +198,7 @@ unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) 
 }
 
 unsafe extern "C" fn drain_body(envoy: *mut c_void, which: u32, size: usize) -> bool {
-    let mut pieces = stream(envoy).body_mut(which);
+    let mut pieces = stream(envoy).body(which).borrow_mut();
     let exists = !pieces.is_empty();
     if exists {
         // It exists also if it is empty.
@@ -248,7 +248,7 @@ unsafe extern "C" fn worker(envoy: *mut c_void) -> u32 {
 
 unsafe extern "C" fn resume(envoy: *mut c_void) {
     let envoy = stream(envoy);
-    envoy.pass_on(super::REQUEST);
+    envoy.request.pass_on();
     envoy.resumed.set(envoy.resumed.get() + 1);
     if envoy.ends_at_once.get() {
         envoy.end();

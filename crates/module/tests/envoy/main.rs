@@ -12,6 +12,7 @@
 
 mod admin_pages;
 mod bodies;
+mod bulk;
 #[expect(dead_code, reason = "these tests need less of it")]
 #[path = "../../../sidecar/tests/rolegate/bundle_server.rs"]
 mod bundle_server;

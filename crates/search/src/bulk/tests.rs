@@ -44,11 +44,7 @@ fn permitted_items_are_left_as_they_are() {
     assert_eq!((std::str::from_utf8(&items.body).unwrap(), items.count), (wanted, 2));
     assert_eq!(
         refused(&items),
-        [
-            (1, "delete", "no-1", Some("\"7\"")),
-            (2, "create", "no-2", Some("8")),
-            (4, "index", "no-1", None)
-        ]
+        [(1, "delete", "no-1", Some("\"7\"")), (2, "create", "no-2", Some("8")), (4, "index", "no-1", None)]
     );
 }
 
@@ -87,7 +83,8 @@ fn nothing_is_separated_where_errors_cannot_be_added() {
     for query in ["filter_path=took", "format=yaml", "pretty&%66ormat=json", "a=1;filter_path"] {
         assert!(separated(&format!("/_bulk?{query}"), body).is_none(), "{query}");
     }
-    let many: String = (0..=MAX_INDICES).map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n")).collect();
+    let many: String =
+        (0..=MAX_INDICES).map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n")).collect();
     assert!(separated("/_bulk", &many).is_none());
     let many = format!("{body}{}", "{\"delete\":{\"_index\":\"no\",\"_id\":\"1\"}}\n".repeat(MAX_REFUSED));
     assert!(separated("/_bulk", &many).is_none());
@@ -108,7 +105,8 @@ fn completed(response: &str, count: usize, refused: &[(usize, &str)]) -> Option<
 
 #[test]
 fn errors_stand_at_the_positions_of_their_items() {
-    let response = "{\"took\": 3, \"errors\":false,\"items\":[ {\"a\":[1]} , {\"b\":2}], \"ingest_took\":4}\n";
+    let response =
+        "{\"took\": 3, \"errors\":false,\"items\":[ {\"a\":[1]} , {\"b\":2}], \"ingest_took\":4}\n";
     for (refused, wanted) in [
         (&[(0, "X")][..], "X,{\"a\":[1]},{\"b\":2}"),
         (&[(1, "X")], "{\"a\":[1]},X,{\"b\":2}"),

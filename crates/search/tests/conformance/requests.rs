@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) may_create: bool,
 }
 
-const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 20] = [
     "logs-a",
     "logs-b",
     "logs-c",

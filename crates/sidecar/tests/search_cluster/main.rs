@@ -7,6 +7,7 @@
 #![expect(clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "it compares servers that the environment names")]
 
+mod bulk;
 #[path = "../../../search/tests/conformance/decision.rs"]
 mod decision;
 #[path = "../../../search/tests/conformance/node.rs"]
@@ -34,12 +35,46 @@ use testbed::envoy::Target;
 use testbed::manifests::deploy;
 use testbed::tokens::{Signer, now};
 use testbed::{Envoy, Rolegate};
+use tokio::sync::Mutex;
 use world::World;
 
 const HOST: &str = "search.example.com";
 const ISSUER: &str = "https://id.example.com";
 /// Requests for each set of roles.
 const PER_WORLD: usize = 200;
+
+/// Each test has the nodes for itself.
+static NODES: Mutex<()> = Mutex::const_new(());
+
+/// The nodes, and how rolegate decides in front of the plain one.
+struct Place {
+    /// The URL of the node with the plugin.
+    secure: String,
+    /// That of the one without.
+    plain: String,
+    /// The folder of the module, if Envoy has it.
+    module: Option<PathBuf>,
+    bulk: &'static str,
+}
+
+impl Place {
+    fn of_environment() -> Self {
+        let url = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+        Self {
+            secure: url("NODE", "http://127.0.0.1:9201"),
+            plain: url("PLAIN", "http://127.0.0.1:9200"),
+            module: env::var_os("MODULE").filter(|folder| !folder.is_empty()).map(PathBuf::from),
+            bulk: "whole",
+        }
+    }
+}
+
+/// How many requests are compared, and the seed that they are generated from.
+fn extent() -> (usize, u64) {
+    let setting = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+    let count = setting("REQUESTS", "20000").parse().expect("REQUESTS is a number");
+    (count, setting("SEED", "1").parse().expect("SEED is a number"))
+}
 
 /// Envoy and rolegate in front of a node.
 struct Gateway {
@@ -51,14 +86,15 @@ struct Gateway {
 }
 
 impl Gateway {
-    async fn start(plain: &str, world: &World, module: Option<&Path>) -> Self {
+    async fn start(place: &Place, world: &World) -> Self {
+        let (plain, module) = (&*place.plain, place.module.as_deref());
         let folder = tempfile::tempdir().unwrap();
         let signer = Signer::default();
         fs::create_dir(folder.path().join("cluster")).unwrap();
         fs::write(folder.path().join("jwks.json"), json!({ "keys": [signer.jwk("HS256")] }).to_string())
             .unwrap();
         let policy = folder.path().join("policy.yaml");
-        fs::write(&policy, policy_for(plain)).unwrap();
+        fs::write(&policy, policy_for(plain, place.bulk)).unwrap();
         write(world, folder.path());
         let rolegate = match module {
             Some(_) => None,
@@ -77,7 +113,7 @@ impl Gateway {
     }
 
     /// The same with other roles.
-    async fn activate(mut self, plain: &str, world: &World, module: Option<&Path>) -> Self {
+    async fn activate(mut self, place: &Place, world: &World) -> Self {
         if let Some(rolegate) = &mut self.rolegate {
             write(world, self.folder.path());
             rolegate.kill();
@@ -85,7 +121,7 @@ impl Gateway {
             self
         } else {
             drop(self);
-            Self::start(plain, world, module).await
+            Self::start(place, world).await
         }
     }
 
@@ -102,10 +138,10 @@ impl Gateway {
     }
 }
 
-fn policy_for(plain: &str) -> String {
+fn policy_for(plain: &str, bulk: &str) -> String {
     format!(
         "version: 1\nidentity:\n  jwt:\n    - {{ issuer: \"{ISSUER}\", audiences: [search], keys: {{ file: jwks.json }}, \
-         claims: {{ user: sub, roles: roles }} }}\nsearch:\n  folder: cluster\n  hosts: [{HOST}]\n  inventory: {{ url: \"{plain}\", \
+         claims: {{ user: sub, roles: roles }} }}\nsearch:\n  folder: cluster\n  bulk: {bulk}\n  hosts: [{HOST}]\n  inventory: {{ url: \"{plain}\", \
          refresh: 1h, max_age: 2h }}\nallow_response: {{ remove_headers: [authorization] }}\n"
     )
 }
@@ -173,14 +209,10 @@ fn decision(sent: &Sent, answer: &Answer, text: &str, ours: Decision) -> Result<
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a node with the security plugin and one without: make search-conformance"]
 async fn a_cluster_behind_envoy_gives_the_same_answers() {
-    let setting = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
-    let count: usize = setting("REQUESTS", "20000").parse().expect("REQUESTS is a number");
-    let seed: u64 = setting("SEED", "1").parse().expect("SEED is a number");
-    let plain = setting("PLAIN", "http://127.0.0.1:9200");
-    let mut secure = Node::at(&setting("NODE", "http://127.0.0.1:9201"));
-    let mut direct = Node::at(&plain);
+    let _nodes = NODES.lock().await;
+    let (place, (count, seed)) = (Place::of_environment(), extent());
+    let (mut secure, mut direct) = (Node::at(&place.secure), Node::at(&place.plain));
     let mut random = fastrand::Rng::with_seed(seed);
-    let module = env::var_os("MODULE").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let (mut tally, mut wrong, mut others) = (Tally::default(), Vec::new(), BTreeSet::new());
     let (mut whole, mut reduced) = (0_usize, 0_usize);
     world::create(&mut secure);
@@ -192,8 +224,8 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
         let world = World { inventory, ..World::generate(&mut random) };
         world.activate(&mut secure);
         let current = match gateway.take() {
-            None => Gateway::start(&plain, &world, module.as_deref()).await,
-            Some(gateway) => gateway.activate(&plain, &world, module.as_deref()).await,
+            None => Gateway::start(&place, &world).await,
+            Some(gateway) => gateway.activate(&place, &world).await,
         };
         let current = gateway.insert(current);
         let mut behind = current.connect();
