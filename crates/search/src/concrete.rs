@@ -88,6 +88,7 @@ impl<'e> Concrete<'e> {
 impl<'e> Gathered<'e> {
     fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
+        let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
         let mut all = Self::default();
         for part in expression.parts() {
             match part {
@@ -95,6 +96,18 @@ impl<'e> Gathered<'e> {
                 Part::Pattern(pattern) => {
                     let reached = expand(inventory, pattern, options, is_all);
                     let matched = named_by(inventory, pattern, options, is_all);
+                    // A pattern reaches the indices of a data stream in the states that the request asks for, and its name all of them. A closed
+                    // one is an error then, unless it is ignored.
+                    let closed = options.closed || is_of_patterns;
+                    let mut streams = (&matched & inventory.data_streams()).into_iter();
+                    let is_reached = |index: &u32| match inventory.kind(*index) {
+                        Some(Kind::OpenIndex) => options.open,
+                        Some(Kind::ClosedIndex) => closed,
+                        Some(Kind::Alias | Kind::DataStream) | None => true,
+                    };
+                    if !streams.all(|stream| inventory.related(stream).iter().all(is_reached)) {
+                        return None;
+                    }
                     all.matched |= matched & (&reached | inventory.aliases());
                     all.reached |= reached;
                 }
@@ -168,6 +181,8 @@ mod tests {
         builder.alias("logs-all", ["logs-1", "logs-2"]).alias("logs-mix", ["logs-1", "other"]);
         builder.alias("mine", ["other", "secret"]).alias("was", ["logs-1", "logs-old"]);
         builder.alias("lost", ["missing"]).data_stream("app", [".ds-app-1"]);
+        builder.index(".ds-partly-1", true, true).index(".ds-partly-2", false, true);
+        builder.data_stream("partly", [".ds-partly-1", ".ds-partly-2"]);
         builder.build()
     }
 
@@ -182,13 +197,13 @@ mod tests {
             ("logs-1*", Some("logs-1")),
             // An alias is left out if its indices are there by their names, and forwarded by its own name otherwise.
             ("logs-*", Some("logs-1,logs-2,logs-mix")),
-            ("*", Some("logs-1,logs-2,other,secret,app")),
-            ("", Some("logs-1,logs-2,other,secret,app")),
-            ("_all", Some("logs-1,logs-2,other,secret,app")),
+            ("*", Some("logs-1,logs-2,other,secret,app,partly")),
+            ("", Some("logs-1,logs-2,other,secret,app,partly")),
+            ("_all", Some("logs-1,logs-2,other,secret,app,partly")),
             ("m*", Some("mine")),
             ("o*,m*", Some("mine,other")),
             ("app*", Some("app")),
-            (".d*", Some(".dot,.ds-app-1")),
+            (".d*", Some(".dot,.ds-app-1,.ds-partly-1")),
             // Exclusions.
             ("logs-*,-logs-1,-logs-m*", Some("logs-2")),
             ("logs-*,other,-logs-mix", None),
@@ -237,6 +252,14 @@ mod tests {
             ("logs-h*", Options { hidden: true, ..open }, Some("logs-hidden")),
             ("wa*", Options { closed: true, ..open }, Some("was")),
             ("logs-1*", Options { open: false, ..open }, None),
+            // A pattern reaches the open indices of a data stream or the closed ones. Its name reaches all of them.
+            ("app*", Options { closed: true, ..open }, Some("app")),
+            ("app*", Options { open: false, closed: true, ..open }, None),
+            ("logs-o*,app*", Options { open: false, closed: true, ..open }, None),
+            ("part*", open, Some("partly")),
+            ("part*,other", open, None),
+            ("part*", Options { closed: true, ..open }, Some("partly")),
+            ("part*", Options { open: false, closed: true, ..open }, None),
         ] {
             assert_eq!(forwarded(text, options).as_deref(), wanted, "{text}");
         }
