@@ -31,6 +31,7 @@ const INDEX_DOCUMENTS: &[Action] = &[
     Action::of("indices:data/write/index"),
     Action::of("indices:admin/mapping/put"),
 ];
+const REFRESH: &[Action] = &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 /// What an ingest pipeline or a script may do to documents that it moves to other indices.
 pub(crate) const WRITE_ANYWHERE: &[Action] = &[
@@ -48,6 +49,7 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Body::Aliases => aliases(reading),
         Body::Bulk => bulk::read(reading),
         Body::CreateIndex => create_index(reading),
+        Body::DeleteByQuery => delete_by_query(reading),
         Body::MultiGet => documents::multi_get(reading),
         Body::MultiSearch => multi_search::read(reading, false),
         Body::MultiSearchTemplate => multi_search::read(reading, true),
@@ -69,7 +71,22 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         return Ok(());
     }
     let searched = reading.list("index")?;
-    Json::whole(body, |json| lookups::read(reading, json, &searched))
+    Json::whole(body, |json| lookups::search(reading, json, &searched))
+}
+
+/// Deletes what a query finds.
+fn delete_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    search(reading)?;
+    refresh(reading)
+}
+
+/// Adds what `refresh` needs, which refreshes the indices of the path.
+fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    if reading.query.flag("refresh")? == Some(true) {
+        let changed = reading.list("index")?;
+        reading.need(REFRESH, Target::Fixed(changed));
+    }
+    Ok(())
 }
 
 /// A query; its script may delete documents instead of updating them.
@@ -79,7 +96,7 @@ fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         let updated = reading.list("index")?;
         reading.need(DELETE_DOCUMENTS, Target::Fixed(updated));
     }
-    Ok(())
+    refresh(reading)
 }
 
 /// The update of a document. Without its body, it may have a script that deletes the document.
@@ -151,7 +168,9 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     }
                     Ok(())
                 }
-                _ => lookups::read(reading, json, &lookups::nothing()),
+                "filter" => lookups::read(reading, json, &lookups::nothing()),
+                // Nodes of 2.x read the members of an object that they do not know as if they stood here.
+                _ => scalar(json),
             })
         })?;
     }
@@ -222,6 +241,7 @@ fn alias_action<'a>(
 fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
     let (mut has_source, mut has_destination) = (false, false);
+    let refreshes = reading.query.flag("refresh")? == Some(true);
     Json::whole(body, |json| {
         json.object(|json, key| match &*key {
             "source" => json.object(|json, key| match &*key {
@@ -236,14 +256,17 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     })
                 }
                 "remote" => Err(Problem::Unsupported("indices of remote clusters")),
-                "query" => lookups::read(reading, json, &lookups::nothing()),
-                _ => json.skip().map(drop),
+                // The rest is a whole search.
+                key => lookups::search_member(reading, json, key, &lookups::nothing()),
             }),
             "dest" => json.object(|json, key| match &*key {
                 "index" => {
                     has_destination = true;
                     let name = reading.name(json.string()?)?;
                     reading.need(INDEX_DOCUMENTS, Target::Name(name.clone()));
+                    if refreshes {
+                        reading.need(REFRESH, Target::Name(name.clone()));
+                    }
                     reading.need(CREATE, Target::Missing(name));
                     Ok(())
                 }
@@ -267,6 +290,16 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Ok(())
     } else {
         Err(Problem::Invalid("its body lacks a source or destination"))
+    }
+}
+
+/// Any value that is neither an object nor an array.
+fn scalar(json: &mut Json<'_>) -> Result<(), Problem> {
+    match json.peek()? {
+        Value::Object | Value::Array => {
+            Err(Problem::Invalid("its body has an object or array in place of a value"))
+        }
+        Value::String | Value::Null | Value::Other => json.skip().map(drop),
     }
 }
 

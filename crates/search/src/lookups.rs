@@ -38,6 +38,38 @@ pub(crate) fn read<'a>(
     }
 }
 
+/// Adds what a search needs: its query, and all that stands beside it.
+pub(crate) fn search<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+    searched: &Expression<'a>,
+) -> Result<(), Problem> {
+    json.object(|json, key| search_member(reading, json, &key, searched))
+}
+
+/// Adds what one member of a search needs.
+pub(crate) fn search_member<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+    key: &str,
+    searched: &Expression<'a>,
+) -> Result<(), Problem> {
+    match (key, json.peek()?) {
+        ("search_pipeline", Value::String) => {
+            pipeline(reading, &json.string()?);
+            Ok(())
+        }
+        _ => member(reading, json, key, searched),
+    }
+}
+
+/// Adds what a stored search pipeline needs: one may filter by a query, which is not seen here.
+pub(crate) fn pipeline(reading: &mut Reading<'_, '_>, name: &str) {
+    if name != "_none" {
+        unseen(reading);
+    }
+}
+
 /// What a query needs that is not seen because a template is made into it.
 pub(crate) fn unseen(reading: &mut Reading<'_, '_>) {
     reading.need_all(ANY);

@@ -15,6 +15,8 @@ const DECIDING: &[&str] = &[
     "name",
     "new_index",
     "pipeline",
+    "refresh",
+    "search_pipeline",
     "target",
     "version_type",
 ];
@@ -30,7 +32,10 @@ pub fn deciding_query(target: &str) -> String {
     let mut deciding = String::new();
     for pair in query.split(['&', ';']) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        // It is denied, whatever it says.
+        let name = if pair.starts_with('=') { "=" } else { name };
         let (is_deciding, is_unread) = match decode(name, Plus::IsSpace) {
+            Ok(name) if name == "=" => (false, true),
             Ok(name) => (DECIDING.contains(&&*name), UNREAD.contains(&&*name)),
             Err(_) => (false, true),
         };
@@ -62,6 +67,11 @@ impl<'a> Query<'a> {
             }
         }
         found.map(|value| decode(value, Plus::IsSpace)).transpose()
+    }
+
+    /// Whether a pair begins with `=`. A node leaves such characters out: `=index=a` is another `index`.
+    pub(crate) fn has_nameless(&self) -> bool {
+        self.0.split(['&', ';']).any(|pair| pair.starts_with('='))
     }
 
     /// The value of a parameter that is `true` or `false`; given without a value it is true.
@@ -146,6 +156,8 @@ mod tests {
             ("/a?ind%65x=b%2Cc;ignore_unavailable;x", "ind%65x=b%2Cc&ignore_unavailable"),
             ("/a?source=%7Bsecret%7D&index=a&index=b", "source&index=a&index=b"),
             ("/a?%zz=secret", "%zz"),
+            ("/a?=q=secret", "="),
+            ("/a?index=b&=index=c", "index=b&="),
         ] {
             assert_eq!(deciding_query(target), wanted, "{target}");
         }

@@ -2,6 +2,7 @@
 
 use crate::body;
 use crate::expression::Options;
+use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
@@ -37,6 +38,9 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         reading.need_all(body::WRITE_ANYWHERE);
     }
+    if let Some(name) = reading.query.get("search_pipeline")? {
+        lookups::pipeline(&mut reading, &name);
+    }
     body::read(&mut reading)?;
     if reading.needs.len() > MAX_NEEDS {
         return Err(Problem::Unsupported("a body that names more than 25,000 indices"));
@@ -63,6 +67,9 @@ pub(crate) fn route<'r, 'a>(
         return Err(Problem::Unsupported(why));
     }
     let query = Query(query);
+    if query.has_nameless() {
+        return Err(Problem::Invalid("a parameter of its query begins with `=`"));
+    }
     let options = options(found.group.options, &query)?;
     Ok(Reading { request, query, found, options, needs })
 }

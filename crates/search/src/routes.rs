@@ -88,6 +88,8 @@ pub(crate) enum Body {
     Aliases,
     Bulk,
     CreateIndex,
+    /// The same as of a search; what it deletes may be refreshed.
+    DeleteByQuery,
     MultiGet,
     MultiSearch,
     MultiSearchTemplate,
@@ -357,6 +359,7 @@ impl Body {
         Some(match word {
             "aliases" => Body::Aliases,
             "bulk" => Body::Bulk,
+            "delete-by-query" => Body::DeleteByQuery,
             "create" => Body::CreateIndex,
             "mget" => Body::MultiGet,
             "msearch" => Body::MultiSearch,

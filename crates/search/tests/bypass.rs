@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
+#[path = "shared/needs.rs"]
+mod needs;
 #[path = "shared/requests.rs"]
 mod requests;
 
@@ -13,43 +15,8 @@ use search::{
     Subject, Target, Verdict, read,
 };
 
+use needs::{assert_denied, assert_needs, needs, needs_of};
 use requests::request;
-
-/// What a request needs, as lines such as `indices:data/read/get on secret`.
-fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
-    let mut needs = Vec::new();
-    read(request, &mut needs)?;
-    let lines = needs.iter().flat_map(|need| {
-        let target = match &need.target {
-            Target::Cluster => "the cluster".to_owned(),
-            Target::Name(name) => name.to_string(),
-            Target::Missing(name) => format!("{name} if it is missing"),
-            Target::NewAlias(name) => format!("the new alias {name}"),
-            Target::Indices(expression) | Target::Fixed(expression) if expression.is_all() => {
-                "all".to_owned()
-            }
-            Target::Indices(expression) | Target::Fixed(expression) => format!("[{}]", expression.text()),
-        };
-        need.actions.iter().map(move |action| format!("{} on {target}", action.name()))
-    });
-    Ok(lines.collect())
-}
-
-fn needs(method: &str, target: &str, body: &str) -> Result<Vec<String>, Problem> {
-    needs_of(&request(method, target, body))
-}
-
-#[track_caller]
-fn assert_needs(method: &str, target: &str, body: &str, wanted: &str) {
-    let needs = needs(method, target, body).expect("it is read");
-    assert!(needs.iter().any(|need| need == wanted), "{method} {target} {body} needs {needs:#?}");
-}
-
-#[track_caller]
-fn assert_denied(method: &str, target: &str, body: &str) {
-    let needs = needs(method, target, body);
-    assert!(needs.is_err(), "{method} {target} {body} needs {needs:#?}");
-}
 
 #[test]
 fn a_rethrottle_is_an_action_on_the_cluster() {

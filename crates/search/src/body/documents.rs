@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::names::Names;
-use super::text;
+use super::{items, scalar, text};
 use crate::action::Action;
-use crate::json::Json;
+use crate::json::{Json, Value};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -16,13 +16,13 @@ const MULTI_GET: &[Action] = &[Action::of("indices:data/read/mget[shard]")];
 /// `{"docs": [{"_index": …, "_id": …}], "ids": [...]}`
 pub(super) fn multi_get(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
-    documents(reading, body, MULTI_GET)
+    documents(reading, body, MULTI_GET, Kind::Get)
 }
 
 /// The same with `parameters`, which may name an index too.
 pub(super) fn multi_term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
-    documents(reading, body, MULTI_TERM_VECTORS)
+    documents(reading, body, MULTI_TERM_VECTORS, Kind::TermVectors)
 }
 
 /// `{"_index": …, "_id": …}`: what it names takes the place of what the path names.
@@ -31,7 +31,7 @@ pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem>
     if body.is_empty() {
         return Ok(());
     }
-    let index = Json::whole(body, |json| index_of_document(json))?;
+    let index = Json::whole(body, |json| index_of_document(json, Kind::TermVectors))?;
     match index {
         Some(index) => {
             let index = reading.name(index)?;
@@ -46,6 +46,7 @@ fn documents<'a>(
     reading: &mut Reading<'_, 'a>,
     body: &'a [u8],
     actions: &'static [Action],
+    kind: Kind,
 ) -> Result<(), Problem> {
     let default = match reading.parameter("index")? {
         Some(name) => Some(reading.name(name)?),
@@ -58,7 +59,7 @@ fn documents<'a>(
         Json::whole(body, |json| {
             json.object(|json, key| match &*key {
                 "docs" => json.array(|json| {
-                    match index_of_document(json)? {
+                    match index_of_document(json, kind)? {
                         Some(index) => names.add(reading.name(index)?, 0),
                         None => uses_default = true,
                     }
@@ -66,10 +67,10 @@ fn documents<'a>(
                 }),
                 "ids" => {
                     uses_default = true;
-                    json.skip().map(drop)
+                    items(json, scalar)
                 }
-                "parameters" => {
-                    if let Some(index) = index_of_document(json)? {
+                "parameters" if kind == Kind::TermVectors => {
+                    if let Some(index) = index_of_document(json, kind)? {
                         has_own_default = true;
                         names.add(reading.name(index)?, 0);
                     }
@@ -92,15 +93,43 @@ fn documents<'a>(
     Ok(())
 }
 
+/// What an object is that names a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Get,
+    TermVectors,
+}
+
 /// The index that an object names as that of a document.
-fn index_of_document<'a>(json: &mut Json<'a>) -> Result<Option<Cow<'a, str>>, Problem> {
+///
+/// A node goes through some arrays and objects as if their members were those of the document: so they may stand only where it
+/// reads them as a whole, and only as it expects them there.
+fn index_of_document<'a>(json: &mut Json<'a>, kind: Kind) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut index = None;
-    json.object(|json, key| match &*key {
-        "_index" => match index.replace(text(json)?) {
+    json.object(|json, key| match (&*key, kind) {
+        ("_index", _) => match index.replace(text(json)?) {
             Some(_) => Err(Problem::Invalid("its body has a key twice")),
             None => Ok(()),
         },
-        _ => json.skip().map(drop),
+        ("stored_fields", Kind::Get) | ("fields", Kind::TermVectors) => items(json, scalar),
+        ("_source", Kind::Get) => source_filter(json),
+        ("_id" | "routing" | "version" | "version_type", Kind::Get) => scalar(json),
+        (_, Kind::Get) => Err(Problem::Invalid("its body has an unknown key")),
+        ("filter" | "per_field_analyzer" | "perFieldAnalyzer" | "doc", Kind::TermVectors) => {
+            json.skip().map(drop)
+        }
+        (_, Kind::TermVectors) => scalar(json),
     })?;
     Ok(index.flatten())
+}
+
+/// `true`, a pattern, patterns, or an object with two lists of patterns.
+fn source_filter(json: &mut Json<'_>) -> Result<(), Problem> {
+    if json.peek()? != Value::Object {
+        return items(json, scalar);
+    }
+    json.object(|json, key| match &*key {
+        "includes" | "include" | "excludes" | "exclude" => items(json, scalar),
+        _ => Err(Problem::Invalid("its body has an unknown key")),
+    })
 }

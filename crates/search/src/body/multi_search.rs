@@ -30,7 +30,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
         if is_template {
             lookups::unseen(reading);
         } else if !query.trim_ascii().is_empty() {
-            Json::whole(query, |json| lookups::read(reading, json, &searched))?;
+            Json::whole(query, |json| lookups::search(reading, json, &searched))?;
         }
     }
     Ok(())

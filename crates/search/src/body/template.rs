@@ -14,23 +14,30 @@ const STRUCTURAL: [&str; 9] = ["{{{", "{{&", "{{#", "{{^", "{{/", "{{>", "{{=", 
 /// values. Of other templates it is not seen.
 pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
-    let mut is_seen = false;
+    let (mut sources, mut is_seen) = (0, true);
     if !body.is_empty() {
         Json::whole(body, |json| {
             json.object(|json, key| match (&*key, json.peek()?) {
                 ("source", Value::Object) => {
-                    is_seen = is_harmless(json.skip()?);
+                    sources += 1;
+                    is_seen &= is_harmless(json.skip()?);
                     Ok(())
                 }
                 ("source", Value::String) => {
-                    is_seen = is_harmless(json.string()?.as_bytes());
+                    sources += 1;
+                    is_seen &= is_harmless(json.string()?.as_bytes());
                     Ok(())
                 }
-                _ => json.skip().map(drop),
+                ("params" | "explain" | "profile", _) => json.skip().map(drop),
+                // Also other names of the source, and the name of a stored one, which would take its place.
+                _ => {
+                    is_seen = false;
+                    json.skip().map(drop)
+                }
             })
         })?;
     }
-    if !is_seen {
+    if sources != 1 || !is_seen {
         lookups::unseen(reading);
     }
     Ok(())

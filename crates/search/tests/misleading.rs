@@ -1,0 +1,186 @@
+//! Requests that a node reads in another way than they look. Nearly all were tried on a node: it answered with what the caller may not
+//! see, where the security plugin refused them.
+
+#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
+
+#[path = "shared/needs.rs"]
+mod needs;
+#[path = "shared/requests.rs"]
+mod requests;
+
+use needs::{assert_denied, assert_needs, needs};
+
+const ALL: &str = "indices:data/read/get on all";
+
+/// A node leaves out each `=` before a name: `=index` is `index`.
+#[test]
+fn a_parameter_whose_name_begins_with_an_equals_sign_is_denied() {
+    let bulk = "{\"index\":{\"_id\":\"1\"}}\n{\"a\":1}\n";
+    let document = "%7B%22docs%22:%5B%7B%22_index%22:%22secret%22,%22_id%22:%221%22%7D%5D%7D";
+    for (method, target, body) in [
+        ("GET", "/_search?index=logs-a&=index=secret", ""),
+        ("GET", "/_search?index=logs-a;=index=secret", ""),
+        ("GET", "/_search?=index=secret", ""),
+        ("GET", "/_search?index=logs-a&==index=secret", ""),
+        ("GET", "/logs-a/_search?==", ""),
+        ("GET", "/logs-a/_search?a=b&=", ""),
+        ("POST", "/_bulk?index=logs-a&=index=secret", bulk),
+        ("DELETE", "/?index=logs-b&=index=secret", ""),
+        ("GET", &format!("/logs-a/_mget?=source={document}&source_content_type=application/json"), ""),
+        ("PUT", "/logs-a/_doc/1?=pipeline=p", "{}"),
+        ("DELETE", "/logs-a/_doc/1?=version_type=external", ""),
+        ("GET", "/logs-*/_search?=expand_wildcards=all", ""),
+    ] {
+        assert_denied(method, target, body);
+    }
+    assert_needs("GET", "/logs-a/_search?q=a==b&x=%3Dc", "", "indices:data/read/search on [logs-a]");
+}
+
+/// A node goes on with the members of an array or object that it does not know, as if they were those of the document.
+#[test]
+fn a_document_of_a_multi_get_has_known_keys_only() {
+    for document in [
+        r#"{"_id":"1","_index":"logs-a","foo":[{"_index":"secret"}]}"#,
+        r#"{"_id":"1","_index":"logs-a","foo":{"_index":"secret"}}"#,
+        r#"{"_id":"1","_index":"logs-a","foo":"bar"}"#,
+        r#"{"_id":"1","_index":"logs-a","routing":[{"_index":"secret"}]}"#,
+        r#"{"_index":"logs-a","_id":[{"_index":"secret","_id":"1"}]}"#,
+        r#"{"_index":"logs-a","_id":{"_index":"secret"}}"#,
+        r#"{"_index":"logs-a","_id":"1","version":[{"_index":"secret"}]}"#,
+        r#"{"_index":"logs-a","_id":"1","stored_fields":[{"_index":"secret"}]}"#,
+        r#"{"_index":"logs-a","_id":"1","stored_fields":[["a"],{"_index":"secret"}]}"#,
+        r#"{"_index":"logs-a","_id":"1","stored_fields":{"_index":"secret"}}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":[{"_index":"secret"}]}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":{"includes":[{"_index":"secret"}]}}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":{"foo":{"_index":"secret"}}}"#,
+    ] {
+        assert_denied("POST", "/_mget", &format!(r#"{{"docs":[{document}]}}"#));
+        assert_denied("POST", "/logs-a/_mget", &format!(r#"{{"docs":[{{"_id":"2"}},{document}]}}"#));
+    }
+    for body in [
+        r#"{"ids":[{"_index":"secret"}]}"#,
+        r#"{"ids":[["1"]]}"#,
+        r#"{"ids":{"a":"b"}}"#,
+        r#"{"docs":[[{"_index":"secret"}]]}"#,
+    ] {
+        assert_denied("POST", "/logs-a/_mget", body);
+    }
+    for document in [
+        r#"{"_index":"logs-a","_id":1}"#,
+        r#"{"_index":"logs-a","_id":"1","routing":"r","version":3,"version_type":"external","_source":false}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":"a*","stored_fields":"a"}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":["a","b"],"stored_fields":["a"]}"#,
+        r#"{"_index":"logs-a","_id":"1","_source":{"includes":["a"],"excludes":"b","include":"c","exclude":["d"]}}"#,
+    ] {
+        let body = format!(r#"{{"docs":[{document}]}}"#);
+        assert_needs("POST", "/_mget", &body, "indices:data/read/mget[shard] on logs-a");
+    }
+    assert_needs("POST", "/logs-a/_mget", r#"{"ids":["1",2]}"#, "indices:data/read/mget[shard] on logs-a");
+}
+
+/// Documents for term vectors have keys with objects; a list is one of texts.
+#[test]
+fn lists_of_a_document_for_term_vectors_are_flat() {
+    for more in
+        [r#""fields":[["a"],{"_index":"secret"}]"#, r#""fields":[{"_index":"secret"}]"#, r#""routing":["a"]"#]
+    {
+        assert_denied("POST", "/logs-a/_termvectors/1", &format!("{{{more}}}"));
+        assert_denied(
+            "POST",
+            "/_mtermvectors",
+            &format!(r#"{{"docs":[{{"_index":"logs-a","_id":"1",{more}}}]}}"#),
+        );
+    }
+    let more = r#""fields":["a"],"filter":{"max_num_terms":3},"per_field_analyzer":{"a":"b"},"doc":{"a":[{"_index":"x"}]}"#;
+    let body = format!(r#"{{"docs":[{{"_index":"logs-a",{more}}}]}}"#);
+    assert_needs("POST", "/_mtermvectors", &body, "indices:data/read/mtv[shard] on logs-a");
+}
+
+/// `inline` and `template` are other names of `source`, and `id` takes its place.
+#[test]
+fn a_template_beside_a_harmless_one_counts() {
+    let harmless = r#""source":{"query":{"match_all":{}}}"#;
+    let lookup = r#"{"query":{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}}"#;
+    for other in [
+        format!(r#""inline":{lookup}"#),
+        format!(r#""template":{lookup}"#),
+        r#""id":"stored""#.to_owned(),
+        r#""anything":1"#.to_owned(),
+    ] {
+        for body in [format!("{{{harmless},{other}}}"), format!("{{{other},{harmless}}}")] {
+            assert_needs("POST", "/logs-a/_search/template", &body, ALL);
+        }
+    }
+    let two = format!(r#"{{"source":{lookup},{harmless}}}"#);
+    assert_needs("POST", "/logs-a/_search/template", &two, ALL);
+    let plain = format!(r#"{{{harmless},"params":{{"a":{{"index":"x"}}}},"explain":true,"profile":false}}"#);
+    let needs = needs("POST", "/logs-a/_search/template", &plain).expect("it is read");
+    assert!(!needs.contains(&ALL.to_owned()), "{needs:?}");
+}
+
+/// The source of a reindexing is a whole search.
+#[test]
+fn a_lookup_anywhere_in_the_source_of_a_reindexing_counts() {
+    let lookup = r#"{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}"#;
+    for more in [
+        format!(r#""query":{lookup}"#),
+        format!(r#""post_filter":{lookup}"#),
+        format!(r#""aggs":{{"a":{{"filter":{lookup}}}}}"#),
+        format!(r#""aggregations":{{"a":{{"filters":{{"filters":[{lookup}]}}}}}}"#),
+        format!(r#""sort":[{{"f":{{"nested":{{"path":"p","filter":{lookup}}}}}}}]"#),
+        format!(r#""highlight":{{"highlight_query":{lookup}}}"#),
+        format!(r#""highlight":{{"fields":{{"f":{{"highlight_query":{lookup}}}}}}}"#),
+        format!(r#""rescore":{{"query":{{"rescore_query":{lookup}}}}}"#),
+    ] {
+        let body = format!(r#"{{"source":{{"index":"logs-a",{more}}},"dest":{{"index":"logs-b"}}}}"#);
+        assert_needs("POST", "/_reindex", &body, "indices:data/read/get on secret");
+    }
+    let body = r#"{"source":{"index":"logs-a","pit":{"id":"x"}},"dest":{"index":"logs-b"}}"#;
+    assert_needs("POST", "/_reindex", body, ALL);
+}
+
+#[test]
+fn refreshing_what_was_changed_needs_its_privilege() {
+    let reindex = r#"{"source":{"index":"logs-a"},"dest":{"index":"logs-b"}}"#;
+    let refresh = "indices:admin/refresh on";
+    for query in ["refresh=true", "refresh", "x=1&refresh="] {
+        assert_needs("POST", &format!("/_reindex?{query}"), reindex, &format!("{refresh} logs-b"));
+        for verb in ["_update_by_query", "_delete_by_query"] {
+            assert_needs("POST", &format!("/logs-*/{verb}?{query}"), "{}", &format!("{refresh} [logs-*]"));
+        }
+    }
+    for target in ["/_reindex", "/_reindex?refresh=false"] {
+        let needs = needs("POST", target, reindex).expect("it is read");
+        assert!(!needs.iter().any(|need| need.starts_with(refresh)), "{needs:?}");
+    }
+    assert_denied("POST", "/_reindex?refresh=wait_for", reindex);
+}
+
+/// Its processors may look up what the query does not show.
+#[test]
+fn a_stored_search_pipeline_needs_all_indices() {
+    let (search, many) = ("{}", "{}\n{}\n");
+    for (target, body) in [
+        ("/logs-a/_search?search_pipeline=p", search),
+        ("/logs-a/_search?search_pipeline=p", ""),
+        ("/logs-a/_msearch?search_pipeline=p", many),
+        ("/logs-a/_search", r#"{"search_pipeline":"p"}"#),
+        ("/logs-a/_msearch", "{}\n{\"search_pipeline\":\"p\"}\n"),
+    ] {
+        assert_needs("POST", target, body, ALL);
+    }
+    let body = r#"{"query":{"term":{"search_pipeline":"p"}},"search_pipeline":{"request_processors":[{"filter_query":{"query":{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}}}]}}"#;
+    assert_needs("POST", "/logs-a/_search?search_pipeline=_none", body, "indices:data/read/get on secret");
+    let needs = needs("POST", "/logs-a/_search?search_pipeline=_none", body).expect("it is read");
+    assert!(!needs.contains(&ALL.to_owned()), "{needs:?}");
+}
+
+/// Older nodes go on with the members of an object that they do not know.
+#[test]
+fn an_unknown_object_beside_an_alias_is_denied() {
+    for body in [r#"{"foo":{"index":"secret"}}"#, r#"{"foo":[{"index":"secret"}]}"#, r#"{"routing":["a"]}"#] {
+        assert_denied("PUT", "/logs-a/_alias/x", body);
+    }
+    let body = r#"{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}"#;
+    assert_needs("PUT", "/logs-a/_alias/x", body, "indices:admin/aliases on [logs-a]");
+}
