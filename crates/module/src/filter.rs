@@ -311,6 +311,7 @@ impl Authorization {
         worker: &Worker,
         received: Received,
     ) -> Handled {
+        let bulk = worker.verdict.borrow_mut().take_bulk();
         let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
             let latency = worker.thread.record_latency(received).unwrap_or_default();
@@ -321,8 +322,8 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
-        state.bulk_errors = verdict.bulk_errors();
-        let handled = verdict.apply(stream, policy.settings.metadata);
+        state.bulk_errors = bulk.as_ref().map(|bulk| Arc::clone(&bulk.errors));
+        let handled = verdict.apply(stream, policy.settings.metadata, bulk.as_ref());
         drop(verdict);
         match handled {
             Ok(handled) => handled,

@@ -2,9 +2,8 @@
 //! so that a request of a caller whose credentials are cached allocates nothing here.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use authorizer::{BulkErrors, Header, PartialBulk, Verdict};
+use authorizer::{Header, PartialBulk, Verdict};
 use identity::Subject;
 use smallvec::SmallVec;
 
@@ -78,9 +77,9 @@ impl OwnedVerdict {
         self.revision = self.copy(revision);
     }
 
-    /// The errors that must be added to the response, if the request is a bulk request that goes on without some of its items.
-    pub(crate) fn bulk_errors(&self) -> Option<Arc<BulkErrors>> {
-        self.bulk.as_ref().map(|bulk| Arc::clone(&bulk.errors))
+    /// Takes the items out that a bulk request goes on with, if it goes on without some: they may be large.
+    pub(crate) fn take_bulk(&mut self) -> Option<PartialBulk> {
+        self.bulk.take()
     }
 
     /// The name of the reason for a denial.
@@ -88,7 +87,8 @@ impl OwnedVerdict {
         (self.status != 0).then_some(self.reason)
     }
 
-    /// Lets the request go on with its headers changed, or answers it.
+    /// Lets the request go on with its headers changed, and with these items if it is a bulk request that goes on without some, or answers
+    /// it.
     ///
     /// # Errors
     /// The stream, if a header or the body cannot be changed.
@@ -96,6 +96,7 @@ impl OwnedVerdict {
         &self,
         mut stream: Stream<'s, F>,
         metadata: bool,
+        bulk: Option<&PartialBulk>,
     ) -> Result<Handled, Stream<'s, F>> {
         if metadata {
             self.describe(&mut stream);
@@ -126,7 +127,7 @@ impl OwnedVerdict {
         for name in &self.remove {
             stream.remove_header(self.at(name).as_bytes());
         }
-        match &self.bulk {
+        match bulk {
             Some(bulk) if !forward_in_part(bulk, &mut stream) => Err(stream),
             Some(_) | None => Ok(stream.proceed()),
         }

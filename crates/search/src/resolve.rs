@@ -79,10 +79,14 @@ impl<'t> Names<'t> {
         self.is_all = expression.is_of_all();
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible = options.ignore_unavailable;
-        let is_missing = |name: &str| inventory.is_some_and(|inventory| inventory.number(name).is_none());
-        if evaluation == EvaluationType::Legacy
-            && expression.parts().any(|part| matches!(part, Part::Name(name) if is_missing(name)))
-        {
+        let is_missing = |part| match part {
+            Part::Name(name) => inventory.is_some_and(|inventory| inventory.number(name).is_none()),
+            Part::Except(name) if !name.contains('*') => {
+                inventory.is_some_and(|inventory| inventory.number(name).is_none())
+            }
+            Part::Pattern(_) | Part::Except(_) => false,
+        };
+        if evaluation == EvaluationType::Legacy && expression.parts().any(is_missing) {
             return self.add_unresolved(inventory, expression);
         }
         for part in expression.parts() {
@@ -114,13 +118,14 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too.
+    /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those
+    /// that take something out, with their `-`.
     fn add_unresolved(&mut self, inventory: Option<&Inventory>, expression: &'t Expression<'_>) {
-        for part in expression.parts() {
-            match part {
-                Part::Name(name) => self.add_itself(inventory, name),
-                Part::Pattern(pattern) => self.unknown.push(Unknown::Pattern(pattern)),
-                Part::Except(_) => {}
+        for part in expression.text().split(',') {
+            if part.contains('*') {
+                self.unknown.push(Unknown::Pattern(part));
+            } else {
+                self.add_itself(inventory, part);
             }
         }
     }

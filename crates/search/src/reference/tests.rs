@@ -177,6 +177,16 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
     assert_eq!(verdicts(&["by_alias"], &on(SEARCH, "all-*")), "+++-");
     assert_eq!(verdicts(&["by_alias", "reader"], &on(SEARCH, "all-logs,logs-missing")), "++++");
     assert_eq!(verdicts(&["own", "by_alias"], &on(SEARCH, "logs-*,-logs-old,own-ann")), "--+-");
+    // What is taken out is then compared as well, with its `-`; each was tried on a node.
+    for text in ["logs-*,-nope", "logs-*,-", "logs-*,-logs-b,logs-missing", "logs-*,-logs-b*,logs-missing"] {
+        let reader = verdicts(&["reader"], &on(SEARCH, text));
+        assert!(reader.starts_with('-'), "{text}: {reader}");
+        let all = verdicts(&["all_access"], &on(SEARCH, text));
+        assert!(all.starts_with('+'), "{text}: {all}");
+    }
+    for text in ["logs-*,-logs-b", "logs-*,-metrics-a", "logs-*,-nope*"] {
+        assert!(verdicts(&["reader"], &on(SEARCH, text)).starts_with('+'), "{text}");
+    }
 }
 
 #[test]

@@ -27,9 +27,15 @@ const NOT_EXPANDED: &str =
 const NOTHING_FOUND: &str =
     "a node asks only if it finds something to write, which the request does not show";
 
+const MISLEADING: &str = "a node reads it in another way than it looks";
+const UNSEEN: &str = "what a node makes of several sources is not seen";
+
 /// Operations, part of why a request is denied that a node permits, and the reason. Every difference is in this table.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "NotGranted (pattern)", NOT_EXPANDED),
+    ("unread", "begins with `=`", MISLEADING),
+    ("unread", "unknown key", MISLEADING),
+    ("search_template", "NotGranted", UNSEEN),
     ("partly permitted", "NotGranted (reduces)", REDUCED),
     ("cat.indices", "NotGranted (reduces)", REDUCED),
     ("exists", "NotGranted (reduces)", REDUCED),

@@ -41,7 +41,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "new-1",
     "new-2",
 ];
-const EXPRESSIONS: [&str; 30] = [
+const EXPRESSIONS: [&str; 33] = [
     "*",
     "_all",
     "",
@@ -72,6 +72,9 @@ const EXPRESSIONS: [&str; 30] = [
     "logs-a,",
     "*-now",
     ".ds-*",
+    "logs-*,-nothing",
+    "logs-*,-logs-b,new-1",
+    "logs-*,-logs-b*,new-1",
 ];
 const PARAMETERS: [&str; 9] = [
     "",
@@ -153,7 +156,47 @@ pub(crate) fn generate(random: &mut Rng) -> Sent {
         8 => cluster(random, &mut sent),
         _ => with_body(random, &mut sent),
     }
+    if random.u8(..16) == 0 && !sent.is_dry {
+        mislead(random, &mut sent);
+    }
     sent
+}
+
+/// Makes a request of which a node reads something else than it seems to say.
+fn mislead(random: &mut Rng, sent: &mut Sent) {
+    let name = pick(random, &NAMES);
+    let other = pick(random, &NAMES);
+    let lookup = json!({ "terms": { "f": { "index": other, "id": "1", "path": "f" } } });
+    "POST".clone_into(&mut sent.method);
+    let (target, body) = match random.u8(..7) {
+        0 => (format!("/_search?index={name}&=index={other}"), String::new()),
+        1 => (format!("/_count?index={name};==index={other}"), String::new()),
+        2 => {
+            let nested = json!({ "_id": "1", "_index": name, "more": [{ "_index": other }] });
+            ("/_mget".to_owned(), json!({ "docs": [nested] }).to_string())
+        }
+        3 => {
+            let nested = json!({ "_id": "1", "_index": name, "routing": [{ "_index": other }] });
+            ("/_mget".to_owned(), json!({ "docs": [nested] }).to_string())
+        }
+        4 => {
+            let harmless = json!({ "query": { "match_all": {} } });
+            let key = pick(random, &["inline", "template"]);
+            let body = json!({ "source": harmless, key: { "query": lookup } });
+            (format!("/{name}/_search/template"), body.to_string())
+        }
+        5 => {
+            let body =
+                json!({ "source": { "index": name, "post_filter": lookup }, "dest": { "index": "new-2" } });
+            ("/_reindex?max_docs=1".to_owned(), body.to_string())
+        }
+        _ => {
+            let verb = pick(random, &["_update_by_query", "_delete_by_query"]);
+            let query = json!({ "query": { "term": { "f": "nobody" } } });
+            (format!("/{}/{verb}?conflicts=proceed&refresh=true", changed(random)), query.to_string())
+        }
+    };
+    (sent.target, sent.body, sent.may_create) = (target, body, true);
 }
 
 /// A random request for what several indices have, which may be reduced to some of them.
@@ -269,7 +312,8 @@ fn write(random: &mut Rng, sent: &mut Sent) {
         0 => ("PUT", format!("/{name}/_doc/2"), known),
         1 => ("POST", format!("/{name}/_doc"), known),
         2 => ("DELETE", format!("/{name}/_doc/2"), String::new()),
-        3 => ("POST", format!("/{name}/_update/1"), json!({ "doc": { "f": name } }).to_string()),
+        // What it has already, since this document is kept.
+        3 => ("POST", format!("/{name}/_update/1"), json!({ "doc": { "id": "1" } }).to_string()),
         4 => ("PUT", format!("/{name}/_create/1"), known),
         _ => {
             let verb = pick(random, &["_update_by_query", "_delete_by_query"]);
