@@ -141,3 +141,19 @@ fn what_takes_names_has_one_list_and_is_not_destructive() {
         assert!(!is_destructive, "{}", group.name);
     }
 }
+
+/// Each was tried on a node with a closed index and a hidden one.
+#[test]
+fn patterns_stand_for_what_the_operation_expands_them_to() {
+    for (path, closed, hidden) in [
+        ("/*/_search", false, false),
+        ("/*/_settings", false, false),
+        ("/*/_mapping", false, false),
+        ("/*/_shard_stores", true, false),
+        ("/*/_recovery", true, false),
+        ("/*/_alias", true, true),
+    ] {
+        let options = ROUTES.find(Method::Get, path).unwrap().group.options;
+        assert_eq!((options.open, options.closed, options.hidden), (true, closed, hidden), "{path}");
+    }
+}
