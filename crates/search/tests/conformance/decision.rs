@@ -55,6 +55,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("indices.stats", "NotGranted (reduces)", REDUCED),
     ("msearch", "NotGranted (reduces)", REDUCED),
     ("search", "NotGranted (reduces)", REDUCED),
+    ("search_shards", "NotGranted (reduces)", REDUCED),
     ("termvectors", "NotGranted (reduces)", REDUCED),
     ("update_by_query", "NotGranted (reduces)", REDUCED),
     ("delete_by_query", "NotGranted (reduces)", REDUCED),
