@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed test is what it is for")]
 
 mod callbacks;
+mod message;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use crate::abi::{Attribute, Buffer, Filter, hooks, response};
 #[cfg(test)]
 pub(crate) use callbacks::only_the_log;
+use message::{Line, Message, Pieces, copied, lines};
 
 /// A filter configuration that was accepted.
 #[derive(Debug)]
@@ -62,24 +64,6 @@ pub struct Sent {
 
 /// How many bytes of a body are buffered at most, as by default (`per_connection_buffer_limit_bytes`).
 const BUFFER_LIMIT: u64 = 1 << 20;
-
-/// A header. Each is freed when it is replaced.
-type Line = (Box<[u8]>, Box<[u8]>);
-
-/// A request or a response.
-#[derive(Debug, Default)]
-struct Message {
-    headers: RefCell<Vec<Line>>,
-    /// The part of its body that the hook for bodies is called with. A part without pieces does not exist.
-    received: RefCell<Pieces>,
-    /// What was buffered before.
-    buffered: RefCell<Pieces>,
-    /// What has gone on.
-    passed_on: RefCell<Vec<u8>>,
-}
-
-/// A part of a body. Each piece is freed when it is drained.
-type Pieces = Vec<Box<[u8]>>;
 
 /// Envoy's object for a stream. Callbacks get a pointer to it.
 #[derive(Debug)]
@@ -436,40 +420,6 @@ const RESPONSE: u32 = 2;
 const RESPONSE_BUFFERED: u32 = 3;
 /// The part of the request's body that was buffered before.
 const BUFFERED: u32 = 1;
-
-impl Message {
-    fn with(headers: &[(&[u8], &[u8])]) -> Self {
-        Self { headers: RefCell::new(lines(headers)), ..Self::default() }
-    }
-
-    /// A part of the body arrives: calls the hook, and does with the body what it says.
-    fn with_part(&self, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
-        self.received.borrow_mut().push(part.into());
-        if end_of_stream && !self.buffered.borrow().is_empty() {
-            // As Envoy does, so that the buffered body is the whole one.
-            self.buffered.borrow_mut().append(&mut self.received.borrow_mut());
-        }
-        let status = hook();
-        self.buffered.borrow_mut().append(&mut self.received.take());
-        if status == hooks::CONTINUE {
-            self.pass_on();
-        }
-        status
-    }
-
-    /// What is buffered goes on.
-    fn pass_on(&self) {
-        self.passed_on.borrow_mut().extend(self.buffered.take().concat());
-    }
-}
-
-fn lines(headers: &[(&[u8], &[u8])]) -> Vec<Line> {
-    headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
-}
-
-fn copied(headers: &RefCell<Vec<Line>>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    headers.borrow().iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
-}
 
 impl Envoy {
     fn headers(&self, which: u32) -> &RefCell<Vec<Line>> {
