@@ -173,14 +173,7 @@ impl Reloader {
         self.fetched_at.remove(url);
         // Without an inventory fewer requests are permitted, but none is that should not be.
         let unavailable = url.is_inventory() || self.settings.on_stale == OnStale::Unavailable;
-        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
-        let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
-        let issuers = self.issuers_of(url);
-        if url.is_inventory() {
-            tracing::error!(%url, "the inventory exceeds its `max_age`: patterns are permitted only where one pattern of a role covers them");
-        } else {
-            tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
-        }
+        // First no longer active, then reported: who reads the log or the status may rely on it.
         if unavailable {
             self.fetched.insert(url.clone(), None);
             match self.compile() {
@@ -193,6 +186,14 @@ impl Reloader {
                     self.status.note(|facts| facts.policy.revision = None);
                 }
             }
+        }
+        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
+        let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
+        let issuers = self.issuers_of(url);
+        if url.is_inventory() {
+            tracing::error!(%url, "the inventory exceeds its `max_age`: patterns are permitted only where one pattern of a role covers them");
+        } else {
+            tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
         }
     }
 }
