@@ -132,7 +132,7 @@ fn form(rule: &Rule) -> Form {
             Segment::Literal(literal) => path = format!("{path}/{literal}"),
             Segment::One(_) => return Form::One(path),
             Segment::Glob(glob) => return Form::Glob(format!("{path}/{}", glob.0.concat())),
-            Segment::User => panic!("{}", rule.name),
+            Segment::User | Segment::UserId(_) => panic!("{}", rule.name),
         }
     }
     if *rest { Form::Below(path) } else { Form::Exact(path) }
