@@ -31,11 +31,7 @@ pub(crate) fn read<'a>(
     json: &mut Json<'a>,
     searched: &Expression<'a>,
 ) -> Result<(), Problem> {
-    match json.peek()? {
-        Value::Array => json.array(|json| read(reading, json, searched)),
-        Value::Object => json.object(|json, key| member(reading, json, &key, searched)),
-        Value::String | Value::Null | Value::Other => json.skip().map(drop),
-    }
+    value(reading, json, searched, ["", ""])
 }
 
 /// Adds what a search needs: its query, and all that stands beside it.
@@ -59,7 +55,7 @@ pub(crate) fn search_member<'a>(
             pipeline(reading, &json.string()?);
             Ok(())
         }
-        _ => member(reading, json, key, searched),
+        _ => value(reading, json, searched, ["", key]),
     }
 }
 
@@ -82,7 +78,7 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
         Value::Array => json.array(none),
         Value::Object => json.object(|json, key| match &*key {
             "index" | "_index" | "indexed_shape" | "percolate" | "more_like_this" | "wrapper"
-            | "template" | "pit" => Err(Problem::Unsupported("a look-up in a template")),
+            | "template" | "pit" | "search_pipeline" => Err(Problem::Unsupported("a look-up in a template")),
             _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
             _ => none(json),
         }),
@@ -90,120 +86,92 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
     }
 }
 
-fn member<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-    key: &str,
-    searched: &Expression<'a>,
-) -> Result<(), Problem> {
-    match (key, json.peek()?) {
-        // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
-        ("terms", Value::Object) => json.object(|json, _field| {
-            if json.peek()? == Value::Object {
-                document(reading, json, searched, None)
-            } else {
-                read(reading, json, searched)
-            }
-        }),
-        // {"geo_shape": {FIELD: {"indexed_shape": {"index": …, "id": …}}}}
-        ("indexed_shape", Value::Object) => document(reading, json, searched, Some("shapes")),
-        // {"percolate": {"field": …, "index": …, "id": …}}
-        ("percolate", Value::Object) => document(reading, json, searched, None),
-        // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
-        ("more_like_this", Value::Object) => {
-            reading.need(MULTI_TERM_VECTORS, Target::Cluster);
-            json.object(|json, key| match &*key {
-                "like" | "unlike" => alike(reading, json, searched),
-                _ => json.skip().map(drop),
-            })
-        }
-        // A query in base64, or one whose variables are filled in later.
-        ("wrapper", Value::Object) => {
-            unseen(reading);
-            json.skip().map(drop)
-        }
-        ("template", Value::Object) => {
-            if json.clone().skip()?.windows(2).any(|pair| pair == b"${") {
-                unseen(reading);
-            }
-            read(reading, json, searched)
-        }
-        // What a point in time was opened on is not seen here.
-        ("pit", Value::Object) => {
-            unseen(reading);
-            json.skip().map(drop)
-        }
-        _ => read(reading, json, searched),
-    }
-}
-
-/// An object that names one document, or documents by a query, in another index.
-fn document<'a>(
+/// Adds what a value needs that stands under the last of `keys`, in an object that stands under the one before.
+///
+/// A client chooses the names of fields, aggregations and filters, and may give them those of queries. So what a value
+/// needs as one kind of query never keeps its members from being read as others.
+fn value<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
     searched: &Expression<'a>,
-    default: Option<&'static str>,
-) -> Result<(), Problem> {
-    let mut index = default.map(Cow::Borrowed);
-    let mut is_found = false;
-    let mut actions = GET;
-    json.object(|json, key| {
-        match (&*key, json.peek()?) {
-            ("index", Value::String) => {
-                index = Some(json.string()?);
-                if std::mem::replace(&mut is_found, true) {
-                    return Err(TWICE);
-                }
-                return Ok(());
-            }
-            // The name of the index could be written as a number. Nobody needs that.
-            ("index", Value::Other) => return Err(Problem::Invalid("a look-up names its index by no text")),
-            ("query", Value::Object) => actions = SEARCH,
-            _ => {}
-        }
-        member(reading, json, &key, searched)
-    })?;
-    match index {
-        Some(index) => {
-            let index = reading.name(index)?;
-            reading.need(actions, Target::Name(index));
-            Ok(())
-        }
-        None => Ok(()),
-    }
-}
-
-/// The documents that others are compared with. Those that name no index are taken from the searched ones.
-fn alike<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-    searched: &Expression<'a>,
+    keys: [&str; 2],
 ) -> Result<(), Problem> {
     match json.peek()? {
-        Value::Array => json.array(|json| alike(reading, json, searched)),
-        Value::Object => {
-            let mut index = None;
-            json.object(|json, key| match (&*key, json.peek()?) {
-                ("_index", Value::String) => match index.replace(json.string()?) {
-                    Some(_) => Err(TWICE),
-                    None => Ok(()),
-                },
-                ("_index", Value::Other) => Err(Problem::Invalid("a look-up names its index by no text")),
-                _ => json.skip().map(drop),
-            })?;
-            let target = match index {
-                Some(index) => Target::Name(reading.name(index)?),
-                None => Target::Fixed(searched.clone()),
-            };
-            reading.need(TERM_VECTORS, target);
-            Ok(())
-        }
+        Value::Array => json.array(|json| value(reading, json, searched, keys)),
+        Value::Object => object(reading, json, searched, keys),
         Value::String | Value::Null | Value::Other => json.skip().map(drop),
     }
 }
 
-const TWICE: Problem = Problem::Invalid("its body has a key twice");
+fn object<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+    searched: &Expression<'a>,
+    [outer, key]: [&str; 2],
+) -> Result<(), Problem> {
+    match key {
+        "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster),
+        // A query in base64; what a point in time was opened on.
+        "wrapper" | "pit" => unseen(reading),
+        // Variables are filled in later.
+        "template" if json.clone().skip()?.windows(2).any(|pair| pair == b"${") => unseen(reading),
+        _ => {}
+    }
+    // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
+    // {"geo_shape": {FIELD: {"indexed_shape": {"index": …, "id": …}}}}
+    // {"percolate": {"field": …, "index": …, "id": …}}
+    let is_document = outer == "terms" || matches!(key, "indexed_shape" | "percolate");
+    // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
+    let is_alike = outer == "more_like_this" && matches!(key, "like" | "unlike");
+    let mut index = None;
+    let mut alike = None;
+    let mut has_query = false;
+    json.object(|json, member| {
+        match (&*member, json.peek()?) {
+            ("index", Value::String) if is_document => return once(&mut index, json.string()?),
+            ("_index", Value::String) if is_alike => return once(&mut alike, json.string()?),
+            // The name of the index could be written as a number. Nobody needs that.
+            ("index", Value::Other) if is_document => return Err(NO_TEXT),
+            ("_index", Value::Other) if is_alike => return Err(NO_TEXT),
+            ("query", Value::Object) => has_query = true,
+            _ => {}
+        }
+        value(reading, json, searched, [key, &member])
+    })?;
+    if key == "indexed_shape" && index.is_none() {
+        index = Some(Cow::Borrowed("shapes"));
+    }
+    match index {
+        // It searches there: a node expands patterns.
+        Some(index) if has_query => {
+            let searched = reading.expression(index, Options { hidden: true, ..Options::OPEN })?;
+            reading.need(SEARCH, Target::Fixed(searched));
+        }
+        Some(index) => {
+            let index = reading.name(index)?;
+            reading.need(GET, Target::Name(index));
+        }
+        None => {}
+    }
+    if is_alike {
+        // Those that name no index are taken from the searched ones.
+        let target = match alike {
+            Some(index) => Target::Name(reading.name(index)?),
+            None => Target::Fixed(searched.clone()),
+        };
+        reading.need(TERM_VECTORS, target);
+    }
+    Ok(())
+}
 
+fn once<'a>(place: &mut Option<Cow<'a, str>>, name: Cow<'a, str>) -> Result<(), Problem> {
+    match place.replace(name) {
+        Some(_) => Err(Problem::Invalid("its body has a key twice")),
+        None => Ok(()),
+    }
+}
+
+const NO_TEXT: Problem = Problem::Invalid("a look-up names its index by no text");
 /// The options that a look-up leaves as they are.
 pub(crate) fn nothing<'a>() -> Expression<'a> {
     Expression::new("", Options::OPEN)

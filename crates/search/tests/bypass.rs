@@ -182,7 +182,7 @@ fn a_query_that_looks_up_documents_elsewhere_needs_to_read_them() {
         assert_needs("POST", "/_msearch", &format!("{{\"index\":\"public\"}}\n{query}\n"), get);
     }
     let by_query = r#"{"query":{"terms":{"f":{"index":"secret","query":{"match_all":{}},"path":"p"}}}}"#;
-    assert_needs("POST", "/public/_search", by_query, "indices:data/read/search on secret");
+    assert_needs("POST", "/public/_search", by_query, "indices:data/read/search on [secret]");
     let like = r#"{"query":{"more_like_this":{"like":[{"_index":"secret","_id":"1"}]}}}"#;
     assert_needs("POST", "/public/_search", like, "indices:data/read/mtv[shard] on secret");
     let unnamed = r#"{"query":{"geo_shape":{"f":{"indexed_shape":{"id":"1"}}}}}"#;

@@ -184,3 +184,57 @@ fn an_unknown_object_beside_an_alias_is_denied() {
     let body = r#"{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}"#;
     assert_needs("PUT", "/logs-a/_alias/x", body, "indices:admin/aliases on [logs-a]");
 }
+
+/// A client chooses the names of aggregations, filters and fields.
+#[test]
+fn a_name_that_is_one_of_a_query_hides_no_lookup() {
+    let terms = r#"{"terms":{"g":{"index":"secret","id":"1","path":"user"}}}"#;
+    let get = "indices:data/read/get on secret";
+    for body in [
+        format!(r#"{{"size":0,"aggs":{{"more_like_this":{{"filter":{terms}}}}}}}"#),
+        format!(r#"{{"aggs":{{"a":{{"filters":{{"filters":{{"more_like_this":{terms}}}}}}}}}}}"#),
+        format!(r#"{{"aggs":{{"a":{{"filters":{{"filters":{{"terms":{terms}}}}}}}}}}}"#),
+        format!(r#"{{"aggs":{{"a":{{"adjacency_matrix":{{"filters":{{"terms":{terms}}}}}}}}}}}"#),
+        format!(r#"{{"aggs":{{"terms":{{"filter":{terms}}}}}}}"#),
+        format!(r#"{{"aggs":{{"pit":{{"filter":{terms}}}}}}}"#),
+        format!(r#"{{"aggs":{{"wrapper":{{"filter":{terms}}}}}}}"#),
+        format!(r#"{{"query":{{"more_like_this":{{"like":[{{"_index":"logs-a","doc":{{"a":{terms}}}}}]}}}}}}"#),
+        r#"{"query":{"geo_shape":{"more_like_this":{"indexed_shape":{"index":"secret","id":"1"}},"ignore_unmapped":true}}}"#.to_owned(),
+        r#"{"query":{"geo_shape":{"terms":{"indexed_shape":{"index":"secret","id":"1"}}}}}"#.to_owned(),
+        r#"{"query":{"terms":{"terms":{"index":"secret","id":"1","path":"user"}}}}"#.to_owned(),
+        r#"{"query":{"terms":{"more_like_this":{"index":"secret","id":"1","path":"user"}}}}"#.to_owned(),
+        r#"{"query":{"terms":{"wrapper":{"index":"secret","id":"1","path":"user"}}}}"#.to_owned(),
+        r#"{"query":{"terms":{"template":{"index":"secret","id":"1","path":"user"}}}}"#.to_owned(),
+    ] {
+        assert_needs("POST", "/logs-a/_search", &body, get);
+        assert_needs("POST", "/logs-a/_delete_by_query", &body, get);
+        assert_needs("POST", "/_msearch", &format!("{{\"index\":\"logs-a\"}}\n{body}\n"), get);
+    }
+    let wrapper = r#"{"wrapper":{"query":"e30="}}"#;
+    let body = format!(r#"{{"aggs":{{"a":{{"filters":{{"filters":{{"terms":{wrapper}}}}}}}}}}}"#);
+    assert_needs("POST", "/logs-a/_search", &body, ALL);
+    let alike = r#"{"more_like_this":{"like":[{"_index":"secret","_id":"1"}]}}"#;
+    let body = format!(r#"{{"aggs":{{"a":{{"filters":{{"filters":{{"terms":{alike}}}}}}}}}}}"#);
+    assert_needs("POST", "/logs-a/_search", &body, "indices:data/read/mtv[shard] on secret");
+    let shape = r#"{"query":{"geo_shape":{"terms":{"indexed_shape":{"id":"1"}}}}}"#;
+    assert_needs("POST", "/logs-a/_search", shape, "indices:data/read/get on shapes");
+}
+
+/// A look-up by a query is a search: a node expands its patterns.
+#[test]
+fn a_lookup_by_a_query_expands_patterns() {
+    for (index, wanted) in
+        [("*", "[*]"), ("s*,logs-a", "[s*,logs-a]"), ("_all", "all"), ("secret", "[secret]")]
+    {
+        let lookup = format!(r#"{{"index":"{index}","path":"user","query":{{"match_all":{{}}}}}}"#);
+        let body = format!(r#"{{"query":{{"terms":{{"user":{lookup}}}}}}}"#);
+        assert_needs("POST", "/logs-a/_search", &body, &format!("indices:data/read/search on {wanted}"));
+    }
+}
+
+/// Processors of the pipeline may look up what the template does not show.
+#[test]
+fn a_template_that_names_a_search_pipeline_needs_all_indices() {
+    let body = r#"{"source":{"query":{"match_all":{}},"search_pipeline":"p"}}"#;
+    assert_needs("POST", "/logs-a/_search/template", body, ALL);
+}
