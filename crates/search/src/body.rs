@@ -46,6 +46,7 @@ pub(crate) const WRITE_ANYWHERE: &[Action] = &[
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     match reading.found.group.body {
         Body::Ignored => Ok(()),
+        Body::AliasFilters => alias_filters(reading),
         Body::Aliases => aliases(reading),
         Body::Bulk => bulk::read(reading),
         Body::CreateIndex => create_index(reading),
@@ -56,6 +57,7 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Body::MultiTermVectors => documents::multi_term_vectors(reading),
         Body::PutAlias => put_alias(reading),
         Body::Reindex => reindex(reading),
+        Body::Restore => restore(reading),
         Body::Search => search(reading),
         Body::Template => template::read(reading),
         Body::TermVectors => documents::term_vectors(reading),
@@ -142,6 +144,41 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 Ok(())
             }
             _ => json.skip().map(drop),
+        })
+    })
+}
+
+/// `{"aliases": {NAME: {"filter": …}}}`, or the same in `template`.
+fn alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    if body.is_empty() {
+        return Ok(());
+    }
+    Json::whole(body, |json| {
+        json.object(|json, key| match (&*key, json.peek()?) {
+            ("aliases", _) => lookups::read(reading, json, &lookups::nothing()),
+            ("template", Value::Object) => json.object(|json, key| match &*key {
+                "aliases" => lookups::read(reading, json, &lookups::nothing()),
+                _ => json.skip().map(drop),
+            }),
+            _ => json.skip().map(drop),
+        })
+    })
+}
+
+/// `{"indices": …, "include_global_state": false}`. The state of the cluster has what roles do not grant one by one.
+fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    if body.is_empty() {
+        return Ok(());
+    }
+    Json::whole(body, |json| {
+        json.object(|json, key| {
+            let value = json.skip()?;
+            if key == "include_global_state" && value != b"false" {
+                return Err(Problem::Unsupported("restoring the state of the cluster"));
+            }
+            Ok(())
         })
     })
 }

@@ -75,6 +75,10 @@ impl<'a> Reading<'_, 'a> {
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) {
         let options = Options { closed: true, hidden: true, ..Options::OPEN };
         self.need(actions, Target::Fixed(Expression::new("", options)));
+        // Those that do not exist yet, too. No index can have this name: roles for all indices grant it, others do not.
+        if actions.contains(&CREATE) {
+            self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)));
+        }
     }
 
     /// A need of the exact name of an index.
@@ -156,4 +160,6 @@ impl<'a> Reading<'_, 'a> {
     }
 }
 
+const CREATE: Action = Action::of("indices:admin/create");
+const NEW_INDEX: &str = "<???>";
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");

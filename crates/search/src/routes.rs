@@ -85,6 +85,8 @@ pub(crate) enum Place {
 pub(crate) enum Body {
     /// Nothing that a privilege depends on: it is not read.
     Ignored,
+    /// Aliases of an index to be made, whose filters are queries.
+    AliasFilters,
     Aliases,
     Bulk,
     CreateIndex,
@@ -96,6 +98,8 @@ pub(crate) enum Body {
     MultiTermVectors,
     PutAlias,
     Reindex,
+    /// What is restored from a snapshot.
+    Restore,
     /// A query, which may look documents up in other indices.
     Search,
     /// A query that is made from a template: what it looks up is not seen.
@@ -360,7 +364,9 @@ impl Body {
             "aliases" => Body::Aliases,
             "bulk" => Body::Bulk,
             "delete-by-query" => Body::DeleteByQuery,
+            "alias-filters" => Body::AliasFilters,
             "create" => Body::CreateIndex,
+            "restore" => Body::Restore,
             "mget" => Body::MultiGet,
             "msearch" => Body::MultiSearch,
             "msearch-template" => Body::MultiSearchTemplate,

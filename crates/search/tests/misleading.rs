@@ -238,3 +238,50 @@ fn a_template_that_names_a_search_pipeline_needs_all_indices() {
     let body = r#"{"source":{"query":{"match_all":{}},"search_pipeline":"p"}}"#;
     assert_needs("POST", "/logs-a/_search/template", body, ALL);
 }
+
+/// A script, an ingest pipeline or a restore may make an index that no role names.
+#[test]
+fn what_may_write_anywhere_needs_indices_that_do_not_exist_yet() {
+    let new = "indices:admin/create on [<???>]";
+    let reindex =
+        r#"{"source":{"index":"logs-a"},"dest":{"index":"logs-b"},"script":{"source":"ctx._index='new'"}}"#;
+    assert_needs("POST", "/_reindex", reindex, new);
+    assert_needs("POST", "/_bulk?pipeline=p", "{\"delete\":{\"_index\":\"a\",\"_id\":\"1\"}}\n", new);
+    assert_needs("PUT", "/logs-a/_doc/1?pipeline=p", "{}", new);
+    assert_needs("POST", "/_snapshot/r/s/_restore", "", new);
+}
+
+/// It holds templates, pipelines and settings. The security plugin refuses it, too.
+#[test]
+fn the_state_of_the_cluster_is_not_restored() {
+    for value in ["true", "\"true\"", "\"false\"", "1", "[true]"] {
+        let body = format!(r#"{{"indices":"logs-a","include_global_state":{value}}}"#);
+        assert_denied("POST", "/_snapshot/r/s/_restore", &body);
+    }
+    let twice = r#"{"include_global_state":false,"include_global_state":true}"#;
+    assert_denied("POST", "/_snapshot/r/s/_restore", twice);
+    let body = r#"{"indices":"logs-a","include_global_state":false}"#;
+    assert_needs("POST", "/_snapshot/r/s/_restore", body, "indices:admin/create on all");
+}
+
+/// The filter of an alias is a query, wherever an alias is made.
+#[test]
+fn a_lookup_in_the_filter_of_an_alias_counts() {
+    let lookup = r#"{"terms":{"g":{"index":"secret","id":"1","path":"user"}}}"#;
+    let aliases = format!(r#""aliases":{{"a":{{"filter":{lookup}}}}}"#);
+    let (flat, nested) = (format!("{{{aliases}}}"), format!(r#"{{"template":{{{aliases}}}}}"#));
+    for (method, target, body) in [
+        ("PUT", "/logs-b", &flat),
+        ("PUT", "/logs-a/_clone/logs-b", &flat),
+        ("POST", "/logs-a/_shrink/logs-b", &flat),
+        ("PUT", "/logs-a/_split/logs-b", &flat),
+        ("POST", "/logs/_rollover", &flat),
+        ("POST", "/logs/_rollover/logs-2", &flat),
+        ("PUT", "/_template/t", &flat),
+        ("PUT", "/_index_template/t", &nested),
+        ("PUT", "/_component_template/t", &nested),
+    ] {
+        assert_needs(method, target, body, "indices:data/read/get on secret");
+    }
+    assert!(needs("POST", "/logs/_rollover", "").is_ok());
+}
