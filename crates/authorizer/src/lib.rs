@@ -111,7 +111,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where the caches had the credentials of the requests since the last call.
+    /// How many look-ups since the last call found their credentials in the thread's cache, in that of all threads, or in
+    /// neither: of requests that the rules decide, and of requests to a search cluster.
     pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
         [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
     }

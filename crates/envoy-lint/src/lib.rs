@@ -1,4 +1,4 @@
-//! Finds what makes rolegate unsafe, useless or slow in a configuration of Envoy: around the filter `ext_authz`, or around
+//! Finds what makes rolegate unsafe, broken or slow in a configuration of Envoy: around the filter `ext_authz`, or around
 //! rolegate's own library.
 //!
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an

@@ -33,8 +33,8 @@ pub struct Encoder {
 /// Maximum bytes of a value in dynamic metadata: the name of a user may be as long as a token.
 const LONGEST: usize = 1024;
 
-/// The most memory that an encoder keeps from one answer to the next, in bytes. Most answers take some hundred bytes. A
-/// client can cause a long one, whose memory must not stay allocated.
+/// The most memory that an encoder has left from earlier answers when it begins one, in bytes. Most answers take some
+/// hundred bytes. A client can cause a long one: its memory is returned when the next answer begins.
 const KEEP: usize = 16 << 10;
 
 impl Encoder {

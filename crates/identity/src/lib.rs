@@ -51,7 +51,7 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// What was fetched, key sets and the inventory of a search cluster, by URL; `None` for those that have become too old to be used.
+/// What was fetched, key sets and the inventory of a search cluster (the names of its indices, aliases and data streams), by URL; `None` for those that have become too old to be used.
 pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
 /// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by

@@ -48,12 +48,13 @@ Exit codes:
      `import`: something cannot be expressed;
      `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
      `lint-envoy`: something is unsafe, broken or slow, with `--strict` also notes
-  2  the arguments or the settings are not valid
+  2  the arguments or the settings are not valid; `explain --decision`, `suggest`: the decision log cannot be read;
+     `replay`: it cannot be opened, or has no decision
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, no server answers
-     `health`, `who-can`: finding somebody takes too many steps, and the like";
+     `health`, `who-can`: finding somebody takes too many steps, `replay`: the log cannot be read to its end, and the like";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -94,7 +95,7 @@ pub enum Command {
     /// be expressed; with `--partial` it prints one even if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Reports what makes rolegate unsafe, useless or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
+    /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
     #[command(after_help = LINT_ENVOY_EXAMPLES)]
     LintEnvoy(LintEnvoyArgs),
     /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`

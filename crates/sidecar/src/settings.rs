@@ -239,8 +239,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_ON_STALE", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// Maximum time that the start waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster. Until then the process is not ready, and
-    /// answers no request. Tokens get 401 as long as their keys are missing.
+    /// Maximum time that the start waits for the first attempt to fetch keys, a bundle and the inventory of a search cluster
+    /// (the names of its indices, aliases and data streams). Until then the process is not ready, and answers no request. Tokens get 401 as long as their keys are missing.
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
@@ -250,7 +250,7 @@ pub struct Settings {
     pub keys_needed: KeysNeeded,
 
     /// Whether the inventory of a search cluster must be fetched before /readyz and gRPC health checks report ready for the first time.
-    /// Without it, patterns and aliases are permitted only to roles that cover them by name. A later failure does not matter.
+    /// Without it, a pattern in a request is permitted only where one pattern of a role covers it, and an alias only by its own name. A later failure does not matter.
     #[arg(
         long,
         env = "ROLEGATE_INVENTORY_NEEDED",

@@ -1,4 +1,4 @@
-//! `rolegate lint-envoy`: what makes rolegate unsafe, useless or slow in a configuration of Envoy.
+//! `rolegate lint-envoy`: what makes rolegate unsafe, broken or slow in a configuration of Envoy.
 
 use std::path::Path;
 
