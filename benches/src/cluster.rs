@@ -34,17 +34,17 @@ use crate::write;
 /// The arguments of `cluster`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClusterArgs {
-    /// The address of a node without the security plugin, whose indices are deleted.
+    /// The address of a node without the security plugin. All of its indices and data streams are deleted.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
     pub(crate) plain: SocketAddr,
-    /// The address of a node with the plugin, whose indices are deleted. It must take users and backend roles from the
-    /// headers `x-proxy-user` and `x-proxy-roles`, and `admins` must have `all_access`.
+    /// The address of a node with the plugin. All of its indices and data streams are deleted. It must take users and backend roles
+    /// from the headers `x-proxy-user` and `x-proxy-roles`, and map the backend role `admins` to the role `all_access`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) secure: Option<SocketAddr>,
     /// The folder of `librolegate.so` (`make module`).
     #[arg(long, value_name = "FOLDER")]
     pub(crate) module: PathBuf,
-    /// The program `rolegate`.
+    /// The program `rolegate` [default: the one in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) rolegate: Option<PathBuf>,
     /// The folder for `cluster.txt` and `records.csv`.

@@ -65,11 +65,11 @@ enum Experiment {
     Options(options::OptionsArgs),
     /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
     Attack(attack::AttackArgs),
-    /// Sends requests through Envoy with the module while its policy and its listener are replaced again and again, and
-    /// checks every response and Envoy's memory (`make soak`).
+    /// Sends requests through Envoy to rolegate while its policy and, with `--module`, Envoy's listener are replaced again and
+    /// again, and checks every response and the memory (`make soak`).
     Soak(soak::SoakArgs),
-    /// Starts many rolegates that fetch one policy bundle, and measures how soon all have a new one, and the requests of the
-    /// server.
+    /// Starts many rolegates that fetch one policy bundle, and measures how soon all have a new one, and how many requests
+    /// the server gets.
     Bundle(bundle::BundleArgs),
     /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),

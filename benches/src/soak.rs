@@ -35,10 +35,10 @@ pub(crate) struct SoakArgs {
     /// The least number of requests.
     #[arg(long, default_value_t = 10_000_000)]
     requests: u64,
-    /// How often the policy is replaced.
+    /// How many times the policy is replaced.
     #[arg(long, default_value_t = 100)]
     reloads: u64,
-    /// How often memory is measured and, with `--module`, the listener is replaced. It is at least `reloads`.
+    /// How many times memory is measured and, with `--module`, the listener is replaced. Raised to `--reloads` if that is more.
     #[arg(long, default_value_t = 1000)]
     updates: u64,
 }

@@ -16,6 +16,6 @@ mod socket;
 
 pub use address::{Address, AddressError, AdminAddress};
 pub use listener::Listener;
-pub use metrics::{AuthorizationStats, Metrics, MetricsPage, Mishap};
+pub use metrics::{AuthorizationStats, FailureCount, Metrics, MetricsPage};
 pub use server::{Admin, Backend, Console, ConsoleAnswer, Pages};
 pub use socket::{BindError, BoundSocket, SocketFile};

@@ -49,7 +49,7 @@ pub trait AuthorizationStats: Send + Sync {
     fn hashing(&self) -> HashingTotals;
 
     /// What has gone wrong since the start that only this one knows of, for the console.
-    fn mishaps(&self) -> Vec<Mishap> {
+    fn failure_counts(&self) -> Vec<FailureCount> {
         Vec::new()
     }
 
@@ -67,7 +67,7 @@ pub trait AuthorizationStats: Send + Sync {
 
 /// Something that has gone wrong, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mishap {
+pub struct FailureCount {
     /// What, in the plural: `Failed accepts`.
     pub what: &'static str,
     /// What helps.

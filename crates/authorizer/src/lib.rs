@@ -15,7 +15,8 @@
 //! * `cluster`: requests to a search cluster, which its own roles decide;
 //! * `decided`: a decided request that another policy decides again, to compare the two;
 //! * `subject_data`: what is computed for a subject and cached with it;
-//! * `subjects` and `named`: callers that tools give by name, and what is known of those whose credentials are not valid;
+//! * `subjects` and `named`: callers that tools name without authenticating them, and, for logs, what is known of a caller whose
+//!   credentials are invalid;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]

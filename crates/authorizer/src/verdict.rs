@@ -98,7 +98,7 @@ pub struct PartialBulk {
 #[derive(Debug)]
 pub struct BulkErrors {
     /// As JSON, with their positions among all items.
-    pub(crate) refused: Vec<(usize, String)>,
+    pub(crate) denied: Vec<(usize, String)>,
     /// How many other items there are.
     pub(crate) forwarded: usize,
 }
@@ -108,8 +108,8 @@ impl BulkErrors {
     /// items.
     #[must_use]
     pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
-        let refused = self.refused.iter().map(|(position, error)| (*position, &**error));
-        search::with_refused(response, self.forwarded, refused)
+        let denied = self.denied.iter().map(|(position, error)| (*position, &**error));
+        search::with_denied(response, self.forwarded, denied)
     }
 
     /// The most bytes that the cluster's response may have: a node writes some 200 for an item.

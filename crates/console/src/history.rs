@@ -42,7 +42,7 @@ pub(crate) struct Counts {
     /// How the decisions of the shadow policy compare, by result.
     pub(crate) shadow: Vec<(&'static str, u64)>,
     /// What has gone wrong, and what helps.
-    pub(crate) mishaps: Vec<((&'static str, &'static str), u64)>,
+    pub(crate) failure_counts: Vec<((&'static str, &'static str), u64)>,
     /// Lines and spans that were dropped, of the file and of what is exported.
     pub(crate) lines_dropped: u64,
     /// Passwords that were not hashed because the queue was full.
@@ -63,7 +63,7 @@ impl Sample {
         let totals = metrics.authorization.decisions();
         let buckets = |all: &Distribution| all.buckets().collect();
         let shadow = metrics.shadow.iter().flat_map(|shadow| shadow.results());
-        let mishaps = metrics.authorization.mishaps().into_iter();
+        let failure_counts = metrics.authorization.failure_counts().into_iter();
         let exported = [&metrics.otlp.traces, &metrics.otlp.logs].into_iter().flatten();
         let counts = Counts {
             allowed: totals.allowed,
@@ -72,7 +72,9 @@ impl Sample {
             denied: totals.denied,
             errors: totals.errors,
             shadow: shadow.collect(),
-            mishaps: mishaps.map(|mishap| ((mishap.what, mishap.hint), mishap.count)).collect(),
+            failure_counts: failure_counts
+                .map(|failure| ((failure.what, failure.hint), failure.count))
+                .collect(),
             lines_dropped: metrics.decisions.dropped() + exported.map(|counts| counts.dropped()).sum::<u64>(),
             hashes_denied: metrics.authorization.hashing().denied,
         };
@@ -111,7 +113,7 @@ impl Counts {
             check: since(&self.check, &before.check),
             evaluation: since(&self.evaluation, &before.evaluation),
             shadow: since(&self.shadow, &before.shadow),
-            mishaps: since(&self.mishaps, &before.mishaps),
+            failure_counts: since(&self.failure_counts, &before.failure_counts),
             lines_dropped: self.lines_dropped.saturating_sub(before.lines_dropped),
             hashes_denied: self.hashes_denied.saturating_sub(before.hashes_denied),
         }

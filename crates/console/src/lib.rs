@@ -10,7 +10,7 @@
 //! * `problems`: what is wrong now, worst first;
 //! * `difference`: what the shadow policy would change, computed once for each pair of policies;
 //! * `holders`: who has a role, with a bound on the work;
-//! * `question`: the question of a form: a request to explain, or whose rules to list;
+//! * `question`: what a submitted form asks for: to explain a request, or to list the rules of a user, a role or a path;
 //! * `page`: the HTML.
 //!
 //! The console only reads. It shows no credentials, no password hashes, no keys, and of denials what the decision log shows.
@@ -53,7 +53,7 @@ pub struct Sources {
 /// Where rolegate runs: what happens to a request without a decision, and what helps, depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsIn {
-    /// In a process of its own, which Envoy asks.
+    /// In a process of its own, which Envoy calls over ext_authz.
     OwnProcess,
     /// Inside Envoy.
     Envoy,

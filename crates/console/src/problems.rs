@@ -72,7 +72,7 @@ pub(crate) fn troubles(observed: &Observed<'_>) -> Vec<Trouble> {
     troubles.extend(facts.inventory.as_ref().and_then(inventory));
     troubles.extend(more_denials(minute, five_minutes));
     troubles.extend(certificate.and_then(expiring));
-    troubles.extend(five_minutes.counts.mishaps.iter().map(|((what, hint), count)| Trouble {
+    troubles.extend(five_minutes.counts.failure_counts.iter().map(|((what, hint), count)| Trouble {
         severity: Severity::Warning,
         what: format!("{what}: {count} in the last minutes"),
         more: Vec::new(),

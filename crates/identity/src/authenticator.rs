@@ -140,7 +140,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// anonymous: `Ok(None)`.
     ///
     /// `result` is that of a [`Verification`] that an earlier call with the same header returned. It may come
-    /// from the authenticator of an earlier policy: then it is ignored if it is that of a token, or if this one has another
+    /// from an earlier authenticator (another policy, or other keys): then it is ignored if it is that of a token, or if this one has another
     /// hash for the user, and this may return another verification.
     ///
     /// `attach` is called when credentials enter the cache of all threads: with the `result` of their verification, or at their
@@ -381,8 +381,8 @@ impl<T: HeapSize> Authenticator<T> {
     }
 
     /// What the result of a verification means under this policy. `None` if it does not count, so that the credentials must
-    /// be verified again: it was made for a password under a policy with another hash, or for a token under any other policy, or
-    /// the token is not valid now. If the credentials are valid, their subject is cached.
+    /// be verified again: it was made for a password under a policy with another hash, or for a token by any other authenticator
+    /// (another policy, or other keys), or the token is not valid now. If the credentials are valid, their subject is cached.
     fn resolve(
         &self,
         result: &VerificationResult,

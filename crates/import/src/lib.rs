@@ -3,10 +3,10 @@
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
 //! approximated from below where it allows, and from above where it denies, so that the imported policy never allows more, except
 //! where a note says so, where `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate compares canonical
-//! paths. Of Envoy a note says so, of Istio `import istio --help`, because it normalizes most of them itself.
+//! paths. For Envoy a note says so; for Istio only `import istio --help` does, because Istio itself normalizes most paths.
 //! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
 //! the policy. `envoy` and `istio` read the originals, `view` makes notes about their values; `matcher` and
-//! `paths` turn Envoy's conditions on texts into patterns, and `sources` keeps who authenticates callers.
+//! `paths` turn Envoy's conditions on texts into patterns, and `sources` has the identity sources.
 //!
 //! The crate does no I/O.
 
@@ -121,8 +121,8 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     })
 }
 
-/// Imports what allows more than the original only if that is permitted and makes a difference: where the policy is the same
-/// without, a note about it would not be true.
+/// Imports with `allow_wider` only if that makes a difference: if the strict policy is the same apart from its comments, that one is
+/// returned, because the notes about allowing more would be untrue.
 fn as_strict_as_possible(
     options: &Options,
     import: impl Fn(&Options) -> Result<Imported, Vec<Problem>>,

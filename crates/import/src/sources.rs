@@ -156,7 +156,7 @@ impl Sources {
     /// Notes, once for each claim, what a token with another type of claim would mean.
     fn note_list(&self, view: &View<'_>, claim: &[&str]) {
         let message = format!(
-            "the claim `{}` must be a list in each token: of a text, rolegate takes each word as a name",
+            "the claim `{}` must be a list in each token: if it is a string, rolegate takes each word in it as a name",
             claim.join(".")
         );
         let mut notes = self.notes.borrow_mut();

@@ -21,9 +21,11 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let folder = match arguments.as_slice() {
         [] => PathBuf::from(FOLDER),
-        [folder] => PathBuf::from(folder),
+        [folder] if !folder.as_encoded_bytes().starts_with(b"-") => PathBuf::from(folder),
         [_, ..] => {
-            eprintln!("usage: rolegate-module [FOLDER]");
+            eprintln!(
+                "usage: rolegate-module [FOLDER]\n\ncopies {LIBRARY} into FOLDER; the default is {FOLDER}"
+            );
             return ExitCode::from(2);
         }
     };

@@ -255,7 +255,8 @@ pub struct OutputArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub labels: String,
     /// Exit with code 4 if the results meet this condition: `p99>5ms`, `mean>1ms`, `errors>1%`, `rate<990`, `unexpected>0`, `status
-    /// 403>0` (of `check`: the status that the client would get), with `check` also `denied 403>0` and `allowed<1`; can be repeated.
+    /// 403>0` (of `check`: the status that the client would get); with `check`, `denied 403>0` means the same, and
+    /// `allowed<1` counts the allowed calls. Can be repeated.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Threshold>,
 }

@@ -1,10 +1,11 @@
 //! Policies: their data model, their meaning, and their parser.
 //!
 //! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
-//! matches), [`decision`] (what an evaluator is asked, and its answer), [`mod@reference`] (the reference evaluator: slow,
+//! matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference evaluator: slow,
 //! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
 //! rules), then [`load()`]: it reads the files as YAML ([`document`]), parses them, resolves names and reports
-//! [`problem`]s, among them warnings of what is probably not intended. [`cases`] are the test cases of a policy.
+//! [`problem`]s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use. [`cases`] are the
+//! test cases of a policy, and [`written`] writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 

@@ -8,7 +8,7 @@
 //! * `cells`: the kinds of paths, by the patterns that match; `segments` finds the representatives of one segment;
 //! * `hosts`: the kinds of hosts;
 //! * `conditions`: with which roles and groups of a token the answer differs;
-//! * `regions`: describes the requests whose answer differs by the patterns of the policies, for people;
+//! * `regions`: describes for people, with the patterns of the policies, which requests get another answer;
 //! * `settings`: the differences besides roles and grants; `text` and `markdown` print all of it.
 //!
 //! [`Usage`] goes the other way: from requests that were allowed to a policy for them.

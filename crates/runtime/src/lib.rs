@@ -9,7 +9,8 @@
 //!   `bundles`: fetches policies as bundles;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
 //! * `shadow`: compares the decisions of the shadow policy (the *candidate*) with those of the active one;
-//! * [`decisions`] with [`lines`]: the decision log; `otlp` with `trace_context`: it and spans of decisions, sent to a collector;
+//! * [`decisions`] with [`lines`]: the decision log; `otlp` with `trace_context`: sends the log and spans of decisions to a
+//!   collector;
 //!   `denials`: the last denials, for a console;
 //! * [`counters`] and [`status`]: what can be observed.
 

@@ -23,12 +23,12 @@ pub struct PermittedItems<'a> {
     /// How many there are.
     pub count: usize,
     /// The others, in their order.
-    pub refused: Vec<RefusedItem<'a>>,
+    pub denied: Vec<DeniedItem<'a>>,
 }
 
 /// An item that is not permitted.
 #[derive(Debug)]
-pub struct RefusedItem<'a> {
+pub struct DeniedItem<'a> {
     /// Its position among all items of the request, from 0.
     pub position: usize,
     /// What it does: `index`, `create`, `update` or `delete`.
@@ -42,15 +42,15 @@ pub struct RefusedItem<'a> {
 /// How many indices a request may name whose items are separated. Working out what is missing takes much longer than deciding.
 const MAX_INDICES: usize = 250;
 
-/// How many items are refused one by one.
-const MAX_REFUSED: usize = 20_000;
+/// How many items are denied one by one.
+const MAX_DENIED: usize = 20_000;
 
 /// Separates the items of a bulk request with these needs. `permits` is asked once for each index that the request names, with what all
 /// of the items on this index need: if one of them is not permitted, none is. The plugin decides so for each shard of an index.
 ///
 /// The caller must read the new request, and decide about what it needs.
 ///
-/// `None` if the request is no bulk request, if no item is permitted, if it names too many indices or too many items are refused, or if
+/// `None` if the request is no bulk request, if no item is permitted, if it names too many indices or too many items are denied, or if
 /// errors cannot be added to its response (`filter_path`, `format`).
 pub fn permitted_items<'a>(
     request: &Request<'a>,
@@ -77,16 +77,16 @@ pub fn permitted_items<'a>(
     let permitted: BTreeSet<&str> =
         by_name.into_iter().filter(|(name, needs)| permits(name, needs)).map(|(name, _)| name).collect();
     let default = reading.parameter("index").ok()?;
-    let mut items = PermittedItems { body: Vec::new(), count: 0, refused: Vec::new() };
+    let mut items = PermittedItems { body: Vec::new(), count: 0, denied: Vec::new() };
     let separate = |Item { operation, index, id, lines, .. }: Item<'a>| {
         let index = index.or_else(|| default.clone()).ok_or(Problem::Invalid("an item names no index"))?;
         let index = reading.name(index)?;
         if permitted.contains(&*index) {
             items.body.extend_from_slice(lines);
             items.count += 1;
-        } else if items.refused.len() < MAX_REFUSED {
-            let position = items.count + items.refused.len();
-            items.refused.push(RefusedItem { position, operation, index, id });
+        } else if items.denied.len() < MAX_DENIED {
+            let position = items.count + items.denied.len();
+            items.denied.push(DeniedItem { position, operation, index, id });
         } else {
             return Err(Problem::Unsupported("so many items that are not permitted"));
         }
@@ -109,10 +109,10 @@ fn changes_response(target: &str) -> bool {
 /// The cluster's response to the `count` permitted items of a bulk request, with the errors of the others at their positions,
 /// which are sorted. `None` if it is not the response to so many items.
 #[must_use]
-pub fn with_refused<'r>(
+pub fn with_denied<'r>(
     response: &'r [u8],
     count: usize,
-    refused: impl Iterator<Item = (usize, &'r str)>,
+    denied: impl Iterator<Item = (usize, &'r str)>,
 ) -> Option<Vec<u8>> {
     let mut items = Vec::with_capacity(count);
     let mut others = Vec::new();
@@ -153,8 +153,8 @@ pub fn with_refused<'r>(
         written += 1;
     };
     let mut last = 0;
-    for (position, error) in refused {
-        // As many permitted items as stand between the two refused ones.
+    for (position, error) in denied {
+        // As many permitted items as stand between the two denied ones.
         for _ in last..position {
             write(permitted.next()?);
         }

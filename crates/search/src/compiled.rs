@@ -30,7 +30,7 @@ use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
 
 use actions::{ActionSet, ActionSets};
-pub use explain::{Grounds, Restriction};
+pub use explain::{GrantingPermission, Restriction};
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
 pub use requirement::{HeldRole, Matching, Requirement};

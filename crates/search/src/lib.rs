@@ -41,8 +41,8 @@ pub use answer::{
     Verdict,
 };
 pub use builtin::is_builtin_role;
-pub use bulk::{PermittedItems, RefusedItem, permitted_items, with_refused};
-pub use compiled::{Caller, Grounds, HeldRole, Matching, Privileges, Requirement, Restriction};
+pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
+pub use compiled::{Caller, GrantingPermission, HeldRole, Matching, Privileges, Requirement, Restriction};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;

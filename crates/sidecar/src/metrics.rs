@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use admin::{MetricsPage, Mishap};
+use admin::{FailureCount, MetricsPage};
 use runtime::counters::Totals;
 use runtime::hashing::HashingTotals;
 
@@ -30,8 +30,8 @@ impl admin::AuthorizationStats for Served {
         self.totals().hashing
     }
 
-    fn mishaps(&self) -> Vec<Mishap> {
-        mishaps(&self.totals()).into()
+    fn failure_counts(&self) -> Vec<FailureCount> {
+        failure_counts(&self.totals()).into()
     }
 
     fn certificate_expiry(&self) -> Option<Duration> {
@@ -43,23 +43,23 @@ impl admin::AuthorizationStats for Served {
     }
 }
 
-fn mishaps(totals: &ServerTotals) -> [Mishap; 5] {
+fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
     fn sum<K>(counts: &[(K, u64)]) -> u64 {
         counts.iter().map(|(_, count)| count).sum()
     }
     let tls = totals.tls.as_ref();
     [
-        Mishap {
+        FailureCount {
             what: "Connections or requests that are not ext_authz over gRPC",
             hint: "Who connects speaks another protocol, so it gets no decision: the log says what to change in Envoy.",
             count: sum(&totals.wrong_protocols),
         },
-        Mishap {
+        FailureCount {
             what: "Connections closed at once, because there were too many and none was idle",
             hint: "See `max-connections`, and who connects.",
             count: totals.connections_rejected,
         },
-        Mishap {
+        FailureCount {
             what: "Failed accepts",
             hint: "Connections wait: the system lacks file descriptors or memory, or the log has another error.",
             count: totals
@@ -70,12 +70,12 @@ fn mishaps(totals: &ServerTotals) -> [Mishap; 5] {
                 .map(|(_, count)| count)
                 .sum(),
         },
-        Mishap {
+        FailureCount {
             what: "Failed TLS handshakes",
             hint: "The metric `rolegate_tls_handshakes_failed_total` has the reasons.",
             count: tls.map_or(0, |tls| sum(&tls.failures)),
         },
-        Mishap {
+        FailureCount {
             what: "Changes of the TLS files that could not be used",
             hint: "The last good certificate and key stay in use: the log says what is wrong with the new ones.",
             count: tls.map_or(0, |tls| tls.failed_reloads),

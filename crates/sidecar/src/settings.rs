@@ -59,7 +59,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_CACHE", value_name = "DIR")]
     pub bundle_cache: Option<PathBuf>,
 
-    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted.
+    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted;
+    /// by default those of the system.
     #[arg(long, env = "ROLEGATE_BUNDLE_CA", value_name = "FILE")]
     pub bundle_ca: Option<PathBuf>,
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use policy::model::Bulk;
-use search::{Caller, Need, RefusedItem};
+use search::{Caller, DeniedItem, Need};
 
 use super::answer::{explained, write_error};
 use super::{Compiled, Forwarded};
@@ -43,24 +43,24 @@ impl Compiled {
         let mut needs = Vec::new();
         search::read(&again, &mut needs).ok()?;
         let filters = self.decide(caller, &needs).ok()?;
-        let (mut refused, mut size) = (Vec::with_capacity(items.refused.len()), 0);
-        for item in &items.refused {
+        let (mut denied, mut size) = (Vec::with_capacity(items.denied.len()), 0);
+        for item in &items.denied {
             let error = error(item, why.get(&*item.index).map_or("", |why| why));
             size += error.len();
             if size > MAX_ERRORS {
                 return None;
             }
-            refused.push((item.position, error));
+            denied.push((item.position, error));
         }
         names.truncate(MAX_INDICES);
-        let errors = Arc::new(BulkErrors { refused, forwarded: items.count });
+        let errors = Arc::new(BulkErrors { denied, forwarded: items.count });
         let bulk = Some(PartialBulk { body: Arc::new(items.body), errors });
         Some(Forwarded { target: String::new(), names, filters, bulk })
     }
 }
 
 /// The error of an item, as the plugin writes it.
-fn error(item: &RefusedItem<'_>, why: &str) -> String {
+fn error(item: &DeniedItem<'_>, why: &str) -> String {
     let mut text = String::new();
     text.extend(["{\"", item.operation, "\":{\"_index\":\""]);
     item.index.chars().for_each(|character| push_json(character, &mut text));

@@ -326,13 +326,13 @@ impl Compiled {
     fn grants(&self, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
         let mut grants: Vec<ExplainedGrant> = Vec::new();
         let mut add = |action: search::Action, name: Option<&str>| {
-            let Some(grounds) = self.privileges.grounds(caller, action, name) else { return };
+            let Some(granting) = self.privileges.granting_permission(caller, action, name) else { return };
             let new = ExplainedGrant {
                 actions: vec![action.name()],
                 names: name.iter().map(ToString::to_string).collect(),
-                role: grounds.role.to_owned(),
-                pattern: grounds.pattern.map(str::to_owned),
-                through: grounds.through.map(str::to_owned),
+                role: granting.role.to_owned(),
+                pattern: granting.pattern.map(str::to_owned),
+                through: granting.through.map(str::to_owned),
             };
             let has_room = grants.len() < MOST_ROLES;
             match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions) {

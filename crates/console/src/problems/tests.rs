@@ -144,10 +144,10 @@ fn a_rise_of_denials_is_a_warning() {
 
 #[test]
 fn what_only_the_server_knows_is_a_warning_and_an_expired_certificate_a_problem() {
-    let observed = |certificate: u64, mishaps: u64| {
-        let mishaps = vec![(("Failed accepts", "See the system."), mishaps)];
-        let mishaps = mishaps.into_iter().filter(|(_, count)| *count > 0).collect();
-        let window = window(Counts { mishaps, ..Counts::default() });
+    let observed = |certificate: u64, failure_counts: u64| {
+        let failure_counts = vec![(("Failed accepts", "See the system."), failure_counts)];
+        let failure_counts = failure_counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        let window = window(Counts { failure_counts, ..Counts::default() });
         lines_of(&Observed {
             runs_in: RunsIn::OwnProcess,
             ready: Ok(()),

@@ -187,7 +187,7 @@ pub unsafe extern "C" fn request_headers<F: Filter>(
 ) -> u32 {
     let decide = |at: &Entered<'_, F>| {
         if at.slot.phase.get() != Phase::New {
-            return at.refuse();
+            return at.deny();
         }
         at.slot.complete.set(end_of_stream);
         at.call(|filter, state, stream| filter.request_headers(state, stream))
@@ -267,7 +267,7 @@ unsafe fn more<F: Filter>(envoy: *mut c_void, slot: *const c_void, end_of_stream
         at.slot.has_body.set(true);
         // After the end there is nothing more: what is decided about would not be what is passed on.
         if at.slot.complete.replace(end_of_stream) && before != Phase::New {
-            return at.refuse();
+            return at.deny();
         }
         match before {
             Phase::Buffering => at.call(F::request_body),
@@ -328,7 +328,7 @@ impl<F: Filter> Entered<'_, F> {
     }
 
     /// Denies the request, unless it has been answered. It no longer waits for anything.
-    fn refuse(&self) -> Phase {
+    fn deny(&self) -> Phase {
         if self.slot.phase.get() == Phase::Replied {
             return Phase::Replied;
         }

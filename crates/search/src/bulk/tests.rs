@@ -27,9 +27,9 @@ fn separated<'a>(target: &'a str, body: &'a str) -> Option<PermittedItems<'a>> {
 }
 
 /// The items that are not permitted: position, operation, index, id.
-fn refused<'i>(items: &'i PermittedItems<'_>) -> Vec<(usize, &'static str, &'i str, Option<&'i str>)> {
-    let id = |item: &RefusedItem<'i>| item.id.map(|id| std::str::from_utf8(id).unwrap());
-    items.refused.iter().map(|item| (item.position, item.operation, &*item.index, id(item))).collect()
+fn denied<'i>(items: &'i PermittedItems<'_>) -> Vec<(usize, &'static str, &'i str, Option<&'i str>)> {
+    let id = |item: &DeniedItem<'i>| item.id.map(|id| std::str::from_utf8(id).unwrap());
+    items.denied.iter().map(|item| (item.position, item.operation, &*item.index, id(item))).collect()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn permitted_items_are_left_as_they_are() {
     let wanted = "{\"index\": {\"_index\": \"a\"}}\n {\"x\": 1}\r\n{\"update\":{\"_index\":\"a\",\"_id\":\"9\"}}\n{\"doc\": {}}\n";
     assert_eq!((std::str::from_utf8(&items.body).unwrap(), items.count), (wanted, 2));
     assert_eq!(
-        refused(&items),
+        denied(&items),
         [(1, "delete", "no-1", Some("\"7\"")), (2, "create", "no-2", Some("8")), (4, "index", "no-1", None)]
     );
 }
@@ -53,9 +53,9 @@ fn an_item_without_an_index_is_on_that_of_the_path() {
     let body = "{\"index\":{}}\n{}\n{\"index\":{\"_index\":\"a\"}}\n{}\n";
     let items = separated("/no-1/_bulk?refresh=true", body).unwrap();
     assert_eq!(items.body, b"{\"index\":{\"_index\":\"a\"}}\n{}\n");
-    assert_eq!(refused(&items), [(0, "index", "no-1", None)]);
+    assert_eq!(denied(&items), [(0, "index", "no-1", None)]);
     let body = "{\"index\":{}}\n{}\n{\"index\":{\"_index\":\"no-1\"}}\n{}\n";
-    assert_eq!(refused(&separated("/b/_bulk", body).unwrap()), [(1, "index", "no-1", None)]);
+    assert_eq!(denied(&separated("/b/_bulk", body).unwrap()), [(1, "index", "no-1", None)]);
 }
 
 /// What is not permitted on an index is decided about all items on it.
@@ -86,7 +86,7 @@ fn nothing_is_separated_where_errors_cannot_be_added() {
     let many: String =
         (0..=MAX_INDICES).map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n")).collect();
     assert!(separated("/_bulk", &many).is_none());
-    let many = format!("{body}{}", "{\"delete\":{\"_index\":\"no\",\"_id\":\"1\"}}\n".repeat(MAX_REFUSED));
+    let many = format!("{body}{}", "{\"delete\":{\"_index\":\"no\",\"_id\":\"1\"}}\n".repeat(MAX_DENIED));
     assert!(separated("/_bulk", &many).is_none());
 }
 
@@ -98,8 +98,8 @@ fn another_operation_is_not_separated() {
     assert!(permitted_items(&search, &needs, |_, _| true).is_none());
 }
 
-fn completed(response: &str, count: usize, refused: &[(usize, &str)]) -> Option<String> {
-    let text = with_refused(response.as_bytes(), count, refused.iter().copied())?;
+fn completed(response: &str, count: usize, denied: &[(usize, &str)]) -> Option<String> {
+    let text = with_denied(response.as_bytes(), count, denied.iter().copied())?;
     Some(String::from_utf8(text).unwrap())
 }
 
@@ -107,7 +107,7 @@ fn completed(response: &str, count: usize, refused: &[(usize, &str)]) -> Option<
 fn errors_stand_at_the_positions_of_their_items() {
     let response =
         "{\"took\": 3, \"errors\":false,\"items\":[ {\"a\":[1]} , {\"b\":2}], \"ingest_took\":4}\n";
-    for (refused, wanted) in [
+    for (denied, wanted) in [
         (&[(0, "X")][..], "X,{\"a\":[1]},{\"b\":2}"),
         (&[(1, "X")], "{\"a\":[1]},X,{\"b\":2}"),
         (&[(2, "X"), (3, "Y")], "{\"a\":[1]},{\"b\":2},X,Y"),
@@ -115,7 +115,7 @@ fn errors_stand_at_the_positions_of_their_items() {
         (&[], "{\"a\":[1]},{\"b\":2}"),
     ] {
         let wanted = format!("{{\"took\":3,\"ingest_took\":4,\"errors\":true,\"items\":[{wanted}]}}");
-        assert_eq!(completed(response, 2, refused), Some(wanted), "{refused:?}");
+        assert_eq!(completed(response, 2, denied), Some(wanted), "{denied:?}");
     }
 }
 

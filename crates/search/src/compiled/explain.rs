@@ -25,7 +25,7 @@ pub struct Restriction<'p> {
 
 /// A permission that grants an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grounds<'p> {
+pub struct GrantingPermission<'p> {
     /// The role.
     pub role: &'p str,
     /// The pattern of the role, with its variables; `None` on the cluster.
@@ -48,13 +48,18 @@ impl Privileges {
     /// By what an action is granted to a caller on one of [these names](Self::names_of), or on the cluster: the first
     /// permission that is found, and one that matches the name itself before one that matches an alias or data stream of it.
     #[must_use]
-    pub fn grounds(&self, caller: &Caller, action: Action, name: Option<&str>) -> Option<Grounds<'_>> {
+    pub fn granting_permission(
+        &self,
+        caller: &Caller,
+        action: Action,
+        name: Option<&str>,
+    ) -> Option<GrantingPermission<'_>> {
         let ids = caller.roles.ids().iter().map(|id| *id as usize);
         let Some(name) = name else {
             let names: Vec<&Arc<str>> = self.config.roles.keys().collect();
             let has = |id: &usize| self.roles.get(*id).is_some_and(|role| role.cluster.contains(action));
             let role = ids.clone().find(has).and_then(|id| names.get(id).copied())?;
-            return Some(Grounds { role, pattern: None, through: None });
+            return Some(GrantingPermission { role, pattern: None, through: None });
         };
         let grants = || ids.clone().filter_map(|id| self.roles.get(id)).flat_map(|role| &role.grants);
         let matching = |name: &str| {
@@ -62,7 +67,11 @@ impl Privileges {
             of_action.find_map(|grant| {
                 let mut patterns = self.permission(grant)?.patterns.iter();
                 let pattern = patterns.find(|pattern| matches(pattern, caller, name))?;
-                Some(Grounds { role: &grant.permission.0, pattern: Some(text(pattern)), through: None })
+                Some(GrantingPermission {
+                    role: &grant.permission.0,
+                    pattern: Some(text(pattern)),
+                    through: None,
+                })
             })
         };
         let through = || {
@@ -72,7 +81,7 @@ impl Privileges {
                 .filter(|number| inventory.kind(*number).is_some_and(Kind::is_index))?;
             let parents = inventory.related(number).iter().map(|parent| inventory.name(*parent));
             parents.into_iter().find_map(|parent| {
-                matching(parent).map(|grounds| Grounds { through: Some(parent), ..grounds })
+                matching(parent).map(|granting| GrantingPermission { through: Some(parent), ..granting })
             })
         };
         matching(name).or_else(through)

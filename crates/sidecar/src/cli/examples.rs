@@ -89,9 +89,10 @@ Examples:
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut; they are named. Nor is a request that a search cluster denied, or would deny under this policy: `replay` shows no
-change of what the cluster's role files permit. In JSON, `groups` has the changes, `otherwise` counts the same answers by another rule or
-for another reason, `of_others` the requests of further callers, and `not_evaluated` has the lines that say too little, with the
+whose values were cut; they are named. Requests that a search cluster denied, or would deny under this policy, are not evaluated either:
+`replay` shows no change of what the cluster's role files permit. In JSON, `groups` has the changes (in each, `of_others` counts the requests
+of callers beyond the first 100), `otherwise` counts the same answers by another rule or
+for another reason, and `not_evaluated` has the lines that say too little, with the
 reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer of the evaluated lines would change, 1 if one
 would, 2 if the arguments are wrong or the log has no decision, 3 if the policy is wrong, and 5 if the log cannot be read to its end.";
 
@@ -128,8 +129,8 @@ Examples:
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
 exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
-two it also allows other spellings of an allowed path; and each word of a claim of groups that is a text is a group
-(docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
+two it also allows other spellings of an allowed path; and if the groups claim of a token is a string and not a list, each word in it
+counts as a group (docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
 cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3 if the configuration cannot be read, and 5 if
 the policy cannot be written.";
 
@@ -141,8 +142,8 @@ Examples:
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
 exceptions. It compares canonical paths, which Istio's default `pathNormalization` (`BASE`) makes only in part: it does not merge slashes,
-so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, each word of a claim of groups that is a
-text is a group (docs/policy-changes.md). The exit code is 0
+so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim of a token is a string and
+not a list, each word in it counts as a group (docs/policy-changes.md). The exit code is 0
 if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
 if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
 
@@ -157,7 +158,8 @@ Examples:
 Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`, `what-can`, `diff`, `replay` and
 `suggest` also take the file of a bundle, `serve` takes its URL. The exit code is 0;
 1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
-if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or is not to be replaced.";
+if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or exists
+already (`build` and `sign` replace one with `--force`, `new-key` never).";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:

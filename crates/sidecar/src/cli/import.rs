@@ -65,7 +65,7 @@ pub struct ImportOptions {
     #[arg(long)]
     pub partial: bool,
     /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case; path templates,
-    /// which match any characters; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
+    /// in place of which any characters within a segment match, such as `=`; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
     /// requires none. Each is named.
     #[arg(long)]
     pub allow_wider: bool,

@@ -1,6 +1,6 @@
 //! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
-//! allocation. If the rest of its message is missing, its connection continues it (see `unfinished`), for a while; then, or if its
-//! credentials must be verified, it gets a task of its own.
+//! allocation. If the rest of its message is missing, its connection looks for it after each read (see `unfinished`), for up to
+//! `GRACE`. After that, or if its credentials must be verified, it gets a task of its own.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -38,8 +38,8 @@ const MAX_MARGIN: Duration = Duration::from_secs(1);
 /// longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
 pub(super) const GRACE: Duration = Duration::from_millis(100);
 
-/// Envoy names the span of its call to rolegate here, in the metadata of the call. The headers of the request have what its client
-/// sent.
+/// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent` among the headers in the
+/// `CheckRequest` is the one that the client sent.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A stream that was opened by the peer.

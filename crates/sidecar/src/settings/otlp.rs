@@ -15,7 +15,8 @@ pub struct OtlpArgs {
     #[arg(long, env = "ROLEGATE_TRACES", value_enum, default_value_t = Traces::Off)]
     pub traces: Traces,
 
-    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. With one, its sampled flag counts alone.
+    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. For a request that has one, only its
+    /// sampled flag counts.
     #[arg(long, env = "ROLEGATE_TRACE_RATIO", value_name = "SHARE", default_value = "0")]
     pub trace_ratio: Share,
 
