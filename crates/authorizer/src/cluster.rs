@@ -157,7 +157,7 @@ impl Authorizer {
         let mut needs = Vec::new();
         let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
         let (operation, verdict) = match cluster_request(compiled, request, now) {
-            Ok(search_request) => match search::read(&search_request, &mut needs) {
+            Ok(search_request) => match compiled.read(&search_request, &mut needs) {
                 Ok(operation) => {
                     let of_address = compiled.of_address(request, &caller.attached);
                     let prepared = of_address.as_ref().unwrap_or(&caller.attached.prepared);
@@ -322,6 +322,17 @@ impl Compiled {
         })
     }
 
+    /// Reads what a request needs. Only needs that can be decided in a bounded time are returned.
+    pub(crate) fn read<'a>(
+        &self,
+        request: &search::Request<'a>,
+        needs: &mut Vec<Need<'a>>,
+    ) -> Result<&'static str, search::Problem> {
+        let operation = search::read(request, needs)?;
+        self.privileges.bound(needs)?;
+        Ok(operation)
+    }
+
     /// Decides about a request, and says how it is forwarded.
     fn forwarded(
         &self,
@@ -379,7 +390,7 @@ impl Compiled {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
         let target = search::narrowed(request, parts)?;
         let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*request });
-        if search::read(&again, &mut needs) != Ok(operation) {
+        if self.read(&again, &mut needs) != Ok(operation) {
             return None;
         }
         let filters = self.decide(caller, &needs).ok()?;

@@ -86,7 +86,7 @@ fn delete_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.query.flag("refresh")? == Some(true) {
         let changed = reading.list("index")?;
-        reading.need(REFRESH, Target::Fixed(changed));
+        reading.need(REFRESH, Target::Fixed(changed))?;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     search(reading)?;
     if has_script(reading.body()?)? {
         let updated = reading.list("index")?;
-        reading.need(DELETE_DOCUMENTS, Target::Fixed(updated));
+        reading.need(DELETE_DOCUMENTS, Target::Fixed(updated))?;
     }
     refresh(reading)
 }
@@ -106,7 +106,7 @@ fn update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let is_harmless = reading.is_body_seen() && !has_script(reading.body()?)?;
     if let (false, Some(name)) = (is_harmless, reading.parameter("index")?) {
         let name = reading.name(name)?;
-        reading.need(DELETE_DOCUMENTS, Target::Name(name));
+        reading.need(DELETE_DOCUMENTS, Target::Name(name))?;
     }
     Ok(())
 }
@@ -135,11 +135,11 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 let mut is_empty = true;
                 json.object(|json, alias| {
                     is_empty = false;
-                    reading.need(ALIASES, Target::NewAlias(alias));
+                    reading.need(ALIASES, Target::NewAlias(alias))?;
                     lookups::read(reading, json, &lookups::nothing())
                 })?;
                 if !is_empty {
-                    reading.need(ALIASES, Target::Name(name.clone()));
+                    reading.need(ALIASES, Target::Name(name.clone()))?;
                 }
                 Ok(())
             }
@@ -195,13 +195,13 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     if let Some(indices) = indices {
                         has_index = true;
                         let indices = reading.expression(indices, reading.options)?;
-                        reading.need(ALIASES, Target::Fixed(indices));
+                        reading.need(ALIASES, Target::Fixed(indices))?;
                     }
                     Ok(())
                 }
                 "alias" => {
                     if let Some(alias) = text(json)? {
-                        reading.need(ALIASES, Target::NewAlias(alias));
+                        reading.need(ALIASES, Target::NewAlias(alias))?;
                     }
                     Ok(())
                 }
@@ -212,7 +212,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         })?;
     }
     if !has_index {
-        reading.need_all(ALIASES);
+        reading.need_all(ALIASES)?;
     }
     Ok(())
 }
@@ -261,12 +261,12 @@ fn alias_action<'a>(
             has_index = true;
             let name = listed(json)?;
             let indices = reading.expression(name, options)?;
-            reading.need(actions, Target::Fixed(indices));
+            reading.need(actions, Target::Fixed(indices))?;
             Ok(())
         }),
         "alias" | "aliases" => items(json, |json| {
             let name = json.string()?;
-            reading.need(ALIASES, Target::NewAlias(name));
+            reading.need(ALIASES, Target::NewAlias(name))?;
             Ok(())
         }),
         _ => lookups::read(reading, json, &lookups::nothing()),
@@ -288,7 +288,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     items(json, |json| {
                         let text = if is_list { listed(json)? } else { json.string()? };
                         let indices = reading.expression(text, Options::OPEN)?;
-                        reading.need(SEARCH, Target::Fixed(indices));
+                        reading.need(SEARCH, Target::Fixed(indices))?;
                         Ok(())
                     })
                 }
@@ -300,16 +300,16 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 "index" => {
                     has_destination = true;
                     let name = reading.name(json.string()?)?;
-                    reading.need(INDEX_DOCUMENTS, Target::Name(name.clone()));
+                    reading.need(INDEX_DOCUMENTS, Target::Name(name.clone()))?;
                     if refreshes {
-                        reading.need(REFRESH, Target::Name(name.clone()));
+                        reading.need(REFRESH, Target::Name(name.clone()))?;
                     }
-                    reading.need(CREATE, Target::Missing(name));
+                    reading.need(CREATE, Target::Missing(name))?;
                     Ok(())
                 }
                 "pipeline" => {
                     if text(json)?.is_some_and(|name| name != "_none") {
-                        reading.need_all(WRITE_ANYWHERE);
+                        reading.need_all(WRITE_ANYWHERE)?;
                     }
                     Ok(())
                 }
@@ -317,7 +317,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             }),
             "script" => {
                 // It may set `ctx._index`, and delete.
-                reading.need_all(WRITE_ANYWHERE);
+                reading.need_all(WRITE_ANYWHERE)?;
                 json.skip().map(drop)
             }
             _ => json.skip().map(drop),

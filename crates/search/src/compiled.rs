@@ -7,6 +7,7 @@
 //! lacks, which without an inventory are all, are looked up among the patterns.
 
 mod actions;
+mod bound;
 mod decide;
 mod explain;
 mod expressions;

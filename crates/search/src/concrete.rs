@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{expand, named_by};
+use crate::resolve::{Excluded, expand, named_by};
 
 /// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
 pub(crate) const NOTHING: &str = "*,-*";
@@ -89,7 +89,7 @@ impl<'e> Gathered<'e> {
     fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
-        let mut all = Self::default();
+        let (mut all, mut excluded) = (Self::default(), Excluded::default());
         for part in expression.parts() {
             match part {
                 Part::Name(name) => all.add_name(inventory, name),
@@ -126,10 +126,11 @@ impl<'e> Gathered<'e> {
                             set.remove(number);
                         }
                     }
-                    None => all.unknown.retain(|other| *other != name),
+                    None => excluded.add(name, all.unknown.len()),
                 },
             }
         }
+        excluded.take_out(&mut all.unknown, |name| Some(name));
         Some(all)
     }
 

@@ -1,16 +1,41 @@
 //! Expressions over indices, such as `logs-*,-logs-old`, split as the cluster splits them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Names and patterns of indices, aliases and data streams, as a request lists them, and what its patterns stand for.
 ///
 /// The text is decoded, and date math in it is replaced by the names that it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression<'a> {
-    text: Cow<'a, str>,
+    text: Text<'a>,
     /// What the patterns expand to, and what happens with names that do not exist.
     pub options: Options,
 }
+
+/// Cloned without a copy of the text: a short request may need the same long list thousands of times.
+#[derive(Debug, Clone)]
+enum Text<'a> {
+    Borrowed(&'a str),
+    Shared(Arc<str>),
+}
+
+impl Text<'_> {
+    fn get(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Text<'_> {}
 
 /// The parameters of a request that say what an [`Expression`] stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,13 +109,22 @@ impl<'a> Expression<'a> {
     /// The expression with this text, which is decoded, and free of date math.
     #[must_use]
     pub fn new(text: impl Into<Cow<'a, str>>, options: Options) -> Self {
-        Self { text: text.into(), options }
+        let text = match text.into() {
+            Cow::Borrowed(text) => Text::Borrowed(text),
+            Cow::Owned(text) => Text::Shared(text.into()),
+        };
+        Self { text, options }
+    }
+
+    /// The same with other options.
+    pub(crate) fn with_options(&self, options: Options) -> Self {
+        Self { text: self.text.clone(), options }
     }
 
     /// The text without the empty parts at its end, which the cluster drops.
     #[must_use]
     pub fn text(&self) -> &str {
-        self.text.trim_end_matches(',')
+        self.text.get().trim_end_matches(',')
     }
 
     /// Whether it stands for all indices because it names none, or says `_all`. The pattern `*` is a part like others.
@@ -102,6 +136,11 @@ impl<'a> Expression<'a> {
     /// Whether it stands for all indices, also as `*`: patterns then do not stand for aliases.
     pub(crate) fn is_of_all(&self) -> bool {
         self.is_all() || self.text() == "*"
+    }
+
+    /// How many commas are between its [parts](Self::parts).
+    pub(crate) fn commas(&self) -> usize {
+        self.text().bytes().filter(|byte| *byte == b',').count()
     }
 
     /// The parts; `*` for an expression that [is all](Self::is_all).

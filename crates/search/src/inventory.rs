@@ -196,6 +196,13 @@ impl Inventory {
         self.members.get(range(&self.member_ends, number)).unwrap_or_default()
     }
 
+    /// How many indices an alias or data stream has on average, rounded up; 0 if there are none.
+    pub(crate) fn mean_members(&self) -> usize {
+        let groups = self.aliases.len() + self.data_streams.len();
+        // Each membership is there twice.
+        (self.members.len() / 2).div_ceil(usize::try_from(groups).unwrap_or(usize::MAX).max(1))
+    }
+
     /// The numbers of the names that start with this text.
     #[must_use]
     pub fn with_prefix(&self, prefix: &str) -> Range<u32> {

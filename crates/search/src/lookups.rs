@@ -31,7 +31,7 @@ pub(crate) fn read<'a>(
     json: &mut Json<'a>,
     searched: &Expression<'a>,
 ) -> Result<(), Problem> {
-    value(reading, json, searched, ["", ""])
+    value(reading, json, searched, Under::default())
 }
 
 /// Adds what a search needs: its query, and all that stands beside it.
@@ -52,24 +52,22 @@ pub(crate) fn search_member<'a>(
 ) -> Result<(), Problem> {
     match (key, json.peek()?) {
         ("search_pipeline", Value::String) => {
-            pipeline(reading, &json.string()?);
-            Ok(())
+            let name = json.string()?;
+            pipeline(reading, &name)
         }
-        _ => value(reading, json, searched, ["", key]),
+        _ => value(reading, json, searched, Under { key, ..Under::default() }),
     }
 }
 
 /// Adds what a stored search pipeline needs: one may filter by a query, which is not seen here.
-pub(crate) fn pipeline(reading: &mut Reading<'_, '_>, name: &str) {
-    if name != "_none" {
-        unseen(reading);
-    }
+pub(crate) fn pipeline(reading: &mut Reading<'_, '_>, name: &str) -> Result<(), Problem> {
+    if name == "_none" { Ok(()) } else { unseen(reading) }
 }
 
 /// What a query needs that is not seen because a template is made into it.
-pub(crate) fn unseen(reading: &mut Reading<'_, '_>) {
-    reading.need_all(ANY);
-    reading.need(MULTI_TERM_VECTORS, Target::Cluster);
+pub(crate) fn unseen(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    reading.need_all(ANY)?;
+    reading.need(MULTI_TERM_VECTORS, Target::Cluster)
 }
 
 /// Fails if the next value of `json` may contain a look-up, or a variable in a key.
@@ -86,7 +84,17 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
     }
 }
 
-/// Adds what a value needs that stands under the last of `keys`, in an object that stands under the one before.
+/// What a value stands under.
+#[derive(Clone, Copy, Default)]
+struct Under<'k> {
+    key: &'k str,
+    /// The key of the object that has it.
+    outer: &'k str,
+    /// Whether a `template` is around it.
+    is_in_template: bool,
+}
+
+/// Adds what a value needs.
 ///
 /// A client chooses the names of fields, aggregations and filters, and may give them those of queries. So what a value
 /// needs as one kind of query never keeps its members from being read as others.
@@ -94,11 +102,11 @@ fn value<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
     searched: &Expression<'a>,
-    keys: [&str; 2],
+    under: Under<'_>,
 ) -> Result<(), Problem> {
     match json.peek()? {
-        Value::Array => json.array(|json| value(reading, json, searched, keys)),
-        Value::Object => object(reading, json, searched, keys),
+        Value::Array => json.array(|json| value(reading, json, searched, under)),
+        Value::Object => object(reading, json, searched, under),
         Value::String | Value::Null | Value::Other => json.skip().map(drop),
     }
 }
@@ -107,14 +115,16 @@ fn object<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
     searched: &Expression<'a>,
-    [outer, key]: [&str; 2],
+    Under { key, outer, is_in_template }: Under<'_>,
 ) -> Result<(), Problem> {
     match key {
-        "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster),
+        "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
         // A query in base64; what a point in time was opened on.
-        "wrapper" | "pit" => unseen(reading),
-        // Variables are filled in later.
-        "template" if json.clone().skip()?.windows(2).any(|pair| pair == b"${") => unseen(reading),
+        "wrapper" | "pit" => unseen(reading)?,
+        // Variables are filled in later. Those of a template within another one were looked for with it.
+        "template" if !is_in_template && json.clone().skip()?.windows(2).any(|pair| pair == b"${") => {
+            unseen(reading)?;
+        }
         _ => {}
     }
     // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
@@ -136,7 +146,8 @@ fn object<'a>(
             ("query", Value::Object) => has_query = true,
             _ => {}
         }
-        value(reading, json, searched, [key, &member])
+        let is_in_template = is_in_template || key == "template";
+        value(reading, json, searched, Under { key: &member, outer: key, is_in_template })
     })?;
     if key == "indexed_shape" && index.is_none() {
         index = Some(Cow::Borrowed("shapes"));
@@ -145,11 +156,11 @@ fn object<'a>(
         // It searches there: a node expands patterns.
         Some(index) if has_query => {
             let searched = reading.expression(index, Options { hidden: true, ..Options::OPEN })?;
-            reading.need(SEARCH, Target::Fixed(searched));
+            reading.need(SEARCH, Target::Fixed(searched))?;
         }
         Some(index) => {
             let index = reading.name(index)?;
-            reading.need(GET, Target::Name(index));
+            reading.need(GET, Target::Name(index))?;
         }
         None => {}
     }
@@ -159,7 +170,7 @@ fn object<'a>(
             Some(index) => Target::Name(reading.name(index)?),
             None => Target::Fixed(searched.clone()),
         };
-        reading.need(TERM_VECTORS, target);
+        reading.need(TERM_VECTORS, target)?;
     }
     Ok(())
 }

@@ -28,6 +28,18 @@ impl Target<'_> {
     }
 }
 
+impl Target<'_> {
+    /// How many names and patterns it has, and one for the cluster. Longer texts than the name of an index can be (255 bytes) count as
+    /// several.
+    pub(crate) fn size(&self) -> usize {
+        let commas = match self {
+            Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::NewAlias(_) => 0,
+            Self::Indices(expression) | Self::Fixed(expression) => expression.commas(),
+        };
+        1 + commas + self.text().len() / 256
+    }
+}
+
 /// What an action is performed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target<'a> {

@@ -9,10 +9,6 @@ use crate::problem::Problem;
 use crate::reading::{Reading, Request, RequestBody};
 use crate::routes::{Body, Match, Method, Place, ROUTES};
 
-/// How many needs a request may have: a bulk request has two for each index that it names. Evaluating so many takes
-/// some 15 ms, in which the thread serves no other request.
-const MAX_NEEDS: usize = 50_000;
-
 /// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
 ///
 /// # Errors
@@ -26,25 +22,22 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     }
     for pattern in &group.needs {
         match target(&reading, pattern.place)? {
-            Some(target) => reading.need(&pattern.actions, target),
-            None if pattern.place == Place::All => reading.need_all(&pattern.actions),
+            Some(target) => reading.need(&pattern.actions, target)?,
+            None if pattern.place == Place::All => reading.need_all(&pattern.actions)?,
             None if pattern.place == Place::OpenScroll && !request.scrolls_are_checked => {
-                reading.need_all(&pattern.actions);
+                reading.need_all(&pattern.actions)?;
             }
             None => {}
         }
     }
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
-        reading.need_all(body::WRITE_ANYWHERE);
+        reading.need_all(body::WRITE_ANYWHERE)?;
     }
     if let Some(name) = reading.query.get("search_pipeline")? {
-        lookups::pipeline(&mut reading, &name);
+        lookups::pipeline(&mut reading, &name)?;
     }
     body::read(&mut reading)?;
-    if reading.needs.len() > MAX_NEEDS {
-        return Err(Problem::Unsupported("a body that names more than 25,000 indices"));
-    }
     Ok(group.name)
 }
 
@@ -71,7 +64,7 @@ pub(crate) fn route<'r, 'a>(
         return Err(Problem::Invalid("a parameter of its query begins with `=`"));
     }
     let options = options(found.group.options, &query)?;
-    Ok(Reading { request, query, found, options, needs })
+    Ok(Reading { request, query, found, options, needs, names: 0 })
 }
 
 /// What a request names at a place, if anything.

@@ -1,5 +1,8 @@
 //! What an expression stands for, by an inventory.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 
 use crate::config::EvaluationType;
@@ -89,6 +92,7 @@ impl<'t> Names<'t> {
         if evaluation == EvaluationType::Legacy && expression.parts().any(is_missing) {
             return self.add_unresolved(inventory, expression);
         }
+        let mut excluded = Excluded::default();
         for part in expression.parts() {
             match (part, inventory) {
                 (Part::Name(name), _) => self.add_name(inventory, evaluation, name),
@@ -107,7 +111,7 @@ impl<'t> Names<'t> {
                     inventory.number(name).into_iter().for_each(|number| {
                         self.known.remove(number);
                     });
-                    self.unknown.retain(|unknown| *unknown != Unknown::Name(name));
+                    excluded.add(name, self.unknown.len());
                 }
                 (Part::Except(pattern), Some(inventory)) => {
                     self.known -= expand(inventory, pattern, options, false);
@@ -116,6 +120,10 @@ impl<'t> Names<'t> {
                 (Part::Except(_), None) => {}
             }
         }
+        excluded.take_out(&mut self.unknown, |unknown| match unknown {
+            Unknown::Name(name) => Some(name),
+            Unknown::Pattern(_) => None,
+        });
     }
 
     /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those
@@ -150,6 +158,34 @@ impl<'t> Names<'t> {
             }
             None => self.unknown.push(Unknown::Name(name)),
         }
+    }
+}
+
+/// Names that an expression takes out of those before them. All are taken out at once: a search for each would make the work grow
+/// with the square of their number, which a client chooses.
+#[derive(Default)]
+pub(crate) struct Excluded<'e> {
+    /// How many names were gathered before it was last taken out.
+    before: HashMap<&'e str, usize, RandomState>,
+}
+
+impl<'e> Excluded<'e> {
+    /// Takes a name out of the first `gathered` ones.
+    pub(crate) fn add(&mut self, name: &'e str, gathered: usize) {
+        if gathered > 0 {
+            self.before.insert(name, gathered);
+        }
+    }
+
+    pub(crate) fn take_out<T>(&self, gathered: &mut Vec<T>, name: impl for<'t> Fn(&'t T) -> Option<&'t str>) {
+        if self.before.is_empty() {
+            return;
+        }
+        let mut number = 0;
+        gathered.retain(|one| {
+            number += 1;
+            name(one).and_then(|name| self.before.get(name)).is_none_or(|before| number > *before)
+        });
     }
 }
 

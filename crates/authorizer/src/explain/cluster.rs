@@ -236,7 +236,7 @@ impl Cluster {
         explained.depends_on_body =
             search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);
         let mut needs = Vec::new();
-        explained.operation = search::read(&search_request, &mut needs).ok();
+        explained.operation = self.compiled.read(&search_request, &mut needs).ok();
         explained.needs = self.compiled.explained_needs(&needs);
         if explained.operation.is_none() {
             return explained;

@@ -47,7 +47,7 @@ impl Authorizer {
         }
         let mut needs = Vec::new();
         let read = cluster_request(&cluster.compiled, request, now)
-            .and_then(|asked| search::read(&asked, &mut needs));
+            .and_then(|asked| cluster.compiled.read(&asked, &mut needs));
         if let Err(problem) = read {
             return nobody.because_of(Reason::Cluster(problem));
         }

@@ -43,12 +43,12 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     }
     for (name, work) in names.list {
         if work & MAY_CREATE != 0 {
-            reading.need(CREATE, Target::Missing(name.clone()));
+            reading.need(CREATE, Target::Missing(name.clone()))?;
         }
-        reading.need(actions_of(work), Target::Name(name));
+        reading.need(actions_of(work), Target::Name(name))?;
     }
     if has_pipeline {
-        reading.need_all(WRITE_ANYWHERE);
+        reading.need_all(WRITE_ANYWHERE)?;
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem>
     match index {
         Some(index) => {
             let index = reading.name(index)?;
-            reading.need(TERM_VECTORS, Target::Name(index));
+            reading.need(TERM_VECTORS, Target::Name(index))?;
             Ok(())
         }
         None => Ok(()),
@@ -88,7 +88,7 @@ fn documents<'a>(
         _ => {}
     }
     for (name, _) in names.list {
-        reading.need(actions, Target::Name(name));
+        reading.need(actions, Target::Name(name))?;
     }
     Ok(())
 }

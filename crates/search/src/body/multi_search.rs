@@ -26,9 +26,9 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
             Json::whole(header, |json| search_header(reading, json, &default))?
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
-        reading.need(SEARCH, Target::Fixed(searched.clone()));
+        reading.need(SEARCH, Target::Fixed(searched.clone()))?;
         if is_template {
-            lookups::unseen(reading);
+            lookups::unseen(reading)?;
         } else if !query.trim_ascii().is_empty() {
             Json::whole(query, |json| lookups::search(reading, json, &searched))?;
         }
@@ -78,6 +78,6 @@ fn search_header<'a>(
     })?;
     match indices {
         Some(text) => reading.expression(text, options),
-        None => Ok(Expression::new(default.text().to_owned(), options)),
+        None => Ok(default.with_options(options)),
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         })?;
     }
     if sources != 1 || !is_seen {
-        lookups::unseen(reading);
+        lookups::unseen(reading)?;
     }
     Ok(())
 }

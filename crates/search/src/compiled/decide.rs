@@ -71,7 +71,8 @@ impl Privileges {
             return self.on_no_index(caller, need, answer);
         }
         let mut known = names.known.clone();
-        let mut unknown = names.unknown.clone();
+        // For each unknown name, whether all actions so far are permitted on it.
+        let mut is_kept = vec![true; names.unknown.len()];
         let mut is_special = false;
         for action in need.actions {
             let permitted = self.permitted(caller, *action, &names.known);
@@ -83,20 +84,22 @@ impl Privileges {
             let cells = missing
                 .iter()
                 .map(|number| (self.name(number).to_owned(), self.reason(caller, *action, number)));
-            let unknown_cells = names.unknown.iter().filter_map(|name| {
-                let reason = self.unknown_cell(caller, *action, *name).err()?;
-                Some((name.text().to_owned(), reason))
-            });
-            let unknown_cells: Vec<_> = unknown_cells.collect();
-            is_special |= unknown_cells
-                .iter()
-                .any(|(_, reason)| matches!(reason, Reason::SystemIndex | Reason::SecurityIndex));
-            unknown.retain(|name| !unknown_cells.iter().any(|(missing, _)| missing == name.text()));
+            let mut unknown_cells = Vec::new();
+            for (name, is_kept) in names.unknown.iter().zip(&mut is_kept) {
+                if let Err(reason) = self.unknown_cell(caller, *action, *name) {
+                    *is_kept = false;
+                    is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
+                    if unknown_cells.len() < MAX_MISSING {
+                        unknown_cells.push((name.text().to_owned(), reason));
+                    }
+                }
+            }
             for (name, reason) in cells.chain(unknown_cells).take(MAX_MISSING) {
                 answer.missing.insert(Missing { action: *action, name, reason });
             }
         }
-        // A name that is missing for one action is missing for the need, however often it is named.
+        let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
+        let unknown: Vec<Unknown<'_>> = kept.collect();
         let is_whole = known.len() == names.known.len() && unknown.len() == names.unknown.len();
         let reduced = if is_whole {
             None

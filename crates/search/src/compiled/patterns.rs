@@ -107,6 +107,11 @@ impl Patterns {
         others.map(|(_, pattern)| pattern.clone()).collect()
     }
 
+    /// How many patterns must be asked one by one.
+    pub(super) fn others_len(&self) -> usize {
+        self.others.len()
+    }
+
     /// Whether one of these patterns matches a name, except [those](Self::others) that must be asked.
     pub(super) fn any_matches(&self, among: &RoaringBitmap, name: &str) -> bool {
         self.anything.is_some_and(|id| among.contains(id))

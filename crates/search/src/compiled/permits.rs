@@ -1,5 +1,6 @@
 //! Finds out by look-ups whether a request is permitted as it is.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
@@ -44,13 +45,15 @@ impl Privileges {
     fn permits_expression(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
         let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
         if !has_pattern {
+            // Asked for each alias, and the same for all.
+            let all_known = LazyCell::new(|| self.all_known(expression));
             return expression.parts().all(|part| match part {
                 Part::Name(name) => {
                     // With a name that does not exist, `legacy` does not replace an alias by its members. That they
                     // are permitted does not imply that the alias is.
                     let is_alias = self.settings.evaluation == EvaluationType::Legacy
                         && self.number(name).is_some_and(|number| self.is_alias(number));
-                    (!is_alias || self.all_known(expression)) && self.permits_name(caller, actions, name)
+                    (!is_alias || *all_known) && self.permits_name(caller, actions, name)
                 }
                 Part::Pattern(_) | Part::Except(_) => false,
             });

@@ -25,7 +25,7 @@ const INDICES: [&str; 10] = [
 ];
 /// The indices that have documents, and are open.
 pub(crate) fn has_documents(index: &str) -> bool {
-    INDICES.contains(&index)
+    INDICES.contains(&index) || index == HIDDEN
 }
 
 /// The ids of documents that each index has always. Requests write others.
@@ -204,8 +204,10 @@ pub(crate) fn create(node: &mut Node) {
     done(node.administer("PUT", &format!("/_data_stream/{STREAM}"), ""));
     let hidden = json!({ "settings": { "index.hidden": true } });
     done(node.administer("PUT", &format!("/{HIDDEN}"), &hidden.to_string()));
-    for index in INDICES.iter().chain([&CLOSED]) {
-        done(node.administer("PUT", &format!("/{index}"), ""));
+    for index in INDICES.iter().chain([&CLOSED, &HIDDEN]) {
+        if *index != HIDDEN {
+            done(node.administer("PUT", &format!("/{index}"), ""));
+        }
         for id in KEPT {
             let document = json!({ "f": index, "id": id }).to_string();
             done(node.administer("PUT", &format!("/{index}/_doc/{id}?refresh=true"), &document));

@@ -244,7 +244,7 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
                     {
                         *if only.is_some() { &mut reduced } else { &mut whole } += 1;
                         if ours != shown {
-                            others.insert(difference(&sent, ours, shown));
+                            others.insert(difference(&world, &sent, ours, shown));
                         }
                     }
                     tally.add(&sent, &theirs, &decision);
@@ -268,8 +268,9 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
 }
 
 /// What one of two answers shows and the other does not.
-fn difference(sent: &Sent, ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> String {
+fn difference(world: &World, sent: &Sent, ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> String {
     let more: Vec<_> = ours.difference(theirs).collect();
     let less: Vec<_> = theirs.difference(ours).collect();
-    format!("{}: {more:?} in place of {less:?}", sent.shown())
+    let roles: Vec<String> = sent.roles.split(',').map(|role| world.roles[role].to_string()).collect();
+    format!("{}: {more:?} in place of {less:?} (roles {})", sent.shown(), roles.join(", "))
 }
