@@ -231,7 +231,7 @@ fn memory() {
         );
         let callers: Vec<Caller> = [1, 20, 100].map(|roles| caller(&privileges, roles)).into();
         for action in usual.map(|name| actions(&[name])) {
-            let need = Need { actions: action, target: Target::Name("00-index-0".into()) };
+            let need = Need { actions: action, target: Target::Name("00-index-0".into()), is_copied: false };
             let permitted = callers.iter().all(|caller| privileges.permits(caller, [&need]));
             assert_eq!(permitted, action != actions(&["indices:admin/refresh"]));
         }

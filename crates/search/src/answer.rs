@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::config::{EvaluationType, IndexPermission, Variables};
+use crate::need::Need;
 use crate::pattern::Pattern;
+use crate::tenants::Dashboards;
 
 /// Whether a request is permitted, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,8 +70,12 @@ pub enum Reason {
     NeedsFilter,
     /// A role shows only some documents or fields, and the action cannot be filtered.
     CannotFilter,
+    /// A role may show only some documents or fields, but which is not certain.
+    UncertainFilter,
     /// The query of a role has a variable that the subject lacks.
     MissingVariable,
+    /// It is the index of Dashboards, and no role permits the action in the global tenant.
+    TenantNotGranted,
 }
 
 impl fmt::Display for Reason {
@@ -84,7 +90,9 @@ impl fmt::Display for Reason {
             Self::CannotFilter => {
                 "a role shows only some documents or fields, and the action cannot be filtered"
             }
+            Self::UncertainFilter => "which documents or fields the roles hide is not certain",
             Self::MissingVariable => "the query of a role has a variable that the caller lacks",
+            Self::TenantNotGranted => "the index of Dashboards, and no role grants it in the global tenant",
         })
     }
 }
@@ -110,11 +118,39 @@ pub(crate) struct Restrictions {
     is_missing: bool,
     /// Whether a permission hides no document, no field, and masks none.
     shows_all: [bool; 3],
+    /// Whether a permission may hide documents or fields, or mask fields, or two of one role do so differently: the plugin then joins
+    /// them, or uses the last, depending on their patterns.
+    is_uncertain: [bool; 3],
+    /// The role whose permission was added last, and what its permissions certainly restrict.
+    last: Option<(usize, [Option<Restricted>; 3])>,
 }
 
+/// What a permission shows of one kind: the text of its query, or its fields.
+type Restricted = Vec<Arc<str>>;
+
 impl Restrictions {
-    /// Adds a permission that may be for the index, or certainly is.
-    pub(crate) fn add(&mut self, permission: &IndexPermission, variables: &Variables, is_certain: bool) {
+    /// Adds a permission of a role that may be for the index, or certainly is. Those of one role must follow each other.
+    pub(crate) fn add(
+        &mut self,
+        role: usize,
+        permission: &IndexPermission,
+        variables: &Variables,
+        is_certain: bool,
+    ) {
+        let query = permission.document_query.iter().map(|query| query.text().into()).collect();
+        let restricted = [query, permission.fields.clone(), permission.masked_fields.clone()];
+        let (_, before) = match &mut self.last {
+            Some(last) if last.0 == role => last,
+            last => last.insert((role, [const { None }; 3])),
+        };
+        for ((restricted, before), is_uncertain) in
+            restricted.into_iter().zip(before).zip(&mut self.is_uncertain)
+        {
+            if !restricted.is_empty() {
+                *is_uncertain |= !is_certain || before.as_ref().is_some_and(|before| *before != restricted);
+                *before = Some(restricted);
+            }
+        }
         match permission.document_query.as_ref().map(|query| query.query(variables)) {
             None => {}
             Some(Some(query)) => drop(self.filter.queries.insert(query)),
@@ -145,6 +181,9 @@ impl Restrictions {
         let filter = &mut self.filter;
         if settings.empty_overrides_all {
             let [documents, fields, masks] = self.shows_all;
+            for (is_uncertain, shows_all) in self.is_uncertain.iter_mut().zip(self.shows_all) {
+                *is_uncertain &= !shows_all;
+            }
             if documents {
                 filter.queries.clear();
                 self.is_missing = false;
@@ -161,6 +200,7 @@ impl Restrictions {
             filter.fields.retain(|field| field.starts_with('~'));
         }
         let Filter { queries, fields, masked_fields, .. } = &*filter;
+        let is_uncertain = self.is_uncertain.contains(&true);
         if !self.is_missing && queries.is_empty() && fields.is_empty() && masked_fields.is_empty() {
             return Ok(None);
         }
@@ -170,6 +210,7 @@ impl Restrictions {
             Filtering::NotNeeded | Filtering::Possible if !settings.hands_over_filters || !is_known => {
                 Err(Reason::NeedsFilter)
             }
+            Filtering::NotNeeded | Filtering::Possible if is_uncertain => Err(Reason::UncertainFilter),
             Filtering::NotNeeded | Filtering::Possible => {
                 name.clone_into(&mut self.filter.name);
                 Ok(Some(self.filter))
@@ -202,6 +243,8 @@ pub struct EvaluationSettings {
     /// Whether a role that shows all documents of an index prevails over roles that show some of them; the same for fields
     /// and masks (`plugins.security.dfm_empty_overrides_all`).
     pub empty_overrides_all: bool,
+    /// Dashboards, if its tenants count.
+    pub dashboards: Option<Dashboards>,
 }
 
 /// How many names are listed as missing for each action of a need: the first ones by name.
@@ -254,6 +297,7 @@ impl EvaluationSettings {
             do_not_fail_on_forbidden: settings.do_not_fail_on_forbidden,
             do_not_fail_on_forbidden_empty: settings.do_not_fail_on_forbidden_empty,
             ignore_unauthorized_indices: settings.ignore_unauthorized_indices,
+            dashboards: settings.dashboards.clone(),
             ..Self::default()
         }
     }
@@ -304,6 +348,7 @@ impl Default for EvaluationSettings {
             protected_roles: Vec::new(),
             hands_over_filters: false,
             empty_overrides_all: false,
+            dashboards: Some(Dashboards::default()),
         }
     }
 }
@@ -315,15 +360,21 @@ pub(crate) fn changes(action: Action) -> bool {
 }
 
 /// The action whose result a filter matters for most; `None` if it matters for none.
-pub(crate) fn strictest(actions: &[Action]) -> Option<(Action, Filtering)> {
-    let all = actions.iter().map(|action| (*action, filtering(*action)));
+pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
+    let of = |action: Action| match filtering(action) {
+        Filtering::Possible if need.is_copied => Filtering::Impossible,
+        filtering => filtering,
+    };
+    let all = need.actions.iter().map(|action| (*action, of(*action)));
     all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)
 }
 
 /// What a filter of documents or fields means for an action. Actions that are not known here need one.
 fn filtering(action: Action) -> Filtering {
     let name = action.name();
-    if name.starts_with("indices:data/write/update") || name == "indices:admin/resize" {
+    if name.starts_with("indices:data/write/update")
+        || matches!(name, "indices:data/write/delete/byquery" | "indices:admin/resize")
+    {
         return Filtering::Impossible;
     }
     let shows_mappings = name.starts_with("indices:admin/mappings/")

@@ -288,7 +288,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     items(json, |json| {
                         let text = if is_list { listed(json)? } else { json.string()? };
                         let indices = reading.expression(text, Options::OPEN)?;
-                        reading.need(SEARCH, Target::Fixed(indices))?;
+                        reading.need_copy(SEARCH, Target::Fixed(indices))?;
                         Ok(())
                     })
                 }

@@ -43,24 +43,28 @@ pub(crate) const ROLES: &[BuiltinRole] = &[
         ],
         &[(&["logstash-*", "ecs-logstash-*", "*beat*"], &["create_index", "crud"])],
     ),
-    role(
-        "kibana_user",
-        &["cluster_composite_ops"],
-        &[
-            (
-                &[
-                    ".kibana",
-                    ".kibana-6",
-                    ".kibana_*",
-                    ".opensearch_dashboards",
-                    ".opensearch_dashboards-6",
-                    ".opensearch_dashboards_*",
-                ],
-                &["delete", "index", "manage", "read"],
-            ),
-            (&[".tasks", ".management-beats", "*:.tasks", "*:.management-beats"], &["indices_all"]),
-        ],
-    ),
+    BuiltinRole {
+        // In the plugin by its code, not by its file.
+        tenants: &[(&["global_tenant"], &["kibana_all_write"])],
+        ..role(
+            "kibana_user",
+            &["cluster_composite_ops"],
+            &[
+                (
+                    &[
+                        ".kibana",
+                        ".kibana-6",
+                        ".kibana_*",
+                        ".opensearch_dashboards",
+                        ".opensearch_dashboards-6",
+                        ".opensearch_dashboards_*",
+                    ],
+                    &["delete", "index", "manage", "read"],
+                ),
+                (&[".tasks", ".management-beats", "*:.tasks", "*:.management-beats"], &["indices_all"]),
+            ],
+        )
+    },
     role(
         "kibana_server",
         &[

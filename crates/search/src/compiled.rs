@@ -29,6 +29,7 @@ use crate::config::{IndexPattern, IndexPermission, SecurityConfig, Template, Var
 use crate::inventory::Inventory;
 use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
+use crate::tenants::TenantAccess;
 
 use actions::{ActionSet, ActionSets};
 pub use explain::{GrantingPermission, Restriction};
@@ -62,8 +63,11 @@ pub struct Caller {
     roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
     templates: Box<[Rendered]>,
+    /// For patterns that may hide documents or fields of more names than they match.
+    widened: Box<[Rendered]>,
     variables: Variables,
     is_service: bool,
+    tenant: TenantAccess,
     /// Whether decisions about it use caches that other threads wait for.
     caches: bool,
 }
@@ -87,6 +91,7 @@ type RoleSetKey = (Box<[u32]>, bool);
 struct CompiledRole {
     cluster: ActionSet,
     grants: Box<[Grant]>,
+    tenant: TenantAccess,
 }
 
 /// A permission on indices.
@@ -107,6 +112,10 @@ struct Special {
     security: RoaringBitmap,
     system: RoaringBitmap,
     protected: RoaringBitmap,
+    /// Names with [odd](Pattern::is_odd) characters, and those that have one as an index or as a group.
+    odd: RoaringBitmap,
+    /// The index or alias of Dashboards, and aliases for that index alone.
+    dashboards: RoaringBitmap,
 }
 
 impl Caller {
@@ -122,8 +131,9 @@ impl Caller {
         let rendered = |one: &Rendered| {
             one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
         };
-        size_of_val(&*self.templates)
-            + self.templates.iter().map(rendered).sum::<usize>()
+        let all = || self.templates.iter().chain(&self.widened);
+        all().map(size_of_val).sum::<usize>()
+            + all().map(rendered).sum::<usize>()
             + self.variables.heap_size()
     }
 }
@@ -146,7 +156,7 @@ impl Privileges {
                 grants.map(|(number, permission)| compiler.grant(name, number, permission)).collect();
             let cluster = compiler.actions.of(&config.action_groups, &role.cluster_permissions);
             role_ids.insert(name.clone(), id);
-            roles.push(CompiledRole { cluster, grants });
+            roles.push(CompiledRole { cluster, grants, tenant: TenantAccess::of(role, &config) });
         }
         let Compiler { patterns, templates, .. } = compiler;
         let mut list = vec![None; templates.len()];
@@ -201,9 +211,17 @@ impl Privileges {
         roles: Arc<RoleSet>,
         caches: bool,
     ) -> Caller {
-        let variables = subject.variables(names);
-        let templates = roles.templates().filter_map(|template| self.render(template, &variables)).collect();
-        Caller { roles, templates, variables, is_service: subject.is_service, caches }
+        let variables = subject.variables(names, self.settings.evaluation);
+        let text = |template: u32| self.templates.get(template as usize);
+        let templates =
+            roles.templates().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
+        let templates = templates.collect();
+        let restricting = roles.restricting_templates.iter();
+        let widened =
+            restricting.filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?))).collect();
+        let is_server = self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name);
+        let tenant = if is_server { TenantAccess::Write } else { roles.tenant };
+        Caller { roles, templates, widened, variables, is_service: subject.is_service, tenant, caches }
     }
 
     fn role_set_key(&self, names: &BTreeSet<Arc<str>>) -> RoleSetKey {
@@ -232,13 +250,12 @@ impl Privileges {
         self.role_sets.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn render(&self, template: u32, variables: &Variables) -> Option<Rendered> {
-        let pattern = self.templates.get(template as usize)?.pattern(variables)?;
+    fn render(&self, template: u32, pattern: Pattern) -> Rendered {
         let inventory = self.inventory.as_deref();
         let direct =
             inventory.map_or_else(RoaringBitmap::new, |all| patterns::Matches::of(&pattern, all).to_bitmap());
         let effective = self.effective(direct.clone());
-        Some(Rendered { template, pattern, direct, effective })
+        Rendered { template, pattern, direct, effective }
     }
 
     /// These names, and the indices of the aliases and data streams among them.
@@ -314,7 +331,20 @@ impl Special {
             }
             found
         };
+        let mut odd =
+            (0..inventory.len()).filter(|number| Pattern::is_odd(inventory.name(*number))).collect();
+        for number in &RoaringBitmap::clone(&odd) {
+            odd.extend(inventory.related(number));
+        }
+        let mut dashboards = RoaringBitmap::new();
+        if let Some(number) = settings.dashboards.as_ref().and_then(|one| inventory.number(&one.index)) {
+            let is_alone = |alias: &&u32| inventory.related(**alias) == [number];
+            dashboards.extend(inventory.related(number).iter().filter(is_alone));
+            dashboards.insert(number);
+        }
         Self {
+            odd,
+            dashboards,
             security: among(std::slice::from_ref(&settings.security_index)),
             system: among(&settings.system_indices),
             protected: among(&settings.protected_indices),
@@ -374,7 +404,11 @@ mod tests {
             scope.spawn(|| {
                 let search = Action::named("indices:data/read/search").unwrap();
                 let expression = Expression::new("a*,b*", Options::OPEN);
-                let needs = [Need { actions: Vec::leak(vec![search]), target: Target::Indices(expression) }];
+                let needs = [Need {
+                    actions: Vec::leak(vec![search]),
+                    target: Target::Indices(expression),
+                    is_copied: false,
+                }];
                 let caller = privileges.uncached_caller(&subject(&["a"]));
                 assert_eq!(privileges.decide(&caller, &needs).missing.len(), 1);
                 let asking = subject(&["a"]);

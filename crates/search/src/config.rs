@@ -14,6 +14,7 @@ use policy::{Files, Place, PolicyFile, Problem, Severity};
 
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;
+use crate::tenants::Dashboards;
 pub use template::{Template, Variables};
 
 /// A security configuration, with the built-in roles and action groups.
@@ -122,6 +123,8 @@ pub struct Settings {
     pub do_not_fail_on_forbidden_empty: bool,
     /// `privileges_evaluation_ignore_unauthorized_indices`.
     pub ignore_unauthorized_indices: bool,
+    /// `kibana`; `None` if `multitenancy_enabled` is false.
+    pub dashboards: Option<Dashboards>,
 }
 
 /// How a request is evaluated that is permitted on some of its indices only.
@@ -151,6 +154,7 @@ impl Default for Settings {
             do_not_fail_on_forbidden: false,
             do_not_fail_on_forbidden_empty: false,
             ignore_unauthorized_indices: true,
+            dashboards: Some(Dashboards::default()),
         }
     }
 }

@@ -34,6 +34,7 @@ mod resolve;
 mod routes;
 mod steps;
 mod subject;
+mod tenants;
 
 pub use action::Action;
 pub use answer::{
@@ -56,3 +57,4 @@ pub use reading::{Request, RequestBody};
 pub use request::read;
 pub use steps::Steps;
 pub use subject::{Resolution, RoleSource, Subject};
+pub use tenants::Dashboards;

@@ -13,6 +13,8 @@ pub struct Need<'a> {
     pub actions: &'static [Action],
     /// What they are performed on.
     pub target: Target<'a>,
+    /// Whether what is read is written elsewhere: who filters only answers does not filter that.
+    pub is_copied: bool,
 }
 
 impl Target<'_> {

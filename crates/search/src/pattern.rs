@@ -120,6 +120,13 @@ impl Pattern {
         }
     }
 
+    /// Whether a name has characters that the plugin's patterns match in another way: control characters, which `.` of its regular expressions
+    /// may leave out, and those that count as two for its `?`. What a permission hides counts for such a name, too, whatever its
+    /// pattern.
+    pub(crate) fn is_odd(name: &str) -> bool {
+        name.chars().any(|character| character.is_control() || character > '\u{FFFF}')
+    }
+
     /// The text that every matched name starts with.
     pub(crate) fn literal_prefix(&self) -> String {
         match &self.matcher {

@@ -73,11 +73,32 @@ impl<'a> Reading<'_, 'a> {
     /// # Errors
     /// If the request names too many indices.
     pub(crate) fn need(&mut self, actions: &'static [Action], target: Target<'a>) -> Result<(), Problem> {
+        self.need_to(actions, target, false)
+    }
+
+    /// Adds a need of indices whose documents are written elsewhere.
+    ///
+    /// # Errors
+    /// If the request names too many indices.
+    pub(crate) fn need_copy(
+        &mut self,
+        actions: &'static [Action],
+        target: Target<'a>,
+    ) -> Result<(), Problem> {
+        self.need_to(actions, target, true)
+    }
+
+    fn need_to(
+        &mut self,
+        actions: &'static [Action],
+        target: Target<'a>,
+        is_copied: bool,
+    ) -> Result<(), Problem> {
         self.names = self.names.saturating_add(target.size());
         if self.names > MAX_NAMES {
             return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));
         }
-        self.needs.push(Need { actions, target });
+        self.needs.push(Need { actions, target, is_copied });
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::answer::{
-    Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
-    changes, strictest,
+    Answer, EvaluationSettings, Filtering, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions,
+    Verdict, changes, strictest,
 };
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
@@ -16,6 +16,7 @@ use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::resolve::{Names, Unknown, resolve};
 use crate::subject::{Resolution, Subject};
+use crate::tenants::TenantAccess;
 
 /// The privilege that system indices need, beside that for the action.
 const SYSTEM_INDEX: &str = "system:admin/system_index";
@@ -39,6 +40,7 @@ struct Caller<'c> {
     roles: Vec<&'c Role>,
     variables: Variables,
     is_service: bool,
+    tenant: TenantAccess,
 }
 
 /// A name that a need is about.
@@ -58,8 +60,9 @@ impl Reference<'_> {
         let names = self.config.roles_of(subject, self.resolution);
         let caller = Caller {
             roles: names.iter().filter_map(|name| self.config.roles.get(name)).collect(),
-            variables: subject.variables(&names),
+            variables: subject.variables(&names, self.settings.evaluation),
             is_service: subject.is_service,
+            tenant: self.tenant(subject, &names),
             names,
         };
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
@@ -84,6 +87,15 @@ impl Reference<'_> {
             answer.verdict = Verdict::PermittedInPart(parts);
         }
         answer
+    }
+
+    /// What the roles of a subject permit in the global tenant. Dashboards itself may do everything there.
+    fn tenant(&self, subject: &Subject, roles: &BTreeSet<Arc<str>>) -> TenantAccess {
+        if self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name) {
+            return TenantAccess::Write;
+        }
+        let roles = roles.iter().filter_map(|name| self.config.roles.get(name));
+        roles.map(|role| TenantAccess::of(role, self.config)).max().unwrap_or_default()
     }
 
     fn on_cluster(&self, caller: &Caller<'_>, need: &Need<'_>, answer: &mut Answer) -> Outcome {
@@ -117,6 +129,18 @@ impl Reference<'_> {
         let rows = self.rows(names);
         if rows.is_empty() {
             return self.on_no_index(caller, need, answer);
+        }
+        let dashboards = self.settings.dashboards.as_ref();
+        if let Some(dashboards) = dashboards.filter(|one| one.is_meant(self.inventory, &need.target, names)) {
+            let missing: Vec<_> =
+                need.actions.iter().filter(|action| !caller.tenant.permits(**action)).collect();
+            for action in &missing {
+                let (name, reason) = (dashboards.index.to_string(), Reason::TenantNotGranted);
+                answer.missing.insert(Missing { action: **action, name, reason });
+            }
+            if !missing.is_empty() {
+                return Err(Denied);
+            }
         }
         let mut permitted: Vec<&Row> = rows.iter().collect();
         let mut is_special = false;
@@ -256,14 +280,27 @@ impl Reference<'_> {
         row: &Row,
         answer: &mut Answer,
     ) -> Result<(), Denied> {
-        let Some((action, filtering)) = strictest(need.actions) else { return Ok(()) };
+        let Some((action, filtering)) = strictest(need) else { return Ok(()) };
+        let all = |(_, permission): &(usize, &IndexPermission)| {
+            is_restricted(permission)
+                && permission
+                    .patterns
+                    .iter()
+                    .any(|pattern| matches!(pattern, IndexPattern::Static(pattern) if pattern.is_anything()))
+        };
+        // Whoever may not see all of every index changes nothing by what is read, even where another role shows all.
+        if filtering == Filtering::Impossible && caller.permissions().any(|one| all(&one)) {
+            let reason = Reason::CannotFilter;
+            answer.missing.insert(Missing { action, name: row.name.clone(), reason });
+            return Err(Denied);
+        }
         let rows: Vec<Row> = match row.members.is_empty() {
             true => vec![row.copy()],
             false => row.members.iter().map(|member| self.row(member)).collect(),
         };
         for row in rows {
             let mut restrictions = Restrictions::default();
-            for permission in caller.roles.iter().flat_map(|role| &role.index_permissions) {
+            for (role, permission) in caller.permissions() {
                 let patterns = patterns_of(permission, &caller.variables);
                 let is_for = patterns.iter().any(|pattern| match row.is_pattern {
                     true => pattern.covers(&row.name),
@@ -275,8 +312,10 @@ impl Reference<'_> {
                     (Some(_), true) => patterns.iter().any(|pattern| pattern.may_overlap(&row.name)),
                     (Some(_), false) => is_for,
                 };
+                let may_be_for = may_be_for
+                    || (is_restricted(permission) && may_hide(permission, &caller.variables, &row));
                 if is_for || may_be_for {
-                    restrictions.add(permission, &caller.variables, is_for);
+                    restrictions.add(role, permission, &caller.variables, is_for);
                 }
             }
             let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
@@ -341,6 +380,37 @@ impl Row {
             members: self.members.clone(),
         }
     }
+}
+
+impl<'c> Caller<'c> {
+    /// The permissions on indices, each with the number of its role.
+    fn permissions(&self) -> impl Iterator<Item = (usize, &'c IndexPermission)> {
+        let roles = self.roles.iter().enumerate();
+        roles.flat_map(|(number, role)| {
+            role.index_permissions.iter().map(move |permission| (number, permission))
+        })
+    }
+}
+
+fn is_restricted(permission: &IndexPermission) -> bool {
+    permission.document_query.is_some()
+        || !permission.fields.is_empty()
+        || !permission.masked_fields.is_empty()
+}
+
+/// Whether the plugin may read a pattern of a permission so that it is for a name, though it does not match it here.
+fn may_hide(permission: &IndexPermission, variables: &Variables, row: &Row) -> bool {
+    let widened = permission.patterns.iter().filter_map(|pattern| match pattern {
+        IndexPattern::Static(_) => None,
+        IndexPattern::Template(template) => template.widened(variables),
+    });
+    let widened: Vec<Pattern> = widened.collect();
+    let is_odd = row.names().chain(&row.parents).any(|name| Pattern::is_odd(name));
+    is_odd
+        || widened.iter().any(|pattern| match row.is_pattern {
+            true => pattern.may_overlap(&row.name),
+            false => row.names().chain(&row.parents).any(|name| pattern.matches(name)),
+        })
 }
 
 /// The patterns of a permission for one subject.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{RoleMapping, SecurityConfig, Variables};
+use crate::config::{EvaluationType, RoleMapping, SecurityConfig, Variables};
 use crate::pattern::Pattern;
 
 /// An authenticated caller.
@@ -151,8 +151,9 @@ impl fmt::Display for RoleSource {
 impl Subject {
     /// The variables of patterns and queries; `roles` are those that the subject has.
     #[must_use]
-    pub fn variables(&self, roles: &BTreeSet<Arc<str>>) -> Variables {
-        let mut variables = Variables::default();
+    pub fn variables(&self, roles: &BTreeSet<Arc<str>>, evaluation: EvaluationType) -> Variables {
+        // All versions that have `v4` know defaults; of the others, only some do.
+        let mut variables = Variables::default().with_defaults(evaluation == EvaluationType::V4);
         for (name, value) in &self.attributes {
             variables.set(name, value);
         }

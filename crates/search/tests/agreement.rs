@@ -12,13 +12,28 @@ use policy::MapFiles;
 use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{
-    Action, Answer, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Pattern,
-    Privileges, Resolution, SecurityConfig, Steps, Subject, Target, Verdict,
+    Action, Answer, Dashboards, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options,
+    Pattern, Privileges, Resolution, SecurityConfig, Steps, Subject, Target, Verdict,
 };
 
 /// Few and short, so that names, patterns and expressions meet.
-const NAMES: &[&str] =
-    &["a", "ab", "abc", "b", "ba", "bab", "c", ".a", ".ab", ".b", "a-ann", "ann", ".opendistro_security"];
+const NAMES: &[&str] = &[
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "ba",
+    "bab",
+    "c",
+    ".a",
+    ".ab",
+    ".b",
+    "a-ann",
+    "ann",
+    ".opendistro_security",
+    ".k",
+    "a\u{1F600}",
+];
 const GROUPS: &[&str] = &["x", "xa", "ax", "y", ".x"];
 const PATTERNS: &[&str] = &[
     "*",
@@ -42,6 +57,9 @@ const PATTERNS: &[&str] = &[
     "a-${user.name}",
     "${attr.t}*",
     "${attr.none}",
+    "${attr.t:-a}b",
+    "/a.*/",
+    "?k",
     "nothing",
     ".opendistro_security",
 ];
@@ -76,6 +94,10 @@ const EXPRESSIONS: &[&str] = &[
     "*,-*",
     "a,b,c",
     "ax,xa",
+    ".k",
+    ".k*",
+    ".k,.k",
+    "a\u{1F600}",
     ".x",
     "a-*",
 ];
@@ -120,7 +142,16 @@ fn roles(rng: &mut Rng) -> String {
     let mut text = "_meta: { type: roles, config_version: 2 }\n".to_owned();
     for role in 0..4 {
         let cluster = some(rng, CLUSTER, 2);
-        writeln!(text, "role{role}:\n  cluster_permissions: [{cluster}]\n  index_permissions:").unwrap();
+        let tenants = match rng.below(6) {
+            0 => {
+                "tenant_permissions: [{ tenant_patterns: ['global*'], allowed_actions: [kibana_all_write] }]"
+            }
+            1 => "tenant_permissions: [{ tenant_patterns: ['*'], allowed_actions: [kibana_all_read] }]",
+            2 => "tenant_permissions: [{ tenant_patterns: ['${user.name}'], allowed_actions: ['*'] }]",
+            _ => "tenant_permissions: []",
+        };
+        writeln!(text, "role{role}:\n  cluster_permissions: [{cluster}]\n  {tenants}\n  index_permissions:")
+            .unwrap();
         for _ in 0..=rng.below(3) {
             let patterns: Vec<String> =
                 (0..=rng.below(3)).map(|_| format!("'{}'", pick(rng, PATTERNS))).collect();
@@ -129,6 +160,7 @@ fn roles(rng: &mut Rng) -> String {
                 1 => r#", dls: '{"term":{"u":"${attr.none}"}}'"#,
                 2 => ", fls: ['~f'], masked_fields: [m]",
                 3 => ", fls: [g, h]",
+                4 => ", fls: ['!g']",
                 _ => "",
             };
             let actions = some(rng, ALLOWED, 3);
@@ -177,6 +209,7 @@ fn settings(rng: &mut Rng) -> EvaluationSettings {
         protected_roles: patterns(rng, &["role1", "none"]),
         hands_over_filters: rng.below(2) == 0,
         empty_overrides_all: rng.below(2) == 0,
+        dashboards: (rng.below(4) > 0).then(|| Dashboards { index: ".k".into(), server: "server".into() }),
         ..EvaluationSettings::default()
     }
 }
@@ -230,17 +263,28 @@ fn both_evaluators_give_the_same_answer() {
             Reference { config: &config, resolution, settings: &settings, inventory: inventory.as_deref() };
         for _ in 0..8 {
             let subject = Subject {
-                name: if rng.below(8) == 0 { "*".to_owned() } else { "ann".to_owned() },
+                name: pick(&mut rng, &["ann", "ann", "ann", "ann", "ann", "*", "a?", "server"]).to_owned(),
                 roles: (0..=rng.below(3)).map(|_| format!("role{}", rng.below(5))).collect(),
-                attributes: vec![("attr.t".to_owned(), pick(&mut rng, &["a", "x", ".", "*"]).to_owned())],
+                attributes: vec![(
+                    "attr.t".to_owned(),
+                    pick(&mut rng, &["a", "x", ".", "*", "?", "/.*/"]).to_owned(),
+                )],
                 is_service: rng.below(12) == 0,
                 ..Subject::default()
             };
             let caller = privileges.caller(&subject);
             for _ in 0..25 {
                 let need = |rng: &mut Rng| match rng.below(10) {
-                    0 => Need { actions: on_cluster[rng.below(on_cluster.len())], target: Target::Cluster },
-                    _ => Need { actions: on_indices[rng.below(on_indices.len())], target: target(rng) },
+                    0 => Need {
+                        actions: on_cluster[rng.below(on_cluster.len())],
+                        target: Target::Cluster,
+                        is_copied: false,
+                    },
+                    _ => Need {
+                        actions: on_indices[rng.below(on_indices.len())],
+                        target: target(rng),
+                        is_copied: false,
+                    },
                 };
                 let needs: Vec<Need<'_>> = (0..=rng.below(8) / 6).map(|_| need(&mut rng)).collect();
                 let expected = reference.evaluate(&subject, &needs);
@@ -248,11 +292,12 @@ fn both_evaluators_give_the_same_answer() {
                 let is_whole = expected.verdict == Verdict::Permitted && expected.filters.is_empty();
                 let permits = privileges.permits(&caller, &needs);
                 assert!(!permits || is_whole, "{expected:?} {needs:?}");
-                if !subject.is_service && rng.below(4) == 0 {
+                if !subject.is_service && subject.name != "server" && rng.below(4) == 0 {
                     let roles = config.roles_of(&subject, resolution);
                     let requirement =
                         privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
-                    let is_met = requirement.is_met_by(&roles, &subject.variables(&roles));
+                    let is_met =
+                        requirement.is_met_by(&roles, &subject.variables(&roles, settings.evaluation));
                     // A requirement says who is restricted by no role, not whom another role frees from that.
                     let is_right = is_met == is_whole || (settings.empty_overrides_all && is_whole);
                     assert!(

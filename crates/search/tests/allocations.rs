@@ -36,9 +36,12 @@ fn a_permitted_request_allocates_nothing() {
         let caller = privileges.caller(&subject);
         for text in ["logs-1", "logs-new", "logs-1,logs-new", "logs-*", "own-ann", "a-bbc", "x17", "logs-all"]
         {
-            let need =
-                Need { actions: search, target: Target::Indices(Expression::new(text, Options::OPEN)) };
-            let cluster = Need { actions: search, target: Target::Cluster };
+            let need = Need {
+                actions: search,
+                target: Target::Indices(Expression::new(text, Options::OPEN)),
+                is_copied: false,
+            };
+            let cluster = Need { actions: search, target: Target::Cluster, is_copied: false };
             assert!(privileges.permits(&caller, [&need]), "{text}");
             let mut permitted = false;
             let counted =

@@ -112,7 +112,7 @@ mod tests {
 
     fn search<'a>(target: Target<'a>) -> Need<'a> {
         const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-        Need { actions: SEARCH, target }
+        Need { actions: SEARCH, target, is_copied: false }
     }
 
     fn listed(part: &str, count: usize) -> Need<'static> {

@@ -70,6 +70,7 @@ impl Privileges {
         if names.known.is_empty() && names.unknown.is_empty() {
             return self.on_no_index(caller, need, answer);
         }
+        self.in_tenant(caller, need, names, answer)?;
         let mut known = names.known.clone();
         // For each unknown name, whether all actions so far are permitted on it.
         let mut is_kept = vec![true; names.unknown.len()];
@@ -130,6 +131,27 @@ impl Privileges {
             outcome = Err(Denied);
         }
         outcome
+    }
+
+    /// What is missing if the need is about the index of Dashboards.
+    fn in_tenant(
+        &self,
+        caller: &Caller,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        answer: &mut Answer,
+    ) -> Result<(), Denied> {
+        let Some(dashboards) = self.settings.dashboards.as_ref() else { return Ok(()) };
+        if need.actions.iter().all(|action| caller.tenant.permits(*action))
+            || !dashboards.is_meant(self.inventory.as_deref(), &need.target, names)
+        {
+            return Ok(());
+        }
+        for action in need.actions.iter().filter(|action| !caller.tenant.permits(**action)) {
+            let (name, reason) = (dashboards.index.to_string(), Reason::TenantNotGranted);
+            answer.missing.insert(Missing { action: *action, name, reason });
+        }
+        Err(Denied)
     }
 
     fn on_any_index(&self, caller: &Caller, action: Action) -> bool {

@@ -1,11 +1,13 @@
 //! What must be filtered in the indices of a request.
 
+use std::sync::Arc;
+
 use roaring::RoaringBitmap;
 
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Filtering, Missing, Restrictions, strictest};
+use crate::answer::{Answer, Filtering, Missing, Reason, Restrictions, strictest};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::Need;
@@ -22,12 +24,22 @@ impl Privileges {
         unknown: &[Unknown<'_>],
         answer: &mut Answer,
     ) -> Result<(), Denied> {
-        let Some((action, filtering)) = strictest(need.actions) else { return Ok(()) };
+        let Some((action, filtering)) = strictest(need) else { return Ok(()) };
         if caller.roles.is_unrestricted() {
             return Ok(());
         }
+        // Whoever may not see all of every index changes nothing by what is read, even where another role shows all.
+        if filtering == Filtering::Impossible && caller.roles.restricts_all {
+            let known = known.min().map(|number| self.name(number));
+            let Some(name) = known.or_else(|| unknown.first().map(|unknown| unknown.text())) else {
+                return Ok(());
+            };
+            let reason = Reason::CannotFilter;
+            answer.missing.insert(Missing { action, name: name.to_owned(), reason });
+            return Err(Denied);
+        }
         let mut restricted = caller.roles.restricted.clone();
-        for rendered in caller.rendered(&caller.roles.restricting_templates) {
+        for rendered in caller.rendered(&caller.roles.restricting_templates).chain(&caller.widened) {
             restricted |= self.with_groups(rendered.effective.clone());
         }
         for row in known & restricted {
@@ -37,7 +49,10 @@ impl Privileges {
             };
             let rows = if members.is_empty() { std::slice::from_ref(&row) } else { members };
             for row in rows {
-                let applies = |grant: &Grant| self.applies_to_known(caller, grant, *row).then_some(true);
+                let applies = |grant: &Grant| match self.applies_to_known(caller, grant, *row) {
+                    true => Some(true),
+                    false => self.may_hide(caller, grant, *row).then_some(false),
+                };
                 self.filter(caller, (action, filtering), (self.name(*row), true), applies, answer)?;
             }
         }
@@ -52,20 +67,33 @@ impl Privileges {
     }
 
     pub(super) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+        self.with_parents(number).any(|number| {
+            let by_pattern =
+                |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
+            let by_template = |rendered: &Rendered| {
+                grant.templates.contains(&rendered.template) && rendered.direct.contains(number)
+            };
+            grant.patterns.iter().any(by_pattern) || caller.templates.iter().any(by_template)
+        })
+    }
+
+    /// Whether the plugin may read a pattern of a permission so that it hides something of a name, though it does not match it here.
+    pub(super) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+        let mut widened = caller.widened.iter().filter(|one| grant.templates.contains(&one.template));
+        grant.is_restricted()
+            && (self.special.odd.contains(number)
+                || widened.any(|one| self.with_parents(number).any(|number| one.direct.contains(number))))
+    }
+
+    /// A name and, for an index, those of its aliases and data streams.
+    fn with_parents(&self, number: u32) -> impl Iterator<Item = u32> {
         let parents = match self.inventory.as_deref() {
             Some(inventory) if inventory.kind(number).is_some_and(Kind::is_index) => {
                 inventory.related(number)
             }
             Some(_) | None => &[],
         };
-        std::iter::once(&number).chain(parents).any(|number| {
-            let by_pattern =
-                |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(*number));
-            let by_template = |rendered: &Rendered| {
-                grant.templates.contains(&rendered.template) && rendered.direct.contains(*number)
-            };
-            grant.patterns.iter().any(by_pattern) || caller.templates.iter().any(by_template)
-        })
+        std::iter::once(number).chain(parents.iter().copied())
     }
 
     /// Whether a permission may be for names that the inventory lacks. Without an inventory, a name may be that of an alias,
@@ -78,6 +106,16 @@ impl Privileges {
                     self.any_pattern(caller, grant, |pattern| pattern.may_overlap(text))
                 }
             }
+            || (grant.is_restricted() && self.may_hide_unknown(caller, grant, unknown))
+    }
+
+    fn may_hide_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+        let mut widened = caller.widened.iter().filter(|one| grant.templates.contains(&one.template));
+        Pattern::is_odd(unknown.text())
+            || widened.any(|one| match unknown {
+                Unknown::Name(name) => one.pattern.matches(name),
+                Unknown::Pattern(text) => one.pattern.may_overlap(text),
+            })
     }
 
     fn covers_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
@@ -119,7 +157,8 @@ impl Privileges {
         let counts = |grant: &&Grant| self.settings.empty_overrides_all || grant.is_restricted();
         for grant in caller.roles.grants(self).filter(counts) {
             if let (Some(is_certain), Some(permission)) = (applies(grant), self.permission(grant)) {
-                restrictions.add(permission, &caller.variables, is_certain);
+                let role = Arc::as_ptr(&grant.permission.0).addr();
+                restrictions.add(role, permission, &caller.variables, is_certain);
             }
         }
         match restrictions.filter(name, &self.settings, filtering, is_known) {

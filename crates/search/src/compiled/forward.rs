@@ -46,8 +46,7 @@ impl Privileges {
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
         };
         let mut same = needs.iter().filter(is_same);
-        if same.all(|need| self.is_certain(caller, need.actions, expression)) || needs.iter().any(reaches_all)
-        {
+        if same.all(|need| self.is_certain(caller, need, expression)) || needs.iter().any(reaches_all) {
             return None;
         }
         let found = find(request).filter(|found| found.group.takes_names)?;
@@ -69,16 +68,17 @@ impl Privileges {
     }
 
     /// Whether the patterns of an expression are permitted whatever indices there are.
-    fn is_certain(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+    fn is_certain(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         expression.parts().all(|part| match part {
             Part::Name(_) | Part::Except(_) => true,
-            Part::Pattern(pattern) => self.is_certain_pattern(caller, actions, pattern),
+            Part::Pattern(pattern) => self.is_certain_pattern(caller, need, pattern),
         })
     }
 
     /// The index of the security configuration does not count: there is one only where the cluster itself has the plugin, and this
     /// protects it.
-    fn is_certain_pattern(&self, caller: &Caller, actions: &[Action], pattern: &str) -> bool {
+    fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
+        let actions = need.actions;
         let unknown = Unknown::Pattern(pattern);
         let may_be = |special: &[Pattern]| special.iter().any(|special| special.may_overlap(pattern));
         let grants = |action: Action| self.grants_unknown(caller, action, unknown);
@@ -88,7 +88,8 @@ impl Privileges {
         !caller.is_service
             && actions.iter().all(|action| grants(*action) && may_change(*action))
             && (!may_be(&self.settings.system_indices) || grants(SYSTEM_INDEX))
-            && (strictest(actions).is_none() || self.shows_all(caller, unknown))
+            && (strictest(need).is_none() || self.shows_all(caller, unknown))
+            && !self.dashboards_closed_to(caller).is_some_and(|one| one.is_part(None, Part::Pattern(pattern)))
     }
 
     /// Whether no role of the caller hides documents or fields of what a pattern may stand for.

@@ -107,6 +107,11 @@ impl Patterns {
         others.map(|(_, pattern)| pattern.clone()).collect()
     }
 
+    /// Whether it is the pattern `*`.
+    pub(super) fn is_anything(&self, id: PatternId) -> bool {
+        self.anything == Some(id)
+    }
+
     /// How many patterns must be asked one by one.
     pub(super) fn others_len(&self) -> usize {
         self.others.len()

@@ -7,13 +7,13 @@ use roaring::RoaringBitmap;
 
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
-use crate::action::Action;
-use crate::answer::strictest;
+use crate::answer::{Filtering, strictest};
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::resolve::{Unknown, resolve};
+use crate::tenants::{Dashboards, TenantAccess};
 
 impl Privileges {
     /// Whether the needs of a request are permitted as they are. For a caller and an action that have been seen it
@@ -28,21 +28,25 @@ impl Privileges {
             Target::Cluster => {
                 !caller.is_service && need.actions.iter().all(|action| caller.roles.cluster.contains(*action))
             }
-            Target::Name(name) => self.permits_name(caller, need.actions, name),
-            Target::Missing(name) => {
-                self.number(name).is_some() || self.permits_name(caller, need.actions, name)
-            }
+            Target::Name(name) => self.permits_name(caller, need, name),
+            Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),
             Target::NewAlias(name) => match self.settings.evaluation {
                 EvaluationType::Legacy => true,
-                EvaluationType::V4 => self.permits_name(caller, need.actions, name),
+                EvaluationType::V4 => self.permits_name(caller, need, name),
             },
             Target::Indices(expression) | Target::Fixed(expression) => {
-                self.permits_expression(caller, need.actions, expression)
+                self.permits_expression(caller, need, expression)
             }
         }
     }
 
-    fn permits_expression(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+    fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+        let dashboards = self.dashboards_closed_to(caller);
+        let inventory = self.inventory.as_deref();
+        // Names are looked at one by one below.
+        if dashboards.is_some_and(|one| expression.parts().any(|part| one.is_part(inventory, part))) {
+            return false;
+        }
         let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
         if !has_pattern {
             // Asked for each alias, and the same for all.
@@ -53,13 +57,13 @@ impl Privileges {
                     // are permitted does not imply that the alias is.
                     let is_alias = self.settings.evaluation == EvaluationType::Legacy
                         && self.number(name).is_some_and(|number| self.is_alias(number));
-                    (!is_alias || *all_known) && self.permits_name(caller, actions, name)
+                    (!is_alias || *all_known) && self.permits_name(caller, need, name)
                 }
                 Part::Pattern(_) | Part::Except(_) => false,
             });
         }
         let Some(inventory) = self.inventory.as_deref() else {
-            return self.permits_unexpanded(caller, actions, expression);
+            return self.permits_unexpanded(caller, need, expression);
         };
         if self.settings.evaluation == EvaluationType::V4 && !expression.options.expands() {
             return false;
@@ -70,14 +74,19 @@ impl Privileges {
             false => resolve().map(Expanded::new).map(Arc::new),
         };
         let Some(expanded) = expanded else { return false };
+        let is_alone =
+            |one: &Dashboards| expanded.names.len() == 1 && self.number(&one.index) == expanded.names.min();
+        if dashboards.is_some_and(is_alone) {
+            return false;
+        }
         if caller.is_service || (expanded.names.is_empty() && self.settings.evaluation == EvaluationType::V4)
         {
             return false;
         }
-        actions.iter().all(|action| {
+        need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(self, *action);
             allowed.is_some_and(|allowed| expanded.is_subset(&allowed.known))
-        }) && self.is_unfiltered(caller, actions, |restricted| !restricted.is_disjoint(&expanded.names))
+        }) && self.is_unfiltered(caller, need, |restricted| !restricted.is_disjoint(&expanded.names))
     }
 
     /// The names that an expression stands for, if the inventory has all of them.
@@ -92,27 +101,32 @@ impl Privileges {
     }
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
-    fn permits_unexpanded(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+    fn permits_unexpanded(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         expression.options.expands()
             && expression.parts().all(|part| match part {
-                Part::Name(name) => self.permits_name(caller, actions, name),
+                Part::Name(name) => self.permits_name(caller, need, name),
                 Part::Except(_) => true,
                 Part::Pattern(pattern) => {
                     let unknown = Unknown::Pattern(pattern);
-                    actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
-                        && strictest(actions).is_none_or(|_| caller.roles.is_unrestricted())
+                    need.actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
+                        && strictest(need).is_none_or(|_| caller.roles.is_unrestricted())
                 }
             })
     }
 
     /// Whether actions are permitted on one name, without a filter.
-    fn permits_name(&self, caller: &Caller, actions: &[Action], name: &str) -> bool {
+    fn permits_name(&self, caller: &Caller, need: &Need<'_>, name: &str) -> bool {
+        let in_tenant = caller.tenant == TenantAccess::Write;
+        if !in_tenant && self.settings.dashboards.as_ref().is_some_and(|one| *one.index == *name) {
+            return false;
+        }
+        let actions = need.actions;
         let Some(number) = self.number(name) else {
             let unknown = Unknown::Name(name);
             return actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
-                && strictest(actions).is_none_or(|_| caller.roles.is_unrestricted());
+                && strictest(need).is_none_or(|_| caller.roles.is_unrestricted());
         };
-        if caller.is_service {
+        if caller.is_service || (!in_tenant && self.special.dashboards.contains(number)) {
             return false;
         }
         let members = match (self.settings.evaluation, self.inventory.as_deref()) {
@@ -130,20 +144,29 @@ impl Privileges {
                             .rendered(&allowed.templates)
                             .any(|rendered| rendered.effective.contains(*row)))
             })
-        }) && self
-            .is_unfiltered(caller, actions, |restricted| rows.iter().any(|row| restricted.contains(*row)))
+        }) && self.is_unfiltered(caller, need, |restricted| rows.iter().any(|row| restricted.contains(*row)))
     }
 
     /// Whether nothing must be filtered, if `touches` says whether these restricted names are needed.
     fn is_unfiltered(
         &self,
         caller: &Caller,
-        actions: &[Action],
+        need: &Need<'_>,
         touches: impl Fn(&RoaringBitmap) -> bool,
     ) -> bool {
         caller.roles.is_unrestricted()
-            || strictest(actions).is_none()
-            || (caller.roles.restricting_templates.is_empty() && !touches(&caller.roles.restricted))
+            || strictest(need).is_none_or(|(_, filtering)| {
+                let is_impossible = filtering == Filtering::Impossible && caller.roles.restricts_all;
+                !is_impossible
+                    && caller.roles.restricting_templates.is_empty()
+                    && !touches(&caller.roles.restricted)
+            })
+    }
+
+    /// Dashboards, if a caller may not do everything in the global tenant and patterns may stand for its index.
+    pub(super) fn dashboards_closed_to(&self, caller: &Caller) -> Option<&Dashboards> {
+        let is_there = self.inventory.is_none() || !self.special.dashboards.is_empty();
+        self.settings.dashboards.as_ref().filter(|_| is_there && caller.tenant != TenantAccess::Write)
     }
 
     fn number(&self, name: &str) -> Option<u32> {

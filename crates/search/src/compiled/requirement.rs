@@ -19,6 +19,8 @@ use crate::resolve::{Names, Unknown, resolve};
 use crate::steps::Steps;
 
 use super::actions::SYSTEM_INDEX;
+use crate::tenants::TenantAccess;
+
 use super::role_set::RoleSet;
 use super::{Caller, Grant, Privileges};
 use held::Row;
@@ -166,6 +168,7 @@ impl Privileges {
         requirement: &mut Requirement,
         steps: &mut Steps,
     ) -> Option<()> {
+        self.require_tenant(need, names, roles, requirement, steps)?;
         let system = &names.known & &self.special.system;
         let protected = &names.known & &self.special.protected;
         for action in need.actions {
@@ -185,10 +188,33 @@ impl Privileges {
                 roles.grant_unknown(*action, *unknown, requirement, steps)?;
             }
         }
-        match strictest(need.actions) {
+        match strictest(need) {
             Some(_) => self.refuse_restrictions(names, requirement, steps),
             None => Some(()),
         }
+    }
+
+    /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
+    fn require_tenant(
+        &self,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        roles: &OneByOne<'_>,
+        requirement: &mut Requirement,
+        steps: &mut Steps,
+    ) -> Option<()> {
+        let is_meant = self
+            .settings
+            .dashboards
+            .as_ref()
+            .is_some_and(|one| one.is_meant(self.inventory.as_deref(), &need.target, names));
+        for action in need.actions.iter().filter(|_| is_meant) {
+            steps.take(roles.numbers.len())?;
+            let may =
+                |number: &usize| self.roles.get(*number).is_some_and(|role| role.tenant.permits(*action));
+            requirement.add(roles.named(roles.numbers.iter().copied().filter(may)), steps)?;
+        }
+        Some(())
     }
 
     fn special_unknown(&self, unknown: Unknown<'_>) -> (Option<Reason>, bool) {
@@ -228,8 +254,10 @@ impl Privileges {
         let nobody = Caller {
             roles: Arc::new(RoleSet::new(self, &[], false)),
             templates: Box::default(),
+            widened: Box::default(),
             variables: Variables::default(),
             is_service: false,
+            tenant: TenantAccess::None,
             caches: false,
         };
         for (role, grant) in self.config.roles.keys().zip(&self.roles).flat_map(|(name, role)| {
@@ -238,7 +266,10 @@ impl Privileges {
             let patterns = 1 + grant.patterns.len() + grant.templates.len();
             steps
                 .take(patterns.saturating_mul(known.len() + names.unknown.len()) + requirement.none.len())?;
-            let applies = known.iter().any(|number| self.applies_to_known(&nobody, grant, *number))
+            let of_known = |number: u32| {
+                self.applies_to_known(&nobody, grant, number) || self.may_hide(&nobody, grant, number)
+            };
+            let applies = known.iter().any(|number| of_known(*number))
                 || names.unknown.iter().any(|unknown| self.applies_to_unknown(&nobody, grant, *unknown));
             let mut refuse = |matching| {
                 let held = HeldRole { role: role.clone(), matching };
@@ -298,8 +329,10 @@ impl OneByOne<'_> {
             Arc::new(Caller {
                 roles: Arc::new(RoleSet::new(privileges, &[id], false)),
                 templates: Box::default(),
+                widened: Box::default(),
                 variables: Variables::default(),
                 is_service: false,
+                tenant: TenantAccess::None,
                 caches: false,
             })
         });

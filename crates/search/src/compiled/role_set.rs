@@ -9,6 +9,7 @@ use super::{Grant, Privileges};
 use crate::action::Action;
 use crate::answer::changes;
 use crate::pattern::Pattern;
+use crate::tenants::TenantAccess;
 
 /// A set of roles.
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub(super) struct RoleSet {
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
     pub(super) may_change_protected: bool,
+    pub(super) tenant: TenantAccess,
+    /// Whether a role hides documents or fields of every index.
+    pub(super) restricts_all: bool,
     /// What they permit for each action: made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
@@ -51,6 +55,8 @@ impl RoleSet {
             roles: roles.into(),
             cluster: ActionSet::default(),
             may_change_protected,
+            tenant: TenantAccess::None,
+            restricts_all: false,
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
             templates: RoaringBitmap::new(),
             restricted: RoaringBitmap::new(),
@@ -59,15 +65,21 @@ impl RoleSet {
         };
         for role in roles.iter().filter_map(|role| privileges.roles.get(*role as usize)) {
             set.cluster.extend(&role.cluster);
+            set.tenant = set.tenant.max(role.tenant);
             for grant in &role.grants {
                 set.templates.extend(&*grant.templates);
                 if grant.is_restricted() {
+                    let mut patterns = grant.patterns.iter();
+                    set.restricts_all |= patterns.any(|id| privileges.patterns.is_anything(*id));
                     set.restricting_patterns.extend(&*grant.patterns);
                     set.restricting_templates.extend(&*grant.templates);
                 }
             }
         }
         set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
+        if !set.is_unrestricted() {
+            set.restricted |= privileges.with_groups(privileges.special.odd.clone());
+        }
         set
     }
 

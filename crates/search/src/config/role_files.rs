@@ -216,10 +216,15 @@ fn index_permission(reader: &mut Reader, node: &Node, groups: &ActionGroups) -> 
     Some(IndexPermission {
         patterns: patterns.collect(),
         document_query: document_query(reader, &fields),
-        fields: names(reader, &fields, "fls"),
+        fields: names(reader, &fields, "fls").into_iter().map(hidden_field).collect(),
         masked_fields: names(reader, &fields, "masked_fields"),
         allowed_actions: actions(reader, &fields, "allowed_actions", groups),
     })
+}
+
+/// The plugin reads `!field` as `~field`: the field is hidden.
+fn hidden_field(field: Arc<str>) -> Arc<str> {
+    field.strip_prefix('!').map_or_else(|| field.clone(), |name| format!("~{name}").into())
 }
 
 fn index_pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<IndexPattern> {

@@ -11,7 +11,12 @@ use crate::pattern::{Pattern, Symbol};
 
 /// The values that a template may contain, by name: `user.name`, `user.roles`, `user.securityRoles`, `attr.…`.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    /// Whether `${NAME:-DEFAULT}` has a meaning: only newer versions of the plugin know it. To the others it is a text that no name
+    /// has.
+    has_defaults: bool,
+}
 
 /// A text with variables.
 #[derive(Clone, Debug)]
@@ -34,8 +39,8 @@ impl Variables {
     /// Sets a value. Names may be written with `_` instead of `.`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         let value = value.into();
-        self.0.insert(name.replace('.', "_"), value.clone());
-        self.0.insert(name.to_owned(), value);
+        self.values.insert(name.replace('.', "_"), value.clone());
+        self.values.insert(name.to_owned(), value);
     }
 
     /// Sets a list of names, which a query may contain as `[${user.roles}]`.
@@ -48,11 +53,18 @@ impl Variables {
     /// The memory that the values take on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
         let entry = |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
-        self.0.iter().map(entry).sum()
+        self.values.iter().map(entry).sum()
     }
 
     fn value<'v>(&'v self, name: &str, default: Option<&'v String>) -> Option<&'v str> {
-        self.0.get(name).or(default).map(String::as_str)
+        let may_count = default.is_none() || self.has_defaults;
+        self.values.get(name).or(default).filter(|_| may_count).map(String::as_str)
+    }
+
+    /// The same, where the plugin knows defaults.
+    #[must_use]
+    pub fn with_defaults(self, has_defaults: bool) -> Self {
+        Self { has_defaults, ..self }
     }
 }
 
@@ -108,6 +120,30 @@ impl Template {
             }
         }
         Some(Pattern::of_symbols(self.text.clone(), symbols))
+    }
+
+    /// The pattern of all names that the plugin may match: it takes a value with `*` or `?` for a pattern, and a text between slashes for a
+    /// regular expression. `None` if that is the same as [`Self::pattern`].
+    ///
+    /// What a permission grants is decided by the literal values, which match fewer names. What it hides must be decided by this.
+    #[must_use]
+    pub(crate) fn widened(&self, variables: &Variables) -> Option<Pattern> {
+        let values = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(_) => None,
+            // A default may count or not, whatever the settings say: the version is not known.
+            Piece::Variable(_, Some(_), _) => Some("*"),
+            Piece::Variable(name, None, _) => Some(variables.value(name, None).unwrap_or_default()),
+        });
+        let (mut is_pattern, mut is_anything) = (false, false);
+        for value in values {
+            is_pattern |= value.contains(['*', '?']);
+            is_anything |= value.contains(['/', '$']);
+        }
+        match (is_anything, is_pattern) {
+            (true, _) => Some(Pattern::of_symbols(self.text.clone(), vec![Symbol::Many])),
+            (false, true) => Some(self.widest()),
+            (false, false) => None,
+        }
     }
 
     /// The variables without a default that no caller can have, each with its offset in bytes.
@@ -246,10 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_value_matches_nothing_unless_there_is_a_default() {
+    fn a_missing_value_matches_nothing_unless_a_default_counts() {
         assert!(template("${attr.jwt.team}-*").pattern(&variables()).is_none());
-        let pattern = template("${attr.jwt.team:-none}-*").pattern(&variables()).unwrap();
+        let team = template("${attr.jwt.team:-none}-*");
+        assert!(team.pattern(&variables()).is_none(), "older versions know no defaults");
+        let pattern = team.pattern(&variables().with_defaults(true)).unwrap();
         assert!(pattern.matches("none-1"));
+    }
+
+    #[test]
+    fn what_a_permission_hides_is_matched_as_widely_as_the_plugin_may() {
+        let mut variables = variables();
+        variables.set("attr.internal.plain", "hr");
+        variables.set("attr.internal.regex", "/h.*/");
+        let widened = |text: &str| template(text).widened(&variables);
+        assert_eq!(widened("${attr.internal.plain}-*"), None);
+        assert_eq!(widened("${attr.internal.none}-*"), None);
+        assert!(widened("${user.name}-*").unwrap().matches("anna-1"));
+        assert!(!widened("${user.name}-*").unwrap().matches("anna"));
+        assert!(widened("${attr.internal.regex}").unwrap().matches("hr-1"));
+        assert!(widened("${attr.internal.plain:-x}-1").unwrap().matches("y-1"));
     }
 
     #[test]

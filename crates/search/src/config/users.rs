@@ -10,6 +10,7 @@ use policy::{Place, Problem, Warning};
 use super::read::{entries, flag, names, secret_fields, texts};
 use super::role_files::warn_of_unknown_role;
 use super::{EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
+use crate::tenants::Dashboards;
 
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
@@ -24,16 +25,16 @@ const READ: &[&str] = &[
     "filtered_alias_mode",
     "disable_rest_auth",
     "http",
+    "kibana",
 ];
 
-/// Settings about authentication, which the policy configures, about Dashboards, and without effect in OpenSearch.
+/// Settings about authentication, which the policy configures, and without effect in OpenSearch.
 const UNUSED: &[&str] = &[
     "authc",
     "authz",
     "auth_failure_listeners",
     "on_behalf_of",
     "api_tokens",
-    "kibana",
     "license",
     "multi_rolespan_enabled",
     "respect_request_indices_options",
@@ -200,6 +201,17 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
     {
         let message = "`do_not_fail_on_forbidden` has no effect with `privileges_evaluation_type: v4`";
         reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
+    }
+    if let Some(kibana) = fields.value("kibana").and_then(|node| reader.entries(node, "`kibana`")) {
+        let mut text = |key: &str| {
+            let value = kibana.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")));
+            value.map(|(_, shared)| shared.clone()).filter(|text| !text.is_empty())
+        };
+        let default = Dashboards::default();
+        let (index, server) = (text("index"), text("server_username"));
+        let dashboards =
+            Dashboards { index: index.unwrap_or(default.index), server: server.unwrap_or(default.server) };
+        settings.dashboards = Some(dashboards).filter(|_| !is_false(reader, &kibana, "multitenancy_enabled"));
     }
     choice(
         reader,

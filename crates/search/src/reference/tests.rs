@@ -83,7 +83,7 @@ fn subject(roles: &[&str]) -> Subject {
 }
 
 fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
-    Need { actions, target: Target::Indices(Expression::new(text, Options::OPEN)) }
+    Need { actions, target: Target::Indices(Expression::new(text, Options::OPEN)), is_copied: false }
 }
 
 fn with(settings: &EvaluationSettings, roles: &[&str], needs: &[Need<'_>]) -> Answer {
@@ -191,7 +191,7 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
 
 #[test]
 fn cluster_actions_come_from_cluster_permissions() {
-    let need = Need { actions: BULK, target: Target::Cluster };
+    let need = Need { actions: BULK, target: Target::Cluster, is_copied: false };
     assert_eq!(verdicts(&["writer"], &need), "++++");
     assert_eq!(verdicts(&["reader"], &need), "----");
     assert_eq!(verdicts(&["bulk_only"], &need), "----");
@@ -206,7 +206,7 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
         Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
     let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
     let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
-    assert_eq!(verdict(Need { actions: BULK, target: Target::Cluster }), Verdict::Denied);
+    assert_eq!(verdict(Need { actions: BULK, target: Target::Cluster, is_copied: false }), Verdict::Denied);
     assert_eq!(verdict(on(SEARCH, "logs-a")), Verdict::Denied);
     assert_eq!(verdict(on(SEARCH, ".sys")), Verdict::Permitted);
 }
@@ -268,7 +268,9 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
             ..EvaluationSettings::default()
         };
         let mut restrictions = Restrictions::default();
-        permissions.iter().for_each(|one| restrictions.add(one, &Variables::default(), true));
+        (0..)
+            .zip(permissions)
+            .for_each(|(role, one)| restrictions.add(role, one, &Variables::default(), true));
         let filter =
             restrictions.filter("a", &settings, Filtering::Possible, true).unwrap().unwrap_or_default();
         let texts = |texts: Vec<&str>| texts.join(" ");
@@ -335,8 +337,13 @@ fn the_answer_names_what_is_missing_and_what_remains() {
 
 #[test]
 fn a_name_that_a_request_makes_is_needed_where_it_matters() {
-    let missing = |name: &'static str| Need { actions: CREATE, target: Target::Missing(name.into()) };
-    let alias = |name: &'static str| Need { actions: CREATE, target: Target::NewAlias(name.into()) };
+    let missing =
+        |name: &'static str| Need { actions: CREATE, target: Target::Missing(name.into()), is_copied: false };
+    let alias = |name: &'static str| Need {
+        actions: CREATE,
+        target: Target::NewAlias(name.into()),
+        is_copied: false,
+    };
     assert_eq!(verdicts(&["own"], &missing("own-ann")), "++++");
     assert_eq!(verdicts(&["own"], &missing("logs-a")), "+++-");
     assert_eq!(verdicts(&["own"], &missing("logs-new")), "----");

@@ -101,5 +101,10 @@ fn a_variable_of_the_subject_cannot_be_replaced_by_an_attribute() {
         ..Subject::default()
     };
     let template = crate::config::Template::parse(&"${user.name}${user_name}".into()).unwrap();
-    assert!(template.pattern(&subject.variables(&BTreeSet::new())).unwrap().matches("annann"));
+    assert!(
+        template
+            .pattern(&subject.variables(&BTreeSet::new(), EvaluationType::Legacy))
+            .unwrap()
+            .matches("annann")
+    );
 }

@@ -50,7 +50,9 @@ impl HeldRole {
 
 impl Matching {
     fn holds(&self, variables: &Variables) -> bool {
-        let Some(pattern) = self.template.pattern(variables) else { return false };
+        // What a role hides counts for more names than it grants.
+        let widened = if self.is_all { None } else { self.template.widened(variables) };
+        let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else { return false };
         let covers = |row: &Row| match (row.is_pattern, self.is_all) {
             (true, true) => pattern.covers(&row.name),
             (true, false) => pattern.may_overlap(&row.name),

@@ -1,0 +1,128 @@
+//! Tenants of OpenSearch Dashboards: who may use the index in which Dashboards keeps the objects of the global tenant.
+//!
+//! For a request that is about this index alone, the security plugin asks for a privilege on the tenant, beside those on the index
+//! (its `PrivilegesInterceptorImpl`). It does so by default, also where Dashboards is not used.
+
+use std::sync::Arc;
+
+use crate::action::Action;
+use crate::config::{Role, SecurityConfig};
+use crate::expression::Part;
+use crate::inventory::{Inventory, Kind};
+use crate::need::Target;
+use crate::pattern::Pattern;
+use crate::resolve::Names;
+
+/// Dashboards, as `config.yml` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dashboards {
+    /// Its index, or an alias of it (`kibana.index`).
+    pub index: Arc<str>,
+    /// The user that Dashboards itself is (`kibana.server_username`), who needs no privilege on tenants.
+    pub server: Arc<str>,
+}
+
+impl Default for Dashboards {
+    fn default() -> Self {
+        Self { index: ".kibana".into(), server: "kibanaserver".into() }
+    }
+}
+
+/// What a caller may do in the global tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TenantAccess {
+    #[default]
+    None,
+    Read,
+    Write,
+}
+
+/// Actions that are permitted to whom may only read the tenant.
+const READING: &[&str] = &[
+    "indices:admin/get",
+    "indices:data/read/get",
+    "indices:data/read/search",
+    "indices:data/read/msearch",
+    "indices:data/read/mget",
+    "indices:data/read/mget[shard]",
+];
+const GLOBAL: &str = "global_tenant";
+
+impl TenantAccess {
+    /// That of a role.
+    pub(crate) fn of(role: &Role, config: &SecurityConfig) -> Self {
+        let is_global = |text: &Arc<str>| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(GLOBAL));
+        let grants = |allowed: &[Arc<str>], action: &str| {
+            let mut texts = config.action_groups.resolve(allowed).into_iter();
+            texts.any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(action)))
+        };
+        let mut access = Self::None;
+        for permission in &role.tenant_permissions {
+            // A pattern with a variable counts for nobody, which denies more.
+            if permission.patterns.iter().any(|text| !text.contains("${") && is_global(text)) {
+                let allowed = &permission.allowed_actions;
+                access = access.max(match () {
+                    () if grants(allowed, "kibana:saved_objects/*/write") => Self::Write,
+                    () if grants(allowed, "kibana:saved_objects/*/read") => Self::Read,
+                    () => Self::None,
+                });
+            }
+        }
+        access
+    }
+
+    pub(crate) fn permits(self, action: Action) -> bool {
+        match self {
+            Self::None => false,
+            Self::Read => READING.contains(&action.name()),
+            Self::Write => true,
+        }
+    }
+}
+
+impl Dashboards {
+    /// Whether the plugin may take a request for one that is about this index alone. It is also so for some that name others, too.
+    pub(crate) fn is_meant(
+        &self,
+        inventory: Option<&Inventory>,
+        target: &Target<'_>,
+        names: &Names<'_>,
+    ) -> bool {
+        match target {
+            Target::Cluster => false,
+            Target::Name(name) | Target::Missing(name) | Target::NewAlias(name) => {
+                self.is_named(inventory, name)
+            }
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                expression.parts().any(|part| self.is_part(inventory, part))
+                    || inventory.and_then(|inventory| inventory.number(&self.index)).is_some_and(|index| {
+                        names.known.len() == 1 && names.known.contains(index) && names.unknown.is_empty()
+                    })
+            }
+        }
+    }
+
+    /// Whether a part of an expression stands for this index, but not because it stands for all.
+    pub(crate) fn is_part(&self, inventory: Option<&Inventory>, part: Part<'_>) -> bool {
+        match part {
+            Part::Name(name) => self.is_named(inventory, name),
+            Part::Pattern(pattern) => {
+                pattern != "*"
+                    && inventory.is_none_or(|inventory| inventory.number(&self.index).is_some())
+                    && crate::expression::matches(pattern, &self.index)
+            }
+            Part::Except(_) => false,
+        }
+    }
+
+    /// Whether a name is that of the index, or of an alias for it alone.
+    pub(crate) fn is_named(&self, inventory: Option<&Inventory>, name: &str) -> bool {
+        let is_alias = || {
+            let inventory = inventory?;
+            let (index, number) = (inventory.number(&self.index)?, inventory.number(name)?);
+            let is_group = matches!(inventory.kind(number)?, Kind::Alias | Kind::DataStream);
+            Some(is_group && inventory.related(number) == [index])
+        };
+        *name == *self.index || is_alias().unwrap_or_default()
+    }
+}
