@@ -91,6 +91,7 @@ fn on_one_index(
         .map(|name| Need {
             actions: search,
             target: Target::Indices(Expression::new(&**name, Options::OPEN)),
+            is_copied: false,
         })
         .collect();
     assert!(privileges.permits(caller, &needs));
@@ -164,6 +165,7 @@ fn pattern(criterion: &mut Criterion) {
     let need = |text: String| Need {
         actions: search,
         target: Target::Indices(Expression::new(text, Options::OPEN)),
+        is_copied: false,
     };
     for (name, text) in [("2-per-cent", "07-*"), ("all", "*")] {
         let mut group = criterion.benchmark_group(format!("search/pattern/{name}"));

@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{Excluded, expand, named_by};
+use crate::resolve::{Excluded, excluded_by, expand, is_index, named_by};
 
 /// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
 pub(crate) const NOTHING: &str = "*,-*";
@@ -23,6 +23,8 @@ pub(crate) struct Concrete<'e> {
     unknown: Vec<&'e str>,
     /// Whether all of them come from patterns, and none is a name of the expression.
     pub(crate) is_of_patterns: bool,
+    /// Whether one is an alias that a pattern matches. A hidden one, which the inventory does not tell, it would not match.
+    pub(crate) has_matched_alias: bool,
 }
 
 /// What is gathered of an expression, part by part.
@@ -51,6 +53,7 @@ impl<'e> Concrete<'e> {
         }
         let Gathered { named, unknown, matched, reached } = Gathered::of(inventory, expression)?;
         let names = &named | &matched;
+        let mut has_matched_alias = false;
         let mut known = &names & &reached;
         let mut covered = known.clone();
         for alias in &names & inventory.aliases() {
@@ -67,8 +70,23 @@ impl<'e> Concrete<'e> {
             }
             covered.extend(members);
             known.insert(alias);
+            has_matched_alias |= !named.contains(alias);
         }
-        (covered == reached).then_some(Self { known, unknown, is_of_patterns })
+        (covered == reached).then_some(Self { known, unknown, is_of_patterns, has_matched_alias })
+    }
+
+    /// Whether each index that it reaches is among these names.
+    pub(crate) fn is_within(&self, inventory: &Inventory, decided: &RoaringBitmap) -> bool {
+        let mut reached = decided.clone();
+        for group in decided & (inventory.aliases() | inventory.data_streams()) {
+            reached.extend(inventory.related(group));
+        }
+        self.known.iter().all(|number| {
+            let members = inventory.related(number);
+            reached.contains(number)
+                || (inventory.aliases().contains(number)
+                    && members.iter().all(|index| reached.contains(*index)))
+        })
     }
 
     /// The names as a list, percent-encoded; `None` if one of them would be read as something else than a name.
@@ -90,6 +108,7 @@ impl<'e> Gathered<'e> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
         let (mut all, mut excluded) = (Self::default(), Excluded::default());
+        let mut taken_out = RoaringBitmap::new();
         for part in expression.parts() {
             match part {
                 Part::Name(name) => all.add_name(inventory, name),
@@ -112,15 +131,20 @@ impl<'e> Gathered<'e> {
                     all.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
-                    let excluded = expand(inventory, pattern, options, false);
+                    let excluded = excluded_by(inventory, pattern, options);
+                    // Whether it takes out the indices of an alias depends on what is not known.
+                    if !named_by(inventory, pattern, options, false).is_disjoint(inventory.aliases()) {
+                        return None;
+                    }
                     // An alias after it may reach the same indices again, but not by their names.
-                    all.matched -= named_by(inventory, pattern, options, false);
-                    all.named -= &excluded;
-                    all.reached -= excluded;
+                    for set in [&mut all.matched, &mut all.named, &mut all.reached] {
+                        *set -= &excluded;
+                    }
+                    taken_out |= excluded;
                 }
                 Part::Except(name) => match inventory.number(name) {
-                    // The cluster takes out names, and not what an alias stands for.
-                    Some(number) if inventory.kind(number) == Some(Kind::Alias) => return None,
+                    // The cluster takes out names of indices, and not what an alias or data stream stands for.
+                    Some(number) if !is_index(inventory, number) => return None,
                     Some(number) => {
                         for set in [&mut all.matched, &mut all.named, &mut all.reached] {
                             set.remove(number);
@@ -131,7 +155,11 @@ impl<'e> Gathered<'e> {
             }
         }
         excluded.take_out(&mut all.unknown, |name| Some(name));
-        Some(all)
+        // A part of a data stream cannot be named by its name.
+        let mut streams = (&all.reached & inventory.data_streams()).into_iter();
+        let is_whole =
+            |stream: u32| !inventory.related(stream).iter().any(|index| taken_out.contains(*index));
+        streams.all(is_whole).then_some(all)
     }
 
     fn add_name(&mut self, inventory: &Inventory, name: &'e str) {

@@ -14,7 +14,7 @@ use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, Securit
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::{Names, Unknown, resolve};
+use crate::resolve::{Names, Unknown, resolve_need};
 use crate::subject::{Resolution, Subject};
 use crate::tenants::TenantAccess;
 
@@ -69,7 +69,7 @@ impl Reference<'_> {
         let mut parts = Vec::new();
         let mut is_denied = false;
         for (number, need) in needs.iter().enumerate() {
-            let outcome = match resolve(self.inventory, self.settings.evaluation, &need.target) {
+            let outcome = match resolve_need(self.inventory, self.settings.evaluation, need) {
                 Some(names) => self.on_indices(&caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(&caller, need, &mut answer),
                 None => Ok(None),
@@ -128,7 +128,21 @@ impl Reference<'_> {
     ) -> Outcome {
         let rows = self.rows(names);
         if rows.is_empty() {
-            return self.on_no_index(caller, need, answer);
+            self.on_no_index(caller, need, answer)?;
+            return match names.is_emptied {
+                false => Ok(None),
+                true if need.may_find_nothing(self.settings) => Ok(Some(Vec::new())),
+                true => {
+                    let name = need.target.text();
+                    let missing = need.actions.iter().map(|action| Missing {
+                        action: *action,
+                        name: name.to_owned(),
+                        reason: Reason::NotGranted,
+                    });
+                    answer.missing.extend(missing);
+                    Err(Denied)
+                }
+            };
         }
         let dashboards = self.settings.dashboards.as_ref();
         if let Some(dashboards) = dashboards.filter(|one| one.is_meant(self.inventory, &need.target, names)) {
@@ -160,6 +174,11 @@ impl Reference<'_> {
         let reduced = if permitted.len() == rows.len() {
             None
         } else {
+            let is_left_out = |row: &Row| {
+                let number = self.inventory.and_then(|inventory| inventory.number(&row.name));
+                number.is_some_and(|number| names.left_out.contains(number))
+            };
+            permitted.retain(|row| !is_left_out(row));
             self.may_reduce(caller, need, names, is_special, permitted.is_empty())?;
             let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
             Some(names).filter(|names| names.len() <= MAX_NAMES).ok_or(Denied).map(Some)?

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 
+use crate::action::Action;
+use crate::concrete::NOTHING;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Options, Part, matches};
 use crate::inventory::{Inventory, Kind};
-use crate::need::Target;
+use crate::need::{Need, Target};
 
 /// The names that a target stands for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +25,10 @@ pub(crate) struct Names<'t> {
     pub(crate) may_be_empty: bool,
     /// Whether the expression stands for all indices.
     pub(crate) is_all: bool,
+    /// Whether it takes something out, and nothing of what the inventory has is left.
+    pub(crate) is_emptied: bool,
+    /// Closed indices that only its patterns stand for: `legacy` never reduces a request to them.
+    pub(crate) left_out: RoaringBitmap,
 }
 
 /// What the inventory does not know.
@@ -41,6 +47,38 @@ impl<'t> Unknown<'t> {
         }
     }
 }
+
+/// The names that a need is about; `None` for the cluster, and for a need that there is not.
+pub(crate) fn resolve_need<'t>(
+    inventory: Option<&Inventory>,
+    evaluation: EvaluationType,
+    need: &'t Need<'_>,
+) -> Option<Names<'t>> {
+    match (&need.target, inventory) {
+        (Target::Indices(expression), Some(inventory)) if shows_members(evaluation, need.actions) => {
+            let mut names = Names { is_all: expression.is_of_all(), ..Names::default() };
+            let options = Options { open: true, closed: true, hidden: true, ..expression.options };
+            (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
+            for part in expression.parts() {
+                match part {
+                    Part::Name(name) => names.add_name(Some(inventory), evaluation, name),
+                    Part::Pattern(pattern) => names.known |= expand(inventory, pattern, options, false),
+                    Part::Except(_) => {}
+                }
+            }
+            Some(names)
+        }
+        (target, _) => resolve(inventory, evaluation, target),
+    }
+}
+
+/// Whether an operation shows the members of aliases that its patterns match, whatever else it is asked to leave out
+/// (`_resolve/index`). The `legacy` evaluation was compared with a node in this, and `v4` could not be.
+pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
+    evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
+}
+
+const RESOLVE_INDEX: Action = Action::of("indices:admin/resolve/index");
 
 /// The names that a target stands for; `None` for the cluster, and for a need that there is not.
 pub(crate) fn resolve<'t>(
@@ -84,18 +122,30 @@ impl<'t> Names<'t> {
         self.is_reducible = options.ignore_unavailable;
         let is_missing = |part| match part {
             Part::Name(name) => inventory.is_some_and(|inventory| inventory.number(name).is_none()),
-            Part::Except(name) if !name.contains('*') => {
-                inventory.is_some_and(|inventory| inventory.number(name).is_none())
-            }
+            // Nor does `legacy` find a data stream there.
+            Part::Except(name) if !name.contains('*') => inventory.is_some_and(|inventory| {
+                let number = inventory.number(name);
+                number.is_none_or(|number| inventory.kind(number) == Some(Kind::DataStream))
+            }),
             Part::Pattern(_) | Part::Except(_) => false,
         };
         if evaluation == EvaluationType::Legacy && expression.parts().any(is_missing) {
             return self.add_unresolved(inventory, expression);
         }
+        // Both parts stand for the same, whatever there is.
+        if expression.text() == NOTHING && inventory.is_some() {
+            self.is_reducible |= options.open;
+            return;
+        }
         let mut excluded = Excluded::default();
+        let mut named = Names::default();
+        let exclusions = exclusions(expression, evaluation);
         for part in expression.parts() {
             match (part, inventory) {
-                (Part::Name(name), _) => self.add_name(inventory, evaluation, name),
+                (Part::Name(name), _) => {
+                    named.add_name(inventory, evaluation, name);
+                    self.add_name(inventory, evaluation, name);
+                }
                 (Part::Pattern(pattern), _) if !options.expands() => {
                     self.unknown.push(Unknown::Name(pattern))
                 }
@@ -108,13 +158,16 @@ impl<'t> Names<'t> {
                     self.unknown.push(Unknown::Pattern(pattern));
                 }
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
-                    inventory.number(name).into_iter().for_each(|number| {
+                    // The patterns before it stand for indices. So a node takes out nothing if it is the name of an alias or data
+                    // stream.
+                    let index = inventory.number(name).filter(|number| is_index(inventory, *number));
+                    index.into_iter().for_each(|number| {
                         self.known.remove(number);
                     });
                     excluded.add(name, self.unknown.len());
                 }
                 (Part::Except(pattern), Some(inventory)) => {
-                    self.known -= expand(inventory, pattern, options, false);
+                    self.known -= excluded_by(inventory, pattern, exclusions);
                 }
                 // What is taken out needs no privilege. Leaving it in denies more.
                 (Part::Except(_), None) => {}
@@ -124,6 +177,12 @@ impl<'t> Names<'t> {
             Unknown::Name(name) => Some(name),
             Unknown::Pattern(_) => None,
         });
+        let excludes = expression.parts().any(|part| matches!(part, Part::Except(_)));
+        self.is_emptied = excludes && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
+        if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
+            self.left_out = &self.known & inventory.closed();
+            self.left_out -= named.known;
+        }
     }
 
     /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those
@@ -203,6 +262,32 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
         indices -= inventory.closed();
     }
     indices | (matching & inventory.data_streams())
+}
+
+/// What is certain to be taken out by a pattern: indices and data streams by their own names. Whether an alias is hidden, so that the
+/// pattern does not stand for it, is not known, and some operations ignore aliases; the same holds for data streams whose name begins
+/// with a dot.
+pub(crate) fn excluded_by(inventory: &Inventory, pattern: &str, options: Options) -> RoaringBitmap {
+    let matching = named_by(inventory, pattern, options, false);
+    let is_certain = |number: &u32| match inventory.kind(*number) {
+        Some(Kind::OpenIndex) => options.open,
+        Some(Kind::ClosedIndex) => options.closed,
+        Some(Kind::DataStream) => options.hidden || !inventory.name(*number).starts_with('.'),
+        Some(Kind::Alias) | None => false,
+    };
+    matching.iter().filter(is_certain).collect()
+}
+
+/// What patterns that take something out expand to: what the request says, since a node goes by that. Only open indices that just patterns
+/// stand for may count, because a node then does not reach them.
+fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
+    let has_names = expression.parts().any(|part| matches!(part, Part::Name(_)));
+    let counts_open = evaluation == EvaluationType::Legacy && !has_names;
+    Options { open: expression.options.open || counts_open, ..expression.options }
+}
+
+pub(crate) fn is_index(inventory: &Inventory, number: u32) -> bool {
+    inventory.kind(number).is_some_and(Kind::is_index)
 }
 
 /// The names that a pattern stands for by themselves. All indices are meant without their aliases.

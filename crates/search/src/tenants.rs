@@ -52,9 +52,14 @@ impl TenantAccess {
     /// That of a role.
     pub(crate) fn of(role: &Role, config: &SecurityConfig) -> Self {
         let is_global = |text: &Arc<str>| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(GLOBAL));
-        let grants = |allowed: &[Arc<str>], action: &str| {
+        // The plugin looks for the privilege to write by its name: no pattern gives it.
+        let writes = |allowed: &[Arc<str>]| {
             let mut texts = config.action_groups.resolve(allowed).into_iter();
-            texts.any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(action)))
+            texts.any(|text| **text == *"kibana:saved_objects/*/write")
+        };
+        let reads = |allowed: &[Arc<str>]| {
+            let mut texts = config.action_groups.resolve(allowed).into_iter();
+            texts.any(|text| Pattern::parse(text).is_ok_and(|one| one.matches("kibana:saved_objects/*/read")))
         };
         let mut access = Self::None;
         for permission in &role.tenant_permissions {
@@ -62,8 +67,8 @@ impl TenantAccess {
             if permission.patterns.iter().any(|text| !text.contains("${") && is_global(text)) {
                 let allowed = &permission.allowed_actions;
                 access = access.max(match () {
-                    () if grants(allowed, "kibana:saved_objects/*/write") => Self::Write,
-                    () if grants(allowed, "kibana:saved_objects/*/read") => Self::Read,
+                    () if writes(allowed) => Self::Write,
+                    () if reads(allowed) => Self::Read,
                     () => Self::None,
                 });
             }

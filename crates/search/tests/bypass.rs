@@ -428,6 +428,7 @@ fn permits(permission: &str, expression: &str) -> bool {
     let need = Need {
         actions: Box::leak(Box::new([action])),
         target: Target::Indices(Expression::new(expression, Options::OPEN)),
+        is_copied: false,
     };
     reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
 }

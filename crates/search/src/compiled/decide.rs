@@ -11,7 +11,7 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, resolve};
+use crate::resolve::{Names, Unknown, resolve_need};
 
 /// A need that is not permitted.
 pub(super) struct Denied;
@@ -26,7 +26,7 @@ impl Privileges {
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let (mut parts, mut is_denied) = (Vec::new(), false);
         for (number, need) in needs.iter().enumerate() {
-            let outcome = match resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target) {
+            let outcome = match resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) {
                 Some(names) => self.on_indices(caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
                 None => Ok(None),
@@ -68,7 +68,8 @@ impl Privileges {
         answer: &mut Answer,
     ) -> Outcome {
         if names.known.is_empty() && names.unknown.is_empty() {
-            return self.on_no_index(caller, need, answer);
+            self.on_no_index(caller, need, answer)?;
+            return self.on_emptied(need, names, answer);
         }
         self.in_tenant(caller, need, names, answer)?;
         let mut known = names.known.clone();
@@ -105,6 +106,7 @@ impl Privileges {
         let reduced = if is_whole {
             None
         } else {
+            known -= &names.left_out;
             let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
             self.may_reduce(caller, need, names, is_special, count == 0)?;
             if count > MAX_NAMES {
@@ -131,6 +133,24 @@ impl Privileges {
             outcome = Err(Denied);
         }
         outcome
+    }
+
+    /// A need whose exclusions leave nothing of the inventory is never forwarded as it is: if the cluster left something, it would be
+    /// shown without a decision. Reading finds nothing, and the rest is denied.
+    fn on_emptied(&self, need: &Need<'_>, names: &Names<'_>, answer: &mut Answer) -> Outcome {
+        if !names.is_emptied {
+            return Ok(None);
+        }
+        if need.may_find_nothing(&self.settings) {
+            return Ok(Some(Vec::new()));
+        }
+        let reason = Reason::NotGranted;
+        answer.missing.extend(need.actions.iter().map(|action| Missing {
+            action: *action,
+            name: need.target.text().to_owned(),
+            reason,
+        }));
+        Err(Denied)
     }
 
     /// What is missing if the need is about the index of Dashboards.

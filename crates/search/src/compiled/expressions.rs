@@ -55,6 +55,8 @@ pub(super) struct Names {
     pub(super) list: Box<str>,
     /// Whether the cluster is told to leave out names that do not exist any more.
     pub(super) may_be_missing: bool,
+    /// Whether one of them is an alias that a pattern matches.
+    pub(super) has_matched_alias: bool,
 }
 
 impl Expanded {

@@ -5,15 +5,14 @@
 
 use crate::action::Action;
 use crate::answer::{changes, strictest};
-use crate::concrete::Concrete;
+use crate::concrete::{Concrete, NOTHING};
 use crate::expression::{Expression, Part};
-use crate::inventory::Inventory;
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::reading::Request;
 use crate::request::find;
-use crate::resolve::Unknown;
+use crate::resolve::{Unknown, resolve};
 
 use super::actions::SYSTEM_INDEX;
 use super::expressions::Names;
@@ -50,7 +49,13 @@ impl Privileges {
             return None;
         }
         let found = find(request).filter(|found| found.group.takes_names)?;
+        // What changes something reaches a hidden alias neither by its pattern nor by its name.
+        let changes_something =
+            !needs.iter().flat_map(|need| need.actions).all(|action| self.settings.reduces(*action));
         let with = |names: &Names| {
+            if names.has_matched_alias && changes_something {
+                return None;
+            }
             let missing = ("ignore_unavailable", "true");
             let values = [("index", &*names.list), missing];
             let count = if names.may_be_missing { 2 } else { 1 };
@@ -62,9 +67,28 @@ impl Privileges {
         };
         let resolve = || self.resolve_known(inventory, expression);
         match caller.caches.then(|| self.expressions.names(expression, resolve)).flatten() {
-            Some(expanded) => with(expanded.names_in_place(|| names(inventory, expression))?),
-            None => with(&names(inventory, expression)?),
+            Some(expanded) => with(expanded.names_in_place(|| self.names(expression))?),
+            None => with(&self.names(expression)?),
         }
+    }
+
+    /// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless
+    /// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many.
+    fn names(&self, expression: &Expression<'_>) -> Option<Names> {
+        let inventory = self.inventory.as_deref()?;
+        let concrete = Concrete::of(inventory, expression)?;
+        let target = Target::Indices(expression.clone());
+        let decided = resolve(Some(inventory), self.settings.evaluation, &target)?;
+        // Never more than was decided about: two ways to work out the same could differ.
+        let list = match concrete.is_within(inventory, &decided.known) {
+            true => concrete.encoded(inventory)?,
+            false => NOTHING.to_owned(),
+        };
+        Some(Names {
+            list: list.into(),
+            may_be_missing: concrete.is_of_patterns && !expression.options.closed,
+            has_matched_alias: concrete.has_matched_alias,
+        })
     }
 
     /// Whether the patterns of an expression are permitted whatever indices there are.
@@ -103,12 +127,4 @@ impl Privileges {
 /// Whether a need is about all indices, whatever the path names: a body may look documents up in any.
 fn reaches_all(need: &Need<'_>) -> bool {
     matches!(&need.target, Target::Fixed(expression) if expression.is_all())
-}
-
-/// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless
-/// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many.
-fn names(inventory: &Inventory, expression: &Expression<'_>) -> Option<Names> {
-    let concrete = Concrete::of(inventory, expression)?;
-    let list = concrete.encoded(inventory)?.into();
-    Some(Names { list, may_be_missing: concrete.is_of_patterns && !expression.options.closed })
 }

@@ -8,11 +8,12 @@ use roaring::RoaringBitmap;
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
 use crate::answer::{Filtering, strictest};
+use crate::concrete::NOTHING;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
-use crate::resolve::{Unknown, resolve};
+use crate::resolve::{Unknown, resolve, shows_members};
 use crate::tenants::{Dashboards, TenantAccess};
 
 impl Privileges {
@@ -65,7 +66,10 @@ impl Privileges {
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, need, expression);
         };
-        if self.settings.evaluation == EvaluationType::V4 && !expression.options.expands() {
+        let evaluation = self.settings.evaluation;
+        if (evaluation == EvaluationType::V4 && !expression.options.expands())
+            || shows_members(evaluation, need.actions)
+        {
             return false;
         }
         let resolve = || self.resolve_known(inventory, expression);
@@ -77,6 +81,13 @@ impl Privileges {
         let is_alone =
             |one: &Dashboards| expanded.names.len() == 1 && self.number(&one.index) == expanded.names.min();
         if dashboards.is_some_and(is_alone) {
+            return false;
+        }
+        // Whether exclusions have left nothing is worked out with what is missing.
+        if expanded.names.is_empty()
+            && expression.text() != NOTHING
+            && expression.parts().any(|part| matches!(part, Part::Except(_)))
+        {
             return false;
         }
         if caller.is_service || (expanded.names.is_empty() && self.settings.evaluation == EvaluationType::V4)

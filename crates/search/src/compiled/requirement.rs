@@ -15,7 +15,7 @@ use crate::answer::{Reason, changes, strictest};
 use crate::config::{EvaluationType, Template, Variables};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, resolve};
+use crate::resolve::{Names, Unknown, resolve_need};
 use crate::steps::Steps;
 
 use super::actions::SYSTEM_INDEX;
@@ -92,10 +92,12 @@ impl Privileges {
                 }
                 continue;
             }
-            let Some(names) = resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target)
-            else {
+            let Some(names) = resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) else {
                 continue;
             };
+            if names.is_emptied {
+                return Some(Requirement::nobody());
+            }
             steps.take(1 + count(names.known.len()) + names.unknown.len())?;
             if names.known.is_empty() && names.unknown.is_empty() {
                 self.require_any_index(need, &mut roles, &mut requirement, steps)?;
@@ -120,7 +122,7 @@ impl Privileges {
                     }
                     EvaluationType::V4 => {
                         self.settings.ignore_unauthorized_indices
-                            && resolve(self.inventory.as_deref(), self.settings.evaluation, &need.target)
+                            && resolve_need(self.inventory.as_deref(), self.settings.evaluation, need)
                                 .is_some_and(|names| names.is_reducible)
                     }
                 }

@@ -35,11 +35,16 @@ fn patterns_are_replaced_by_the_names_that_they_stand_for() {
         ("app*", Some("app")),
         (".d*", Some(".dot,.ds-app-1,.ds-partly-1")),
         // Exclusions.
-        ("logs-*,-logs-1,-logs-m*", Some("logs-2")),
+        ("logs-*,-logs-1*", None),
+        // Whether an alias is hidden, so that it is not meant, is not known.
+        ("logs-*,-logs-1,-logs-m*", None),
+        // The name of a data stream takes nothing out, and a part of one has no name.
+        ("*,-app", None),
+        ("app*,-app*", Some("*,-*")),
         ("logs-*,other,-logs-mix", None),
         ("logs-*,-other", Some("logs-1,logs-2")),
         ("m*,-other", None),
-        ("logs-*,-logs-*", Some("*,-*")),
+        ("logs-*,-logs-*", None),
         ("nothing*", Some("*,-*")),
         // Names beside patterns.
         ("logs-1*,other", Some("logs-1,other")),

@@ -130,7 +130,9 @@ fn what_roles_grant_is_permitted() {
         (&["reader"], SEARCH, "logs-a,metrics-a", "-~--"),
         (&["reader"], SEARCH, "*", "-~~-"),
         (&["reader"], SEARCH, "", "-~~-"),
-        (&["reader"], SEARCH, "*,-metrics-*,-stream", "--+-"),
+        // The name of a data stream takes nothing out: `*` stands for its indices.
+        (&["reader"], SEARCH, "*,-metrics-*,-stream", "--~-"),
+        (&["reader"], SEARCH, "*,-metrics-*,-stream*", "--+-"),
         (&["reader"], SEARCH, "logs-*,metrics-*", "-~~-"),
         (&["reader"], SEARCH, "metrics-*", "-~~-"),
         (&["reader"], WRITE, "logs-a", "----"),

@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) may_create: bool,
 }
 
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 21] = [
     "logs-a",
     "logs-b",
     "logs-c",
@@ -38,10 +38,11 @@ pub(crate) const NAMES: [&str; 20] = [
     "logs-now",
     "stream-app",
     ".ds-stream-app-000001",
+    ".kibana",
     "new-1",
     "new-2",
 ];
-const EXPRESSIONS: [&str; 33] = [
+const EXPRESSIONS: [&str; 49] = [
     "*",
     "_all",
     "",
@@ -75,6 +76,23 @@ const EXPRESSIONS: [&str; 33] = [
     "logs-*,-nothing",
     "logs-*,-logs-b,new-1",
     "logs-*,-logs-b*,new-1",
+    // What does not take out what it looks like.
+    "stream-*,-stream-app",
+    "stream-*,-stream-app,-mix",
+    "*,-stream-app",
+    ".ds-*,-*ds-*",
+    ".ds-*,-*ds-*,-mix",
+    ".ds-*,-*stream*",
+    "stream-*,-.ds-*",
+    "secret-b*,-hid-*",
+    "secret-b*,-hid-*,-mix",
+    "publi*,-pu*b",
+    "hid-*",
+    "secret*,-mix",
+    ".kibana",
+    ".kib*",
+    ".kibana,.kibana",
+    ".kibana*,public",
 ];
 const PARAMETERS: [&str; 9] = [
     "",

@@ -11,7 +11,7 @@ use crate::node::Node;
 /// How many roles there are: `r0` and so on, each for the backend role of the same name.
 pub(crate) const ROLES: usize = 12;
 
-const INDICES: [&str; 10] = [
+const INDICES: [&str; 11] = [
     "logs-a",
     "logs-b",
     "logs-c",
@@ -22,6 +22,8 @@ const INDICES: [&str; 10] = [
     "team-user",
     "team-other",
     ".dotted",
+    // Its use needs a privilege on a tenant, too.
+    ".kibana",
 ];
 /// The indices that have documents, and are open.
 pub(crate) fn has_documents(index: &str) -> bool {
@@ -38,10 +40,12 @@ const ALIASES: [(&str, &[&str]); 4] = [
     ("pub", &["public"]),
     ("logs-now", &["logs-a"]),
 ];
+/// An alias of this index. The inventory does not know that it is hidden.
+const HIDDEN_ALIAS: (&str, &str) = ("hid-al", "secret-b");
 const STREAM: &str = "stream-app";
 const BACKING: &str = ".ds-stream-app-000001";
 
-const PATTERNS: [&str; 22] = [
+const PATTERNS: [&str; 23] = [
     "*",
     "*",
     "logs-*",
@@ -64,6 +68,7 @@ const PATTERNS: [&str; 22] = [
     "new-*",
     "hidden-*",
     ".*",
+    ".kibana*",
 ];
 const ACTIONS: [&str; 34] = [
     "*",
@@ -118,6 +123,8 @@ const CLUSTER: [&str; 14] = [
     "*",
 ];
 
+const TENANTS: [&str; 4] = ["kibana_all_read", "kibana_all_read", "kibana_all_write", "*"];
+
 /// Roles, and what is decided with them.
 pub(crate) struct World {
     pub(crate) roles: Value,
@@ -141,7 +148,18 @@ impl World {
                 )
                 .collect();
             let cluster = if number % 4 == 0 { Vec::new() } else { some(&CLUSTER, 3) };
-            let role = json!({ "cluster_permissions": cluster, "index_permissions": permissions });
+            let tenants: Vec<Value> = match number % 4 {
+                1 => vec![json!({ "tenant_patterns": ["*"], "allowed_actions": some(&TENANTS, 1) })],
+                2 => vec![
+                    json!({ "tenant_patterns": ["global_tenant"], "allowed_actions": some(&TENANTS, 1) }),
+                ],
+                _ => Vec::new(),
+            };
+            let role = json!({
+                "cluster_permissions": cluster,
+                "index_permissions": permissions,
+                "tenant_permissions": tenants,
+            });
             roles.insert(format!("r{number}"), role);
         }
         Self::of(roles.into(), random.bool())
@@ -217,6 +235,9 @@ pub(crate) fn create(node: &mut Node) {
         let action = json!({ "actions": [{ "add": { "indices": members, "alias": alias } }] });
         done(node.administer("POST", "/_aliases", &action.to_string()));
     }
+    let (alias, index) = HIDDEN_ALIAS;
+    let action = json!({ "actions": [{ "add": { "index": index, "alias": alias, "is_hidden": true } }] });
+    done(node.administer("POST", "/_aliases", &action.to_string()));
     done(node.administer("POST", &format!("/{CLOSED}/_close"), ""));
 }
 
@@ -245,6 +266,7 @@ fn inventory() -> Inventory {
     for (alias, members) in ALIASES {
         inventory.alias(alias, members.iter().copied());
     }
+    inventory.alias(HIDDEN_ALIAS.0, [HIDDEN_ALIAS.1]);
     inventory.data_stream(STREAM, [BACKING]);
     inventory.build()
 }

@@ -1,0 +1,130 @@
+//! What an expression takes out is taken out of a decision only if a node certainly takes it out. Each was tried on a node: it showed, or
+//! deleted, what the caller has no right to.
+
+#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
+
+#[path = "shared/requests.rs"]
+mod requests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::MapFiles;
+use requests::request;
+use search::config::EvaluationType;
+use search::{
+    EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Subject, Verdict, narrowed,
+    read,
+};
+
+const ROLES: &str = "_meta: { type: roles, config_version: 2 }
+writer:
+  cluster_permissions: [cluster_composite_ops, 'indices:data/read/*', 'indices:data/write/*', 'cluster:*']
+  index_permissions: [{ index_patterns: ['logs-*'], allowed_actions: ['*'] }]
+";
+
+fn privileges(evaluation: EvaluationType, reduces: bool) -> Privileges {
+    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os"));
+    let config = Arc::new(config.expect("valid roles").config);
+    let mut all = InventoryBuilder::default();
+    for name in ["logs-a", "logs-b", "secret", "secret-b", "public"] {
+        all.index(name, true, false);
+    }
+    for name in [".ds-logs-stream-1", ".ds-secret-stream-1"] {
+        all.index(name, true, true);
+    }
+    all.data_stream("logs-stream", [".ds-logs-stream-1"])
+        .data_stream("secret-stream", [".ds-secret-stream-1"]);
+    // That an alias is hidden is not known.
+    all.alias("mix", ["logs-b", "secret"]).alias("pub", ["public"]).alias("hid-al", ["secret-b"]);
+    let settings = EvaluationSettings {
+        evaluation,
+        do_not_fail_on_forbidden: reduces,
+        do_not_fail_on_forbidden_empty: reduces,
+        ..EvaluationSettings::default()
+    };
+    Privileges::new(config, settings, Resolution::MappingOnly, Some(Arc::new(all.build())))
+}
+
+/// The path with which a request is forwarded; `None` if it is denied.
+fn forwarded(privileges: &Privileges, (method, target, body): (&str, &str, &str)) -> Option<String> {
+    let request = request(method, target, body);
+    let mut needs = Vec::new();
+    read(&request, &mut needs).expect("it is read");
+    let caller = privileges.caller(&Subject { roles: vec!["writer".to_owned()], ..Subject::default() });
+    match privileges.decide(&caller, &needs).verdict {
+        Verdict::Permitted => {
+            Some(privileges.forwarded(&caller, &request, &needs).unwrap_or_else(|| target.to_owned()))
+        }
+        Verdict::PermittedInPart(parts) => {
+            let target = narrowed(&request, &parts)?;
+            let again = search::Request { target: &target, ..request };
+            let mut needs = Vec::new();
+            read(&again, &mut needs).expect("it is read");
+            assert_eq!(privileges.decide(&caller, &needs).verdict, Verdict::Permitted, "{target}");
+            Some(target)
+        }
+        Verdict::Denied => None,
+    }
+}
+
+#[test]
+fn what_a_node_does_not_take_out_is_not_forwarded() {
+    for (evaluation, reduces) in
+        [(EvaluationType::Legacy, false), (EvaluationType::Legacy, true), (EvaluationType::V4, false)]
+    {
+        let privileges = privileges(evaluation, reduces);
+        for list in [
+            // The name of a data stream takes nothing out.
+            "secret-s*,-secret-stream",
+            "*-stream,-secret-stream,-logs-stream",
+            "secret-s*,-secret-stream,-mix",
+            // A pattern stands for hidden indices only if it begins with a dot.
+            ".ds-secret*,-*secret-stream*",
+            ".ds-secret*,-*ds-secret*",
+            ".ds-secret*,-*ds-secret*,-pub",
+            // It does not stand for a hidden alias.
+            "secret-b*,-hid*",
+            "secret-b*,-hid*,-mix",
+            // Deleting ignores aliases.
+            "publi*,-pu*b",
+            // Nothing is left, but a node might see that in another way.
+            "publi*,-public",
+        ] {
+            for (method, verb) in
+                [("POST", "_delete_by_query"), ("POST", "_update_by_query"), ("POST", "_open")]
+            {
+                let sent = forwarded(&privileges, (method, &format!("/{list}/{verb}"), "{}"));
+                // `v4` reduces what changes something, too.
+                let is_nothing = sent.as_ref().is_none_or(|sent| sent.starts_with("/*,-*/"));
+                assert!(
+                    is_nothing
+                        || evaluation == EvaluationType::V4 && sent == Some(format!("/logs-stream/{verb}")),
+                    "{evaluation:?} {reduces}: {list} {verb} as {sent:?}"
+                );
+            }
+            let sent = forwarded(&privileges, ("DELETE", &format!("/{list}"), ""));
+            let is_nothing = sent.as_ref().is_none_or(|sent| ["/*,-*", "/logs-stream"].contains(&&**sent));
+            assert!(is_nothing, "{evaluation:?} {reduces}: DELETE {list} as {sent:?}");
+            let search = format!("{{\"index\":\"{list}\"}}\n{{}}\n");
+            assert_eq!(forwarded(&privileges, ("POST", "/_msearch", &search)), None, "{list} in a body");
+            for verb in ["_search", "_count", "_settings", "_search_shards"] {
+                let sent = forwarded(&privileges, ("GET", &format!("/{list}/{verb}"), ""));
+                // The caller may read `logs-stream`, which its name does not take out.
+                let may_be = ["*,-*", "logs-stream"].map(|list| format!("/{list}/{verb}"));
+                let is_nothing =
+                    sent.as_ref().is_none_or(|sent| may_be.iter().any(|path| sent.starts_with(path)));
+                assert!(is_nothing, "{evaluation:?} {reduces}: {list} {verb} as {sent:?}");
+            }
+        }
+        for (list, wanted) in [
+            ("logs-*,-logs-a", "/logs-b,logs-stream/_search"),
+            ("logs-*,-logs-b*", "/logs-a,logs-stream/_search"),
+            ("logs-*,-logs-stream*", "/logs-a,logs-b/_search"),
+        ] {
+            let sent = forwarded(&privileges, ("GET", &format!("/{list}/_search"), "")).expect("permitted");
+            // Roles grant the pattern whatever it stands for.
+            assert!(sent == wanted || sent == format!("/{list}/_search"), "{evaluation:?} {list}: {sent}");
+        }
+    }
+}
