@@ -179,3 +179,6 @@ pub(crate) const ACTION_GROUPS: &[(&str, &[&str])] = &[
     ("kibana_all_read", &["kibana:saved_objects/*/read"]),
     ("kibana_all_write", &["kibana:saved_objects/*/write"]),
 ];
+
+#[cfg(test)]
+mod tests;
