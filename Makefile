@@ -50,7 +50,7 @@ NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +142,11 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 soak: needs-rust needs-cc $(NEEDS_ENVOY) $(if $(MODULE),module) ## Send 10 million requests through Envoy to rolegate while its policy and its shadow policy are replaced; MODULE=1 runs it inside Envoy, REQUESTS=100000 sends fewer.
 	$(build-experiments)
 	@$(BUILT)/release/measure soak $(if $(MODULE),--module $(BUILT)/module) $(if $(REQUESTS),--requests $(REQUESTS))
+
+differential: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare the answers of the sidecar with those of the module, through one Envoy, REQUESTS=100000, SEED=1.
+	@cargo build --quiet --locked --package sidecar --bin rolegate
+	@REQUESTS="$(or $(REQUESTS),100000)" SEED="$(or $(SEED),1)" cargo test --quiet --locked --package module --test envoy -- --nocapture \
+		the_library_and_the_sidecar_give_the_same_answers
 
 search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate, with MODULE=1 as a module in Envoy; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
 	$(if $(MODULE),@cargo test --quiet --workspace --locked --no-run --test envoy)

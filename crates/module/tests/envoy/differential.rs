@@ -1,5 +1,6 @@
 //! The same requests through two listeners of one Envoy: one calls the sidecar over ext_authz, the other one authorizes
 //! inside Envoy. Status, headers and bodies must be the same, and so must be what the application receives.
+//! `make differential REQUESTS=100000 SEED=1` compares more requests than `make test` does.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,16 +16,21 @@ use testbed::{App, Envoy, Rolegate};
 
 use super::library;
 
-/// The number of requests for each example: `REQUESTS`, else enough for a test.
-fn requests() -> u64 {
-    std::env::var("REQUESTS").ok().and_then(|number| number.parse().ok()).unwrap_or(400)
+/// A number that the environment has, such as `REQUESTS`.
+fn number(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name).unwrap_or_default();
+    if value.is_empty() { default } else { value.parse().unwrap_or_else(|_| panic!("{name} is a number")) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_library_and_the_sidecar_give_the_same_answers() {
     let signer = Signer::default();
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    for name in policies::names().unwrap() {
+    let names = policies::names().unwrap();
+    // Each example is used with and without `normalize_path`, over HTTP/1.1 and HTTP/2.
+    let requests = number("REQUESTS", 2000).div_ceil(4 * names.len() as u64);
+    let mut seeds = fastrand::Rng::with_seed(number("SEED", 1));
+    for name in names {
         let folder = tempfile::tempdir().unwrap();
         let example = Example::signed_by(&name, &folder.path().join("policy"), &signer).unwrap();
         let app = App::start().await.unwrap();
@@ -35,34 +41,31 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
             Module { folder: library(), policy: example.file.clone(), decisions: None, more: Vec::new() };
         // The requests to a search cluster have bodies that count.
         let whole_bodies = example.loaded.policy.search.is_some();
-        let settings = Settings {
-            normalize_path: false,
-            whole_bodies,
-            with_request_body: whole_bodies.then_some(1 << 20),
-            ..Settings::default()
-        };
-        let listener = |name: &str, targets, module| Listener {
-            name: name.to_owned(),
-            targets,
-            module,
-            settings: settings.clone(),
+        let listener = |name: &str, normalize_path, targets, module| {
+            let with_request_body = whole_bodies.then_some(1 << 20);
+            let settings =
+                Settings { normalize_path, whole_bodies, with_request_body, ..Settings::default() };
+            Listener { name: name.to_owned(), targets, module, settings }
         };
         let listeners = [
-            listener("public", vec![rolegate.listen.clone()], None),
-            listener("inside", Vec::new(), Some(module)),
+            listener("public", false, vec![rolegate.listen.clone()], None),
+            listener("inside", false, Vec::new(), Some(module.clone())),
+            listener("public-normalized", true, vec![rolegate.listen.clone()], None),
+            listener("inside-normalized", true, Vec::new(), Some(module)),
         ];
         let envoy = Envoy::start_all(folder.path(), app.address, &listeners).await.unwrap();
-        let [sidecar, inside] = envoy.addresses[..] else { panic!("two listeners") };
-        for version in [Version::Http1, Version::Http2] {
-            let mut both = Both::open(sidecar, inside, version).await;
-            let mut requests = Requests::new(&example, &signer, version);
-            for _ in 0..self::requests() / 2 {
-                let status = both.compare(&requests.next()).await;
-                *statuses.entry(status).or_default() += 1;
+        for pair in envoy.addresses.chunks(2) {
+            for version in [Version::Http1, Version::Http2] {
+                let mut both = Both::open(pair[0], pair[1], version).await;
+                let mut generated = Requests::new(&example, &signer, version, seeds.fork());
+                for _ in 0..requests {
+                    let status = both.compare(&generated.next()).await;
+                    *statuses.entry(status).or_default() += 1;
+                }
             }
         }
     }
-    println!("{statuses:?}");
+    println!("{} requests got the same answers: {statuses:?}", statuses.values().sum::<u64>());
     for status in [200, 400, 401, 403] {
         assert!(statuses.contains_key(&status), "no request got {status}: {statuses:?}");
     }
@@ -175,7 +178,7 @@ const NAMES: [&str; 8] =
     ["x-user", "X_User", "x.user", "x_roles", "cookie", "x-forwarded-for", "x-original-url", "x-request-id"];
 
 impl Requests {
-    fn new(example: &Example, signer: &Signer, version: Version) -> Self {
+    fn new(example: &Example, signer: &Signer, version: Version, random: fastrand::Rng) -> Self {
         let identity = &example.loaded.policy.identity;
         let authorization = |case: &policy::cases::Case| {
             testbed::golden::authorization(&case.request.credentials, identity, Some(signer)).ok().flatten()
@@ -197,7 +200,7 @@ impl Requests {
             all
         };
         Self {
-            random: fastrand::Rng::with_seed(7),
+            random,
             cases: example.cases.iter().map(as_request).collect(),
             credentials,
             paths: of_cases(|case| &case.request.path),

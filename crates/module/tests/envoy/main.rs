@@ -8,7 +8,10 @@
     clippy::indexing_slicing,
     reason = "a failed set-up is a failed test"
 )]
-#![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "`REQUESTS` says how many requests are compared, `SEED` which"
+)]
 
 mod admin_pages;
 mod bodies;
