@@ -30,36 +30,37 @@ const NOTHING_FOUND: &str =
 const MISLEADING: &str = "a node reads it in another way than it looks";
 const UNSEEN: &str = "what a node makes of several sources is not seen";
 
-/// Operations, part of why a request is denied that a node permits, and the reason. Every difference is in this table.
+/// Operations, why a request is denied that a node permits, and the reason for that. Every difference is in this table. `*` stands for
+/// any operation, and once in the second column for any text. What does not mention `(reduces)` holds for both kinds of clusters.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
-    ("*", "NotGranted (pattern)", NOT_EXPANDED),
-    ("unread", "begins with `=`", MISLEADING),
-    ("unread", "unknown key", MISLEADING),
-    ("unread", "object or array in place of a value", MISLEADING),
+    ("*", "* NotGranted (pattern)", NOT_EXPANDED),
+    ("unread", "invalid: a parameter of its query begins with `=`", MISLEADING),
+    ("unread", "invalid: its body has an unknown key", MISLEADING),
+    ("unread", "invalid: its body has an object or array in place of a value", MISLEADING),
     ("delete_by_query", "indices:admin/refresh NotGranted", NOTHING_FOUND),
     ("update_by_query", "indices:admin/refresh NotGranted", NOTHING_FOUND),
     ("reindex", "indices:admin/refresh NotGranted", NOTHING_FOUND),
     ("reindex", "indices:data/read/get NotGranted", EARLIER),
-    ("search_template", "NotGranted", UNSEEN),
+    ("search_template", "* NotGranted", UNSEEN),
     ("partly permitted", "NotGranted (reduces)", REDUCED),
-    ("cat.indices", "NotGranted (reduces)", REDUCED),
-    ("exists", "NotGranted (reduces)", REDUCED),
-    ("explain", "NotGranted (reduces)", REDUCED),
-    ("field_caps", "NotGranted (reduces)", REDUCED),
-    ("get", "NotGranted (reduces)", REDUCED),
-    ("get_all_pits", "NotGranted (reduces)", REDUCED),
-    ("get_source", "NotGranted (reduces)", REDUCED),
-    ("indices.get_alias", "NotGranted (reduces)", REDUCED),
-    ("indices.get_field_mapping", "NotGranted (reduces)", REDUCED),
-    ("indices.get_settings", "NotGranted (reduces)", REDUCED),
-    ("indices.stats", "NotGranted (reduces)", REDUCED),
-    ("msearch", "NotGranted (reduces)", REDUCED),
-    ("search", "NotGranted (reduces)", REDUCED),
-    ("search_shards", "NotGranted (reduces)", REDUCED),
-    ("termvectors", "NotGranted (reduces)", REDUCED),
-    ("update_by_query", "NotGranted (reduces)", REDUCED),
-    ("delete_by_query", "NotGranted (reduces)", REDUCED),
-    ("count", "NotGranted (reduces)", REDUCED),
+    ("cat.indices", "* NotGranted (reduces)", REDUCED),
+    ("exists", "* NotGranted (reduces)", REDUCED),
+    ("explain", "* NotGranted (reduces)", REDUCED),
+    ("field_caps", "* NotGranted (reduces)", REDUCED),
+    ("get", "* NotGranted (reduces)", REDUCED),
+    ("get_all_pits", "* NotGranted (reduces)", REDUCED),
+    ("get_source", "* NotGranted (reduces)", REDUCED),
+    ("indices.get_alias", "* NotGranted (reduces)", REDUCED),
+    ("indices.get_field_mapping", "* NotGranted (reduces)", REDUCED),
+    ("indices.get_settings", "* NotGranted (reduces)", REDUCED),
+    ("indices.stats", "* NotGranted (reduces)", REDUCED),
+    ("msearch", "* NotGranted (reduces)", REDUCED),
+    ("search", "* NotGranted (reduces)", REDUCED),
+    ("search_shards", "* NotGranted (reduces)", REDUCED),
+    ("termvectors", "* NotGranted (reduces)", REDUCED),
+    ("update_by_query", "* NotGranted (reduces)", REDUCED),
+    ("delete_by_query", "* NotGranted (reduces)", REDUCED),
+    ("count", "* NotGranted (reduces)", REDUCED),
     ("bulk", "indices:data/write/delete NotGranted", EARLIER),
     ("bulk", "indices:data/write/index NotGranted", EARLIER),
     ("bulk", "indices:data/write/update NotGranted", EARLIER),
@@ -72,7 +73,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("delete", "indices:data/write/bulk[s] NotGranted", EARLIER),
     ("mget", "indices:data/read/mget[shard] NotGranted", EARLIER),
     ("mtermvectors", "indices:data/read/mtv[shard] NotGranted", EARLIER),
-    ("cat.indices", "cluster:monitor/", EARLIER),
+    ("cat.indices", "cluster:monitor/* NotGranted", EARLIER),
     ("reindex", "indices:data/read/search NotGranted", EARLIER),
     ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
     ("update", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
@@ -93,6 +94,16 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("update_by_query", "indices:admin/mapping/put NotGranted", NOTHING_FOUND),
     ("update_by_query", "indices:data/write/index NotGranted", NOTHING_FOUND),
 ];
+
+/// Whether a row of [`STRICTER`] explains why a request for this operation is denied.
+pub(crate) fn explains((row, reason, _): &(&str, &str, &str), operation: &str, why: &str) -> bool {
+    let is_reason = |why: &str| match reason.split_once('*') {
+        None => why == *reason,
+        Some((before, after)) => why.strip_prefix(before).is_some_and(|rest| rest.ends_with(after)),
+    };
+    let in_both = why.strip_suffix(" (reduces)").unwrap_or(why);
+    (*row == "*" || *row == operation) && (is_reason(why) || is_reason(in_both))
+}
 
 /// What is decided about a request.
 pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
