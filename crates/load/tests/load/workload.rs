@@ -75,3 +75,41 @@ fn a_bulk_body_has_its_lines_and_is_compressed() {
     }
     assert_eq!(numbers, (1..=1500).collect());
 }
+
+/// The lines of a bulk body: those that name an index, and the documents.
+fn bulk_lines(seen: &Seen) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+    let text = std::str::from_utf8(&seen.body).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.partition(|line| line["index"]["_index"].is_string())
+}
+
+#[test]
+fn a_search_cluster_gets_searches_and_bulk_requests_of_10() {
+    let all = sent(shipped("search.toml"), 400, 1);
+    let of = |wanted: fn(&str) -> bool| all.iter().filter(|seen| wanted(path(seen))).collect::<Vec<_>>();
+    let on_one = of(|path| path == "/logs-2026-10/_search" || path == "/logs-2026-11/_search");
+    let (on_a_pattern, bulk) = (of(|path| path == "/logs-*/_search"), of(|path| path == "/_bulk"));
+    assert_eq!(on_one.len() + on_a_pattern.len() + bulk.len(), all.len());
+    for (count, least, most) in
+        [(on_one.len(), 200, 280), (on_a_pattern.len(), 80, 160), (bulk.len(), 15, 75)]
+    {
+        assert!((least..most).contains(&count), "{count}");
+    }
+    for seen in bulk {
+        assert!(!seen.head.contains("content-encoding"), "{}", seen.head);
+        let (actions, documents) = bulk_lines(seen);
+        assert_eq!((actions.len(), documents.len()), (10, 10));
+    }
+}
+
+#[test]
+fn a_search_cluster_gets_bulk_requests_of_1000_documents_of_200_bytes() {
+    for seen in sent(shipped("search-bulk.toml"), 2, 1) {
+        let (actions, documents) = bulk_lines(&seen);
+        assert_eq!((actions.len(), documents.len()), (1000, 1000));
+        for document in documents {
+            let length = document.to_string().len();
+            assert!((180..220).contains(&length), "{length}");
+        }
+    }
+}
