@@ -8,6 +8,7 @@
     make cluster-test
 
 Everything happens in namespaces of its own, which are removed at the end; KEEP=1 leaves them. ONLY=reload runs one group.
+The chart is tested where `make tools` has installed Helm, or HELM names it.
 To kill rolegate inside its pod its process is looked for on this machine, where the nodes of Minikube and kind are, too:
 that takes root, or NODE_SHELL, a command such as `minikube ssh --` to which a shell command can be added.
 """
@@ -16,6 +17,7 @@ import os
 import sys
 import time
 
+import chart
 import harness
 import kill
 import module
@@ -34,6 +36,7 @@ GROUPS = {
     "harness": harness.checks,
     "sidecar": sidecar.checks,
     "module": module.checks,
+    "chart": chart.checks,
     "shared": shared.checks,
 }
 
