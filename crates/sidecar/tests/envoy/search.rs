@@ -71,3 +71,67 @@ async fn a_request_is_forwarded_with_the_permitted_indices() {
         assert!(reduced.contains(&serde_json::json!(["logs-2026-11"])), "{reduced:?}");
     }
 }
+
+/// Clients and libraries of OpenSearch understand denials because they look as those of its security plugin.
+#[tokio::test(flavor = "multi_thread")]
+async fn denials_look_as_those_of_the_security_plugin() {
+    let policy = testbed::repository().join("policies/search/policy.yaml");
+    for mut options in each_form() {
+        options.envoy.with_request_body = Some(1 << 20);
+        options.envoy.whole_bodies = true;
+        let stack = start(&policy, &options).await;
+        let mut connection = stack.connect(Version::Http2).await.unwrap();
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        for credentials in [None, Some(basic("leo:wrong")), Some(basic("nobody:harbour"))] {
+            let headers: Vec<_> = credentials.iter().map(|value| header("authorization", value)).collect();
+            let answer = connection.send("GET", "/_search", "localhost", &headers, b"").await.unwrap();
+            assert_eq!((answer.status, &*answer.text()), (401, "Unauthorized"), "{credentials:?}");
+            assert_eq!(answer.header("content-type").as_deref(), Some("text/plain; charset=UTF-8"));
+            // The plugin does not name the character set.
+            let challenge = "Basic realm=\"OpenSearch Security\", charset=\"UTF-8\"";
+            assert_eq!(answer.header("www-authenticate").as_deref(), Some(challenge));
+        }
+        for (user, method, path, body, reason) in DENIED {
+            let headers = [header("authorization", &basic(user)), header("content-type", "application/json")];
+            let answer = connection.send(method, path, "localhost", &headers, body.as_bytes()).await.unwrap();
+            let error = serde_json::json!({ "type": "security_exception", "reason": reason });
+            let mut expected = serde_json::json!({ "error": error, "status": 403 });
+            expected["error"]["root_cause"] = serde_json::json!([error]);
+            assert_eq!((answer.status, answer.json()), (403, expected), "{method} {path}: {}", answer.text());
+            assert_eq!(answer.header("content-type").as_deref(), Some("application/json; charset=UTF-8"));
+        }
+    }
+}
+
+/// User, method, path, body, and why it is denied.
+const DENIED: [(&str, &str, &str, &str, &str); 4] = [
+    (
+        "leo:harbour",
+        "GET",
+        "/salaries/_search",
+        "",
+        "no permissions for [indices:data/read/search] and User [name=leo, backend_roles=[oncall], requestedTenant=null]",
+    ),
+    (
+        "shipper:anchor",
+        "DELETE",
+        "/logs-2026-11",
+        "",
+        "no permissions for [indices:admin/delete] and User [name=shipper, backend_roles=[], requestedTenant=null]",
+    ),
+    (
+        "shipper:anchor",
+        "GET",
+        "/_cluster/health",
+        "",
+        "no permissions for [cluster:monitor/health] and User [name=shipper, backend_roles=[], requestedTenant=null]",
+    ),
+    (
+        "leo:harbour",
+        "POST",
+        "/_bulk",
+        "{\"index\":{\"_index\":\"salaries\"}}\n{\"a\":1}\n",
+        "no permissions for [indices:admin/mapping/put, indices:data/write/bulk, indices:data/write/bulk[s], indices:data/write/index] and \
+         User [name=leo, backend_roles=[oncall], requestedTenant=null]",
+    ),
+];
