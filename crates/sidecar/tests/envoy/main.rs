@@ -16,6 +16,7 @@ mod lint;
 mod minimal;
 mod requests;
 mod search;
+mod search_secured;
 mod tracing;
 mod under_load;
 
