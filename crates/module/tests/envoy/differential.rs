@@ -14,7 +14,7 @@ use testbed::rolegate::ANY_PORT;
 use testbed::tokens::Signer;
 use testbed::{App, Envoy, Rolegate};
 
-use super::library;
+use super::{PATIENT, library};
 
 /// A number that the environment has, such as `REQUESTS`.
 fn number(name: &str, default: u64) -> u64 {
@@ -37,14 +37,16 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
         let rolegate = Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
             .await
             .unwrap();
-        let module =
-            Module { folder: library(), policy: example.file.clone(), decisions: None, more: Vec::new() };
+        // A hash that takes long on a busy machine is no difference; the sidecar waits for as long as Envoy does.
+        let more = vec!["hash-timeout: 15s".to_owned()];
+        let module = Module { folder: library(), policy: example.file.clone(), decisions: None, more };
         // The requests to a search cluster have bodies that count.
         let whole_bodies = example.loaded.policy.search.is_some();
         let listener = |name: &str, normalize_path, targets, module| {
             let with_request_body = whole_bodies.then_some(1 << 20);
+            let timeout = PATIENT;
             let settings =
-                Settings { normalize_path, whole_bodies, with_request_body, ..Settings::default() };
+                Settings { normalize_path, whole_bodies, with_request_body, timeout, ..Settings::default() };
             Listener { name: name.to_owned(), targets, module, settings }
         };
         let listeners = [
