@@ -99,6 +99,8 @@ pub struct PartialBulk {
 pub struct BulkErrors {
     /// As JSON, with their positions among all items.
     pub(crate) denied: Vec<(usize, String)>,
+    /// How many bytes they add to the response.
+    pub(crate) size: usize,
     /// How many other items there are.
     pub(crate) forwarded: usize,
 }
@@ -109,10 +111,11 @@ impl BulkErrors {
     #[must_use]
     pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
         let denied = self.denied.iter().map(|(position, error)| (*position, &**error));
-        search::with_denied(response, self.forwarded, denied)
+        search::with_denied(response, self.forwarded, denied, self.size)
     }
 
-    /// The most bytes that the cluster's response may have: a node writes some 200 for an item.
+    /// The most bytes that the cluster's response may have, without the errors: a node writes some 200 for an item, and there are
+    /// no more than 20,000.
     #[must_use]
     pub fn response_limit(&self) -> u64 {
         u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)

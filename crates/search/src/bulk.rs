@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::body::bulk::{Item, each};
-use crate::json::Json;
+use crate::json::{Json, Value};
 use crate::need::{Need, Target};
 use crate::parameters::{Plus, decode};
 use crate::problem::Problem;
@@ -35,8 +35,8 @@ pub struct DeniedItem<'a> {
     pub operation: &'static str,
     /// The index that it names.
     pub index: Cow<'a, str>,
-    /// The id of its document, as JSON.
-    pub id: Option<&'a [u8]>,
+    /// The id of its document, if it has one: the cluster takes a number for text.
+    pub id: Option<Cow<'a, str>>,
 }
 
 /// How many indices a request may name whose items are separated. Working out what is missing takes much longer than deciding.
@@ -45,13 +45,16 @@ const MAX_INDICES: usize = 250;
 /// How many items are denied one by one.
 const MAX_DENIED: usize = 20_000;
 
+/// How many items may be forwarded without the others: their results are kept in memory until all have arrived.
+const MAX_FORWARDED: usize = 20_000;
+
 /// Separates the items of a bulk request with these needs. `permits` is asked once for each index that the request names, with what all
 /// of the items on this index need: if one of them is not permitted, none is. The plugin decides so for each shard of an index.
 ///
 /// The caller must read the new request, and decide about what it needs.
 ///
-/// `None` if the request is no bulk request, if no item is permitted, if it names too many indices or too many items are denied, or if
-/// errors cannot be added to its response (`filter_path`, `format`).
+/// `None` if the request is no bulk request, if no item is permitted, if it names too many indices, has too many items that are
+/// denied or too many others, or if errors cannot be added to its response (`filter_path`, `format`).
 pub fn permitted_items<'a>(
     request: &Request<'a>,
     needs: &[Need<'a>],
@@ -84,16 +87,30 @@ pub fn permitted_items<'a>(
         if permitted.contains(&*index) {
             items.body.extend_from_slice(lines);
             items.count += 1;
-        } else if items.denied.len() < MAX_DENIED {
-            let position = items.count + items.denied.len();
-            items.denied.push(DeniedItem { position, operation, index, id });
         } else {
-            return Err(Problem::Unsupported("so many items that are not permitted"));
+            let (position, id) = (items.count + items.denied.len(), id.map(text_of).transpose()?.flatten());
+            items.denied.push(DeniedItem { position, operation, index, id });
+        }
+        if items.count > MAX_FORWARDED || items.denied.len() > MAX_DENIED {
+            return Err(Problem::Unsupported("so many items of which some are not permitted"));
         }
         Ok(())
     };
     each(reading.body().ok()?, separate).ok()?;
     (items.count > 0).then_some(items)
+}
+
+/// An id as the cluster reads it: the text of a string, and a number as it is written.
+fn text_of(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
+    Json::whole(id, |json| match json.peek()? {
+        Value::String => json.string().map(Some),
+        Value::Null => json.skip().map(|_| None),
+        Value::Other => {
+            let text = std::str::from_utf8(json.skip()?);
+            text.map(|text| Some(text.into())).map_err(|_| Problem::Invalid("an id is not UTF-8"))
+        }
+        Value::Object | Value::Array => Err(Problem::Invalid("an id is no text")),
+    })
 }
 
 /// Whether a parameter leaves parts of the response out, or has it in another format than JSON.
@@ -107,12 +124,13 @@ fn changes_response(target: &str) -> bool {
 }
 
 /// The cluster's response to the `count` permitted items of a bulk request, with the errors of the others at their positions,
-/// which are sorted. `None` if it is not the response to so many items.
+/// which are sorted. They make it some `added` bytes longer. `None` if it is not the response to so many items.
 #[must_use]
 pub fn with_denied<'r>(
     response: &'r [u8],
     count: usize,
     denied: impl Iterator<Item = (usize, &'r str)>,
+    added: usize,
 ) -> Option<Vec<u8>> {
     let mut items = Vec::with_capacity(count);
     let mut others = Vec::new();
@@ -139,7 +157,7 @@ pub fn with_denied<'r>(
     {
         return None;
     }
-    let mut text = Vec::with_capacity(response.len() * 2);
+    let mut text = Vec::with_capacity(response.len() + added);
     text.push(b'{');
     for (key, value) in others {
         text.extend([b"\"", key.as_bytes(), b"\":", value, b","].concat());

@@ -46,14 +46,15 @@ impl Compiled {
         let (mut denied, mut size) = (Vec::with_capacity(items.denied.len()), 0);
         for item in &items.denied {
             let error = error(item, why.get(&*item.index).map_or("", |why| why));
-            size += error.len();
+            // With its comma.
+            size += error.len() + 1;
             if size > MAX_ERRORS {
                 return None;
             }
             denied.push((item.position, error));
         }
         names.truncate(MAX_INDICES);
-        let errors = Arc::new(BulkErrors { denied, forwarded: items.count });
+        let errors = Arc::new(BulkErrors { denied, size, forwarded: items.count });
         let bulk = Some(PartialBulk { body: Arc::new(items.body), errors });
         Some(Forwarded { target: String::new(), names, filters, bulk })
     }
@@ -65,13 +66,13 @@ fn error(item: &DeniedItem<'_>, why: &str) -> String {
     text.extend(["{\"", item.operation, "\":{\"_index\":\""]);
     item.index.chars().for_each(|character| push_json(character, &mut text));
     text.push_str("\",\"_id\":");
-    // The cluster takes a number for text.
-    match item.id.and_then(|id| std::str::from_utf8(id).ok()) {
-        Some(id) if id.starts_with('"') => text.push_str(id),
-        Some(id) if id.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
-            text.extend(["\"", id, "\""]);
+    match &item.id {
+        Some(id) => {
+            text.push('"');
+            id.chars().for_each(|character| push_json(character, &mut text));
+            text.push('"');
         }
-        Some(_) | None => text.push_str("null"),
+        None => text.push_str("null"),
     }
     text.push_str(",\"status\":403,\"error\":{");
     write_error("security_exception", why, &mut text);

@@ -59,7 +59,7 @@ pub(crate) struct Item<'a> {
     pub(crate) operation: &'static str,
     /// The index that it names.
     pub(crate) index: Option<Cow<'a, str>>,
-    /// The id of the document, as JSON.
+    /// The id of the document, as the client wrote it: it need not be valid JSON.
     pub(crate) id: Option<&'a [u8]>,
     work: u8,
     has_pipeline: bool,

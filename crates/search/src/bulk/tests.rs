@@ -28,8 +28,11 @@ fn separated<'a>(target: &'a str, body: &'a str) -> Option<PermittedItems<'a>> {
 
 /// The items that are not permitted: position, operation, index, id.
 fn denied<'i>(items: &'i PermittedItems<'_>) -> Vec<(usize, &'static str, &'i str, Option<&'i str>)> {
-    let id = |item: &DeniedItem<'i>| item.id.map(|id| std::str::from_utf8(id).unwrap());
-    items.denied.iter().map(|item| (item.position, item.operation, &*item.index, id(item))).collect()
+    items
+        .denied
+        .iter()
+        .map(|item| (item.position, item.operation, &*item.index, item.id.as_deref()))
+        .collect()
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn permitted_items_are_left_as_they_are() {
     assert_eq!((std::str::from_utf8(&items.body).unwrap(), items.count), (wanted, 2));
     assert_eq!(
         denied(&items),
-        [(1, "delete", "no-1", Some("\"7\"")), (2, "create", "no-2", Some("8")), (4, "index", "no-1", None)]
+        [(1, "delete", "no-1", Some("7")), (2, "create", "no-2", Some("8")), (4, "index", "no-1", None)]
     );
 }
 
@@ -56,6 +59,27 @@ fn an_item_without_an_index_is_on_that_of_the_path() {
     assert_eq!(denied(&items), [(0, "index", "no-1", None)]);
     let body = "{\"index\":{}}\n{}\n{\"index\":{\"_index\":\"no-1\"}}\n{}\n";
     assert_eq!(denied(&separated("/b/_bulk", body).unwrap()), [(1, "index", "no-1", None)]);
+}
+
+/// An error has the id as the cluster reads it, never as the client wrote it.
+#[test]
+fn an_id_is_text() {
+    let with_id = |id: &str| {
+        format!("{{\"delete\":{{\"_index\":\"a\"}}}}\n{{\"delete\":{{\"_index\":\"no\",\"_id\":{id}}}}}\n")
+    };
+    for (id, text) in [
+        (r#""a\"b\u00e4\/""#, Some("a\"b\u{e4}/")),
+        ("-1.5e3", Some("-1.5e3")),
+        ("true", Some("true")),
+        ("null", None),
+        (r#""""#, Some("")),
+    ] {
+        let body = with_id(id);
+        assert_eq!(denied(&separated("/_bulk", &body).unwrap()), [(1, "delete", "no", text)], "{id}");
+    }
+    for id in [r#""\x""#, r#""\ud83d""#, "{}", "[1]"] {
+        assert!(separated("/_bulk", &with_id(id)).is_none(), "{id}");
+    }
 }
 
 /// What is not permitted on an index is decided about all items on it.
@@ -86,8 +110,12 @@ fn nothing_is_separated_where_errors_cannot_be_added() {
     let many: String =
         (0..=MAX_INDICES).map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n")).collect();
     assert!(separated("/_bulk", &many).is_none());
-    let many = format!("{body}{}", "{\"delete\":{\"_index\":\"no\",\"_id\":\"1\"}}\n".repeat(MAX_DENIED));
-    assert!(separated("/_bulk", &many).is_none());
+    for (name, most) in [("no", MAX_DENIED), ("a", MAX_FORWARDED)] {
+        let more = format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n");
+        let many = body.to_owned() + &more.repeat(most - 1);
+        assert!(separated("/_bulk", &many).is_some(), "{name}");
+        assert!(separated("/_bulk", &(many + &more)).is_none(), "{name}");
+    }
 }
 
 #[test]
@@ -99,7 +127,7 @@ fn another_operation_is_not_separated() {
 }
 
 fn completed(response: &str, count: usize, denied: &[(usize, &str)]) -> Option<String> {
-    let text = with_denied(response.as_bytes(), count, denied.iter().copied())?;
+    let text = with_denied(response.as_bytes(), count, denied.iter().copied(), 0)?;
     Some(String::from_utf8(text).unwrap())
 }
 
