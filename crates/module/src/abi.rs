@@ -10,6 +10,7 @@
 mod body;
 mod callbacks;
 pub mod hooks;
+mod message;
 pub mod response;
 mod scheduler;
 mod setup;
@@ -19,9 +20,10 @@ use std::fmt;
 
 pub use body::Body;
 pub use callbacks::{Buffer, Callbacks, Pair};
+pub use message::Headers;
 pub use scheduler::Scheduler;
 pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
-pub use stream::{Attribute, Handled, Headers, Route, Stream};
+pub use stream::{Attribute, Handled, Route, Stream};
 
 /// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
 ///
@@ -54,11 +56,11 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// The body in place of that of a response with status 200 to a request that was allowed with [`Stream::await_response`]. Called once,
+    /// The body in place of that of a successful response (2xx) to a request that was allowed with [`Stream::await_response`]. Called once,
     /// with the whole body. Must not block.
     ///
     /// # Errors
-    /// The body of a response with status 502, if the response cannot be changed.
+    /// The body of a response with status 502, in JSON, if the response cannot be changed.
     fn response(&self, state: &mut Self::State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>>;
 
     /// Counts a panic of one of the three methods for requests as an error, and returns the answer to that request.

@@ -78,9 +78,13 @@ struct Envoy {
     sent: RefCell<Option<Sent>>,
     resumed: Cell<u32>,
     route_cleared: Cell<u32>,
-    /// Whether the part of the body that the hook is called with is the buffered body.
-    passes_buffered: Cell<bool>,
     buffer_limit: Cell<u64>,
+    /// Whether it has stopped to read the request, because its buffers are full.
+    is_full: Cell<bool>,
+    /// Whether headers cannot be set.
+    is_frozen: Cell<bool>,
+    /// How many lines of headers it says that there are, if not as many as there are.
+    header_count: Cell<Option<usize>>,
     /// What schedulers have committed, and whether the stream is there to receive it.
     events: Arc<Mutex<Events>>,
     /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
@@ -148,8 +152,10 @@ impl<F: Filter> Host<F> {
             resumed: Cell::new(0),
             route_cleared: Cell::new(0),
             response: Message::default(),
-            passes_buffered: Cell::new(false),
             buffer_limit: Cell::new(BUFFER_LIMIT),
+            is_full: Cell::new(false),
+            is_frozen: Cell::new(false),
+            header_count: Cell::new(None),
             events: Arc::default(),
             ends_at_once: Cell::new(false),
             slot: Cell::new(ptr::null()),
@@ -225,6 +231,18 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
+    /// With headers that cannot be set.
+    #[must_use]
+    pub fn with_frozen_headers(self) -> Self {
+        self.envoy.is_frozen.set(true);
+        self
+    }
+
+    /// From now on it says that there are so many lines of headers.
+    pub fn claim_headers(&self, count: usize) {
+        self.envoy.header_count.set(Some(count));
+    }
+
     /// On this worker thread.
     #[must_use]
     pub fn on_worker(self, worker: u32) -> Self {
@@ -255,7 +273,17 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.request.with_part(part, end_of_stream, hook)
+        let status = self.envoy.request.with_part(part, end_of_stream, hook);
+        if status == hooks::STOP_AND_WATERMARK && self.envoy.is_over_limit(&self.envoy.request) {
+            self.envoy.is_full.set(true);
+        }
+        status
+    }
+
+    /// Whether more of the request is read: not once it has filled the buffers while it was paused.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.envoy.is_full.get()
     }
 
     /// The headers of the response to it have arrived. Returns the status.
@@ -304,20 +332,18 @@ impl<'a, F: Filter> FakeStream<'a, F> {
 
     /// Its body has arrived: an earlier filter has buffered it. Returns the status.
     pub fn request_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
-        let Message { received, buffered, .. } = &self.envoy.request;
-        for body in [received, buffered] {
-            *body.borrow_mut() = pieces.iter().map(|piece| (*piece).into()).collect();
-        }
-        self.envoy.passes_buffered.set(true);
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        let status = unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.passes_buffered.set(false);
-        received.take();
-        if status == hooks::CONTINUE {
-            self.envoy.request.pass_on();
-        }
-        status
+        let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        self.envoy.request.with_buffered(pieces, hook)
+    }
+
+    /// The body of the response has arrived: another filter has buffered it. Returns the status.
+    pub fn response_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
+        let slot = self.envoy.slot.get();
+        // SAFETY: the object is null or the stream has not ended.
+        let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        self.envoy.response.with_buffered(pieces, hook)
     }
 
     /// Its trailers have arrived. Returns the status.
@@ -433,6 +459,12 @@ impl Envoy {
             BUFFERED => &self.request.buffered,
             _ => &self.request.received,
         }
+    }
+
+    /// Whether more of a body is buffered than the limit.
+    fn is_over_limit(&self, message: &Message) -> bool {
+        let limit = self.buffer_limit.get();
+        limit != 0 && message.buffered_size() > limit
     }
 
     fn end(&self) {

@@ -18,15 +18,24 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
+    /// No bytes.
+    pub(super) fn none() -> Self {
+        Self { pieces: SmallVec::new(), stream: PhantomData }
+    }
+
     /// The body that is in these parts, as far as it has arrived.
     ///
     /// # Safety
     /// `envoy` is the stream of the hook that we are in, and its body is not changed as long as `'a`.
-    pub(super) unsafe fn read(callbacks: &Callbacks, envoy: *mut c_void, parts: &[u32]) -> Self {
-        let mut pieces: SmallVec<[Buffer; PIECES]> = SmallVec::new();
+    pub(super) unsafe fn read(
+        callbacks: &Callbacks,
+        envoy: *mut c_void,
+        parts: impl Iterator<Item = u32>,
+    ) -> Self {
+        let Self { mut pieces, stream } = Self::none();
         for part in parts {
             // SAFETY: says the caller.
-            let count = unsafe { (callbacks.body_pieces)(envoy, *part) };
+            let count = unsafe { (callbacks.body_pieces)(envoy, part) };
             if count == 0 {
                 continue;
             }
@@ -34,12 +43,12 @@ impl<'a> Body<'a> {
             pieces.resize(start + count, Buffer::NULL);
             let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
             // SAFETY: there is room for the `count` pieces that Envoy writes.
-            let written = unsafe { (callbacks.body)(envoy, *part, room) };
+            let written = unsafe { (callbacks.body)(envoy, part, room) };
             if !written {
                 pieces.truncate(start);
             }
         }
-        Self { pieces, stream: PhantomData }
+        Self { pieces, stream }
     }
 
     /// Its bytes in a row. Only those of several pieces are copied, into `copy`.
@@ -68,25 +77,4 @@ impl fmt::Debug for Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("pieces", &self.pieces.len()).finish()
     }
-}
-
-/// Replaces a body that is in these parts. Returns whether it could be done: if not, the body is empty.
-///
-/// # Safety
-/// `envoy` is the stream of the hook that we are in. No bytes of its body are borrowed.
-pub(super) unsafe fn replace(callbacks: &Callbacks, envoy: *mut c_void, parts: &[u32], body: &[u8]) -> bool {
-    for part in parts {
-        // SAFETY: says the caller.
-        let size = unsafe { (callbacks.body_size)(envoy, *part) };
-        if size > 0 {
-            // SAFETY: the same.
-            unsafe { (callbacks.drain_body)(envoy, *part, size) };
-        }
-    }
-    if body.is_empty() {
-        return true;
-    }
-    // The buffered part comes first. It does not exist if the body has arrived at once.
-    // SAFETY: says the caller; the bytes are copied before the call returns.
-    parts.iter().any(|part| unsafe { (callbacks.append_body)(envoy, *part, Buffer::of(body)) })
 }

@@ -146,13 +146,17 @@ callbacks! {
     body_pieces: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_chunks_size";
     /// Stream, which body, room for as many pieces as `body_pieces` says: whether they were written there.
     body: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool = c"envoy_dynamic_module_callback_http_get_body_chunks";
-    /// Stream, which body, bytes to add at its end: whether there is such a body.
+    /// Stream, which body, bytes to add at its end: whether they were added. The part that was buffered before begins with them
+    /// if there is none.
     append_body: unsafe extern "C" fn(Object, u32, Buffer) -> bool = c"envoy_dynamic_module_callback_http_append_body";
     /// Stream, which body, how many bytes to remove at its start: whether there is such a body.
     drain_body: unsafe extern "C" fn(Object, u32, usize) -> bool = c"envoy_dynamic_module_callback_http_drain_body";
     /// Stream: whether the body that the hook for bodies is called with is the buffered one.
-    is_body_buffered: unsafe extern "C" fn(Object) -> bool =
+    is_request_body_buffered: unsafe extern "C" fn(Object) -> bool =
         c"envoy_dynamic_module_callback_http_received_buffered_request_body";
+    /// The same of the response.
+    is_response_body_buffered: unsafe extern "C" fn(Object) -> bool =
+        c"envoy_dynamic_module_callback_http_received_buffered_response_body";
     /// Stream: how many bytes of a body are buffered at most.
     buffer_limit: unsafe extern "C" fn(Object) -> u64 = c"envoy_dynamic_module_callback_http_get_buffer_limit";
     /// Stream, how many that shall be.

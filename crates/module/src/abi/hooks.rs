@@ -11,6 +11,7 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::ptr;
 
 use super::callbacks::{self, Buffer, Callbacks};
+use super::message::{Message, Side};
 use super::setup::Setup;
 use super::stream::{Handled, Phase, Slot, Stream, Tagged};
 use super::{Filter, Level, Reply, log};
@@ -289,19 +290,35 @@ unsafe fn within<F: Filter>(
 ) -> Phase {
     let pointer = slot.cast::<Slot<F>>();
     let Some(callbacks) = callbacks::loaded() else { return Phase::Replied };
-    // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has entered it.
-    let Some(slot) = (unsafe { pointer.as_ref() }) else { return Phase::Replied };
-    if slot.entered.replace(true) {
-        return Phase::Replied;
+    let run = |slot: &Slot<F>| {
+        let phase = run(&Entered { envoy, callbacks, slot });
+        slot.phase.set(phase);
+        phase
+    };
+    // SAFETY: says the caller; no hook has entered it before.
+    match unsafe { pointer.as_ref() } {
+        // SAFETY: the same.
+        Some(slot) if !slot.entered.get() => unsafe { entering(pointer, run) },
+        Some(_) | None => Phase::Replied,
     }
-    let phase = run(&Entered { envoy, callbacks, slot });
-    slot.entered.set(false);
-    slot.phase.set(phase);
-    if slot.destroyed.get() {
+}
+
+/// Runs a hook with the object of its stream, and frees it if the stream has ended meanwhile, unless this hook runs within
+/// another one.
+///
+/// # Safety
+/// `filter_new` returned the object, and the stream had not ended when the outermost hook began.
+pub(super) unsafe fn entering<F: Filter, T>(pointer: *const Slot<F>, run: impl FnOnce(&Slot<F>) -> T) -> T {
+    // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has entered it.
+    let slot = unsafe { &*pointer };
+    let outer = slot.entered.replace(true);
+    let result = run(slot);
+    slot.entered.set(outer);
+    if slot.destroyed.get() && !outer {
         // SAFETY: Envoy has called `filter_destroy` meanwhile, which has left it to us.
         unsafe { free(pointer) };
     }
-    phase
+    result
 }
 
 /// A stream whose hook is running.
@@ -337,6 +354,8 @@ impl<F: Filter> Entered<'_, F> {
     }
 
     fn stream(&self) -> Stream<'_, F> {
-        Stream { envoy: self.envoy, callbacks: self.callbacks, slot: self.slot }
+        // SAFETY: `envoy` is the stream of this hook. A `Stream` cannot leave it, and is used up by what may end the stream.
+        let message = unsafe { Message::of(self.envoy, self.callbacks, Side::Request) };
+        Stream { message, slot: self.slot }
     }
 }

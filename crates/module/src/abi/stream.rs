@@ -3,24 +3,20 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::c_void;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::AtomicU8;
 
 use smallvec::SmallVec;
 
-use super::body::{Body, replace};
-use super::callbacks::{Buffer, Callbacks, Pair};
+use super::Body;
+use super::callbacks::{Buffer, Pair};
+use super::message::{Headers, Message};
 use super::scheduler::Scheduler;
 use super::setup::{Counter, Gauge, Histogram, buffers};
 use super::{Filter, Reply};
 
 /// Which headers: those of the request.
 const REQUEST: u32 = 0;
-/// Which body: the part that the hook for bodies is called with.
-const RECEIVED: u32 = 0;
-/// Which body: the part that was buffered before.
-const BUFFERED: u32 = 1;
 
 /// An attribute of a request whose value is a string (Envoy's documentation: "Attributes"). Only those that 1.38 has too:
 /// it logs an error when it is asked for another one, such as `connection.requested_server_name`.
@@ -111,8 +107,7 @@ pub(super) struct Slot<F: Filter> {
 /// Bytes of Envoy that it returns are borrowed from it, because changing the request frees them. It is used up by
 /// [`Self::proceed`], [`Self::reply`] and [`Self::pause`]: after them the stream may have ended.
 pub struct Stream<'a, F: Filter> {
-    pub(super) envoy: *mut c_void,
-    pub(super) callbacks: &'static Callbacks,
+    pub(super) message: Message,
     pub(super) slot: &'a Slot<F>,
 }
 
@@ -129,16 +124,7 @@ impl<F: Filter> Stream<'_, F> {
     /// 64 lines cost no allocation.
     #[must_use]
     pub fn headers(&self) -> Headers<'_> {
-        // SAFETY: `envoy` is alive.
-        let count = unsafe { (self.callbacks.header_count)(self.envoy, REQUEST) };
-        let mut pairs: SmallVec<[Pair; INLINE]> = SmallVec::with_capacity(count);
-        // SAFETY: there is room for the `count` lines that Envoy writes.
-        let written = unsafe { (self.callbacks.headers)(self.envoy, REQUEST, pairs.as_mut_ptr()) };
-        if written {
-            // SAFETY: it has written them all.
-            unsafe { pairs.set_len(count) };
-        }
-        Headers { pairs, stream: PhantomData }
+        self.message.headers()
     }
 
     /// Whether the whole request has arrived: [`Self::body`] is then the whole body.
@@ -150,50 +136,29 @@ impl<F: Filter> Stream<'_, F> {
     /// How many bytes of its body have arrived.
     #[must_use]
     pub fn body_size(&self) -> usize {
-        // SAFETY: `envoy` is alive.
-        let of = |which| unsafe { (self.callbacks.body_size)(self.envoy, which) };
-        self.bodies().iter().map(|which| of(*which)).sum()
+        if self.slot.has_body.get() { self.message.body_size() } else { 0 }
     }
 
     /// The body, as far as it has arrived. Nothing is copied.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
-        // SAFETY: `envoy` is alive.
-        unsafe { Body::read(self.callbacks, self.envoy, self.bodies()) }
+        if self.slot.has_body.get() { self.message.body() } else { Body::none() }
     }
 
     /// Replaces the body, which has arrived as a whole. Returns false, and the request must not go on, if that cannot be done.
     pub fn replace_body(&mut self, body: &[u8]) -> bool {
-        // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
-        unsafe { replace(self.callbacks, self.envoy, self.bodies(), body) }
+        self.message.replace_body(body)
     }
 
-    /// Has [`Filter::response`] change the response, if its status is 200 and its body has at most so many bytes; Envoy answers with 500
+    /// Has [`Filter::response`] change the response, if its status is 2xx and its body has at most so many bytes; Envoy answers with 500
     /// in place of a larger one.
     pub fn await_response(&mut self, limit: u64) {
         self.slot.response.set(ResponsePhase::Awaited(limit));
     }
 
-    /// The parts that the body is in.
-    fn bodies(&self) -> &'static [u32] {
-        if !self.slot.has_body.get() {
-            return &[];
-        }
-        // An earlier filter has buffered the body, and passes it on as a whole.
-        // SAFETY: `envoy` is alive.
-        let are_the_same = unsafe { (self.callbacks.is_body_buffered)(self.envoy) };
-        if are_the_same { &[BUFFERED] } else { &[BUFFERED, RECEIVED] }
-    }
-
     /// Has Envoy buffer at least this many bytes of a body, before it answers the request with 413.
     pub fn raise_buffer_limit(&mut self, limit: u64) {
-        // SAFETY: `envoy` is alive.
-        let now = unsafe { (self.callbacks.buffer_limit)(self.envoy) };
-        // 0 is no limit.
-        if now != 0 && now < limit {
-            // SAFETY: the same.
-            unsafe { (self.callbacks.set_buffer_limit)(self.envoy, limit) };
-        }
+        self.message.raise_buffer_limit(limit);
     }
 
     /// The value of an attribute; `None` if the request has none.
@@ -201,7 +166,9 @@ impl<F: Filter> Stream<'_, F> {
     pub fn attribute(&self, attribute: Attribute) -> Option<&[u8]> {
         let mut value = Buffer::NULL;
         // SAFETY: `envoy` is alive, and `value` is written during the call only.
-        let found = unsafe { (self.callbacks.attribute)(self.envoy, attribute as u32, &raw mut value) };
+        let found = unsafe {
+            (self.message.callbacks.attribute)(self.message.envoy, attribute as u32, &raw mut value)
+        };
         // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes `&mut self`.
         found.then(|| unsafe { value.bytes() })
     }
@@ -210,7 +177,7 @@ impl<F: Filter> Stream<'_, F> {
     #[must_use]
     pub fn route(&self) -> Route<'_, F::Route> {
         // SAFETY: `envoy` is alive.
-        let config = unsafe { (self.callbacks.route)(self.envoy) };
+        let config = unsafe { (self.message.callbacks.route)(self.message.envoy) };
         // SAFETY: Envoy keeps the route, which owns its configuration, until the hook returns or the route is chosen
         // again, which takes `&mut self`.
         unsafe { Tagged::read(config) }
@@ -220,32 +187,32 @@ impl<F: Filter> Stream<'_, F> {
     #[must_use]
     pub fn worker(&self) -> u32 {
         // SAFETY: `envoy` is alive.
-        unsafe { (self.callbacks.worker)(self.envoy) }
+        unsafe { (self.message.callbacks.worker)(self.message.envoy) }
     }
 
     /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set an empty header. Returns
     /// false, and changes nothing, if `value` has a line break or a zero byte.
     pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
-        // SAFETY: `envoy` is alive; both are copied before the call returns.
-        fits(value)
-            && unsafe {
-                (self.callbacks.set_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::of(value))
-            }
+        fits(value) && self.message.set_header(name, value)
     }
 
     /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
     pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
-        // SAFETY: as in `set_header`.
+        // SAFETY: `envoy` is alive; both are copied before the call returns.
         fits(value)
             && unsafe {
-                (self.callbacks.add_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::of(value))
+                (self.message.callbacks.add_header)(
+                    self.message.envoy,
+                    REQUEST,
+                    Buffer::of(name),
+                    Buffer::of(value),
+                )
             }
     }
 
     /// Removes all lines of the header `name`.
     pub fn remove_header(&mut self, name: &[u8]) -> bool {
-        // SAFETY: as in `set_header`; a null value removes them.
-        unsafe { (self.callbacks.set_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::NULL) }
+        self.message.set_header(name, b"")
     }
 
     /// Sets dynamic metadata in `namespace`, for later filters and access logs. Takes Envoy 100 ns for each entry.
@@ -254,35 +221,47 @@ impl<F: Filter> Stream<'_, F> {
         for (key, value) in entries {
             let (key, value) = (Buffer::of(key.as_bytes()), Buffer::of(value.as_bytes()));
             // SAFETY: `envoy` is alive; all is copied before the call returns.
-            unsafe { (self.callbacks.set_metadata)(self.envoy, namespace, key, value) };
+            unsafe { (self.message.callbacks.set_metadata)(self.message.envoy, namespace, key, value) };
         }
     }
 
     /// Has Envoy choose the route again, after headers were changed.
     pub fn clear_route_cache(&mut self) {
         // SAFETY: `envoy` is alive.
-        unsafe { (self.callbacks.clear_route_cache)(self.envoy) };
+        unsafe { (self.message.callbacks.clear_route_cache)(self.message.envoy) };
     }
 
     /// Adds `by` to a counter with these values of its labels.
     pub fn count(&self, counter: Counter, labels: &[&str], by: u64) {
         let labels = buffers(labels);
         // SAFETY: `envoy` is alive; the labels are copied before the call returns. Envoy checks the id and their number.
-        unsafe { (self.callbacks.count)(self.envoy, counter.0, labels.as_ptr(), labels.len(), by) };
+        unsafe {
+            (self.message.callbacks.count)(self.message.envoy, counter.0, labels.as_ptr(), labels.len(), by)
+        };
     }
 
     /// Sets a gauge.
     pub fn set_gauge(&self, gauge: Gauge, labels: &[&str], to: u64) {
         let labels = buffers(labels);
         // SAFETY: as in `count`.
-        unsafe { (self.callbacks.set_gauge)(self.envoy, gauge.0, labels.as_ptr(), labels.len(), to) };
+        unsafe {
+            (self.message.callbacks.set_gauge)(self.message.envoy, gauge.0, labels.as_ptr(), labels.len(), to)
+        };
     }
 
     /// Records a value in a histogram.
     pub fn record(&self, histogram: Histogram, labels: &[&str], value: u64) {
         let labels = buffers(labels);
         // SAFETY: as in `count`.
-        unsafe { (self.callbacks.record)(self.envoy, histogram.0, labels.as_ptr(), labels.len(), value) };
+        unsafe {
+            (self.message.callbacks.record)(
+                self.message.envoy,
+                histogram.0,
+                labels.as_ptr(),
+                labels.len(),
+                value,
+            )
+        };
     }
 
     /// Wakes this request when it is paused. `None` if Envoy gives no scheduler.
@@ -290,7 +269,7 @@ impl<F: Filter> Stream<'_, F> {
     pub fn scheduler(&self) -> Option<Scheduler> {
         if self.slot.scheduler.get().is_none() {
             // SAFETY: `envoy` is alive.
-            let new = unsafe { Scheduler::new(self.callbacks, self.envoy) }?;
+            let new = unsafe { Scheduler::new(self.message.callbacks, self.message.envoy) }?;
             // It was empty: only this thread uses the slot.
             let _ = self.slot.scheduler.set(new);
         }
@@ -326,8 +305,8 @@ impl<F: Filter> Stream<'_, F> {
         let status = u32::from(reply.status);
         // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
         unsafe {
-            (self.callbacks.send_response)(
-                self.envoy,
+            (self.message.callbacks.send_response)(
+                self.message.envoy,
                 status,
                 headers.as_ptr(),
                 headers.len(),
@@ -342,42 +321,6 @@ impl<F: Filter> Stream<'_, F> {
 /// Envoy's HTTP/1.1 codec writes values as they are.
 fn fits(value: &[u8]) -> bool {
     !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
-}
-
-/// The lines of headers that need no allocation.
-const INLINE: usize = 64;
-
-/// The headers of a request: names in lower case, and values.
-pub struct Headers<'a> {
-    pairs: SmallVec<[Pair; INLINE]>,
-    stream: PhantomData<&'a ()>,
-}
-
-impl<'a> Headers<'a> {
-    /// # Safety
-    /// Envoy keeps names and values as long as `'a`.
-    pub(super) unsafe fn of(pairs: SmallVec<[Pair; INLINE]>) -> Self {
-        Self { pairs, stream: PhantomData }
-    }
-
-    /// Each line.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
-        self.pairs.iter().map(|pair| {
-            // SAFETY: Envoy keeps names and values until the hook returns or a setter is called. Both end the borrow `'a`
-            // of the stream.
-            let name = unsafe { pair.key.bytes() };
-            // SAFETY: the same.
-            let value = unsafe { pair.value.bytes() };
-            (name, value)
-        })
-    }
-}
-
-impl fmt::Debug for Headers<'_> {
-    /// Without the values, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Headers").field("lines", &self.pairs.len()).finish()
-    }
 }
 
 /// The configuration of a request's route.

@@ -159,6 +159,7 @@ impl Filter for Scripted {
         match body {
             b"panic" => panic!("a secret"),
             b"fail" => Err(b"failed".to_vec()),
+            b"grow" => Ok(vec![b'x'; 3_000_000]),
             _ => Ok([b"[", body, b"]"].concat()),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{Buffer, Callbacks, Pair};
 
-use super::{Envoy, Events, LOG, Metrics, Sent};
+use super::{BUFFERED, Envoy, Events, LOG, Metrics, RESPONSE_BUFFERED, Sent};
 
 /// Has the hooks use the fake host.
 pub(super) fn install() {
@@ -33,7 +33,8 @@ pub(super) fn install() {
         body,
         append_body,
         drain_body,
-        is_body_buffered,
+        is_request_body_buffered,
+        is_response_body_buffered,
         buffer_limit,
         set_buffer_limit,
         attribute,
@@ -118,7 +119,8 @@ unsafe fn measure(
 }
 
 unsafe extern "C" fn header_count(envoy: *mut c_void, which: u32) -> usize {
-    stream(envoy).headers(which).borrow().len()
+    let envoy = stream(envoy);
+    envoy.header_count.get().unwrap_or_else(|| envoy.headers(which).borrow().len())
 }
 
 unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) -> bool {
@@ -132,6 +134,9 @@ unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) ->
 }
 
 unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
+    if stream(envoy).is_frozen.get() {
+        return false;
+    }
     uncounted(|| {
         let wanted = copy(name);
         stream(envoy).headers(which).borrow_mut().retain(|(name, _)| **name != *wanted);
@@ -141,10 +146,11 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
 }
 
 unsafe extern "C" fn add_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
-    if value.length > 0 {
+    let is_added = value.length > 0 && !stream(envoy).is_frozen.get();
+    if is_added {
         uncounted(|| stream(envoy).headers(which).borrow_mut().push((copy(name).into(), copy(value).into())));
     }
-    value.length > 0
+    is_added
 }
 
 unsafe extern "C" fn send_response(
@@ -188,13 +194,27 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
     !pieces.is_empty()
 }
 
+/// As in Envoy, the buffered part begins if there is none, and one that is too large ends the stream.
 unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) -> bool {
-    let mut pieces = stream(envoy).body(which).borrow_mut();
-    let exists = !pieces.is_empty();
-    if exists {
-        pieces.push(copy(bytes).into());
+    let envoy = stream(envoy);
+    let (message, status) = match which {
+        BUFFERED => (&envoy.request, 413),
+        RESPONSE_BUFFERED => (&envoy.response, 500),
+        _ => {
+            let mut pieces = envoy.body(which).borrow_mut();
+            let exists = !pieces.is_empty();
+            if exists {
+                pieces.push(copy(bytes).into());
+            }
+            return exists;
+        }
+    };
+    message.buffered.borrow_mut().push(copy(bytes).into());
+    if envoy.is_over_limit(message) {
+        envoy.sent.replace(Some(Sent { status, headers: vec![], body: vec![], details: String::new() }));
+        envoy.end();
     }
-    exists
+    true
 }
 
 unsafe extern "C" fn drain_body(envoy: *mut c_void, which: u32, size: usize) -> bool {
@@ -207,8 +227,12 @@ unsafe extern "C" fn drain_body(envoy: *mut c_void, which: u32, size: usize) -> 
     exists
 }
 
-unsafe extern "C" fn is_body_buffered(envoy: *mut c_void) -> bool {
-    stream(envoy).passes_buffered.get()
+unsafe extern "C" fn is_request_body_buffered(envoy: *mut c_void) -> bool {
+    stream(envoy).request.passes_buffered.get()
+}
+
+unsafe extern "C" fn is_response_body_buffered(envoy: *mut c_void) -> bool {
+    stream(envoy).response.passes_buffered.get()
 }
 
 unsafe extern "C" fn buffer_limit(envoy: *mut c_void) -> u64 {
@@ -216,7 +240,12 @@ unsafe extern "C" fn buffer_limit(envoy: *mut c_void) -> u64 {
 }
 
 unsafe extern "C" fn set_buffer_limit(envoy: *mut c_void, limit: u64) {
-    stream(envoy).buffer_limit.set(limit);
+    let envoy = stream(envoy);
+    envoy.buffer_limit.set(limit);
+    // It reads on once half of the limit suffices.
+    if envoy.request.buffered_size() <= limit / 2 {
+        envoy.is_full.set(false);
+    }
 }
 
 unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Buffer) -> bool {

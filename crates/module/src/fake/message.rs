@@ -1,6 +1,6 @@
 //! Headers and bodies of requests and responses in the fake host.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::abi::hooks;
 
@@ -15,6 +15,8 @@ pub(super) struct Message {
     pub(super) received: RefCell<Pieces>,
     /// What was buffered before.
     pub(super) buffered: RefCell<Pieces>,
+    /// Whether the part that the hook is called with is the buffered one.
+    pub(super) passes_buffered: Cell<bool>,
     /// What has gone on.
     pub(super) passed_on: RefCell<Vec<u8>>,
 }
@@ -40,6 +42,26 @@ impl Message {
             self.pass_on();
         }
         status
+    }
+
+    /// The body arrives: an earlier filter has buffered it. Calls the hook.
+    pub(super) fn with_buffered(&self, pieces: &[&[u8]], hook: impl FnOnce() -> u32) -> u32 {
+        for body in [&self.received, &self.buffered] {
+            *body.borrow_mut() = pieces.iter().map(|piece| (*piece).into()).collect();
+        }
+        self.passes_buffered.set(true);
+        let status = hook();
+        self.passes_buffered.set(false);
+        self.received.take();
+        if status == hooks::CONTINUE {
+            self.pass_on();
+        }
+        status
+    }
+
+    /// How many bytes are buffered.
+    pub(super) fn buffered_size(&self) -> u64 {
+        self.buffered.borrow().iter().map(|piece| piece.len() as u64).sum()
     }
 
     /// What is buffered goes on.

@@ -99,6 +99,55 @@ fn result(item: &Value) -> (String, u64) {
     (result["_id"].as_str().unwrap().to_owned(), result["status"].as_u64().unwrap())
 }
 
+/// The errors of the items that are not permitted may be larger than the response and what Envoy buffers.
+#[tokio::test(flavor = "multi_thread")]
+async fn nearly_all_items_may_be_denied() {
+    let folder = policy();
+    let denied = 10_000;
+    let body = "{\"delete\":{\"_index\":\"logs-2026-12\",\"_id\":\"0\"}}\n".to_owned()
+        + &"{\"delete\":{\"_index\":\"salaries\",\"_id\":\"1\"}}\n".repeat(denied);
+    for options in each_form() {
+        let stack = start(folder.path(), &options).await;
+        for version in [Version::Http1, Version::Http2] {
+            for end in [End::Data, End::Trailers] {
+                let answer = send(&stack, version, Pieces::of(body.as_bytes(), usize::MAX, end)).await;
+                assert_eq!(answer.status, 200, "{version:?} {end:?}");
+                assert!(answer.body.len() > 2 << 20, "{version:?} {end:?}: {}", answer.body.len());
+                let said = answer.json();
+                let items = said["items"].as_array().unwrap();
+                assert_eq!(items.len(), 1 + denied, "{version:?} {end:?}");
+                assert_eq!(result(&items[0]), ("0".to_owned(), 201));
+                assert_eq!(result(&items[denied]), ("1".to_owned(), 403));
+            }
+        }
+    }
+}
+
+/// A filter between this one and the application, such as `ext_proc`, may have buffered the response. Here it is Lua.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_that_another_filter_has_buffered_is_completed() {
+    const BUFFERING: &str = "                  - name: lua
+                    typed_config:
+                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+                      default_source_code: { inline_string: \"function envoy_on_response(it) it:body() end\" }
+";
+    let folder = policy();
+    for mut options in each_form() {
+        BUFFERING.clone_into(&mut options.envoy.filters);
+        let stack = start(folder.path(), &options).await;
+        for version in [Version::Http1, Version::Http2] {
+            for items in [3, 2_000] {
+                let (body, wanted) = bulk(items);
+                let answer = send(&stack, version, Pieces::whole(body.as_bytes())).await;
+                assert_eq!(answer.status, 200, "{version:?} {items}: {}", answer.text());
+                let said = answer.json();
+                let results: Vec<_> = said["items"].as_array().unwrap().iter().map(result).collect();
+                assert!(results == wanted, "{version:?} {items}");
+            }
+        }
+    }
+}
+
 /// The application is none that knows bulk requests: its response has no items.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_response_gets_502() {

@@ -70,12 +70,46 @@ fn the_body_of_a_response_is_replaced() {
     assert_eq!(stream.response_headers(OK, false), STOP);
     assert_eq!(stream.response_body(b"one", true), CONTINUE);
     assert_eq!(received(&stream), expected("200", &["x-a", "content-length"], "[one]"));
+    // With another status of success, and with what was said about another body.
+    let stream = awaiting(&host);
+    let accepted: Lines<'_> = &[(b":status", b"202"), (b"etag", b"\"1\"")];
+    assert_eq!(stream.response_headers(accepted, false), STOP);
+    assert_eq!(stream.response_body(b"one", true), CONTINUE);
+    assert_eq!(received(&stream), expected("202", &["content-length"], "[one]"));
     // Ended by trailers.
     let stream = awaiting(&host);
     assert_eq!(stream.response_headers(OK, false), STOP);
     assert_eq!(stream.response_body(b"one", false), STOP_AND_BUFFER);
     assert_eq!(stream.response_trailers(), CONTINUE);
     assert_eq!(received(&stream), expected("200", &["x-a"], "[one]"));
+}
+
+#[test]
+fn a_response_that_another_filter_has_buffered_is_read_once() {
+    let host = host();
+    for pieces in [&[&b"onetwo"[..]][..], &[b"one", b"two"]] {
+        let stream = awaiting(&host);
+        assert_eq!(stream.response_headers(OK, false), STOP);
+        assert_eq!(stream.response_buffered_body(pieces, true), CONTINUE);
+        assert_eq!(received(&stream), expected("200", &["x-a", "content-length"], "[onetwo]"));
+    }
+}
+
+/// Envoy answers with 500, and ends the stream within the hook, if more is buffered than its limit.
+#[test]
+fn a_body_may_become_larger_than_the_buffers() {
+    let host = host();
+    for end_of_stream in [true, false] {
+        let stream = awaiting(&host);
+        assert_eq!(stream.response_headers(OK, false), STOP);
+        if end_of_stream {
+            assert_eq!(stream.response_body(b"grow", true), CONTINUE);
+        } else {
+            assert_eq!(stream.response_body(b"grow", false), STOP_AND_BUFFER);
+            assert_eq!(stream.response_trailers(), CONTINUE);
+        }
+        assert_eq!((stream.sent(), stream.answer().len()), (None, 3_000_000));
+    }
 }
 
 #[test]
@@ -98,17 +132,45 @@ fn a_response_that_is_not_awaited_goes_on_as_it_is() {
 #[test]
 fn a_response_that_cannot_be_changed_is_not_passed_on() {
     let host = host();
-    for (body, sent) in [("fail", "failed"), ("panic", "")] {
+    let compressed: Lines<'_> = &[
+        (b":status", b"200"),
+        (b"content-type", b"text/plain"),
+        (b"content-encoding", b"gzip"),
+        (b"etag", b"\"1\""),
+        (b"x-a", b"1"),
+    ];
+    for (body, sent, others) in [
+        ("fail", "failed", &["x-a", "content-type", "content-length"][..]),
+        ("panic", "", &["x-a", "content-length"]),
+    ] {
         let stream = awaiting(&host);
-        assert_eq!(stream.response_headers(OK, false), STOP);
+        assert_eq!(stream.response_headers(compressed, false), STOP);
         assert_eq!(stream.response_body(body.as_bytes(), true), CONTINUE);
-        assert_eq!(received(&stream), expected("502", &["x-a", "content-length"], sent), "{body}");
+        assert_eq!(received(&stream), expected("502", others, sent), "{body}");
+        let kind = stream.answer_headers().into_iter().find(|(name, _)| name == b"content-type");
+        assert!(kind.is_none_or(|(_, kind)| kind == b"application/json"), "{body}");
     }
     assert!(!logged().concat().contains("a secret"));
     // It has no body.
     let stream = awaiting(&host);
-    assert_eq!(stream.response_headers(OK, true), CONTINUE);
-    assert_eq!(received(&stream), expected("502", &["content-length", "x-a"], ""));
+    assert_eq!(stream.response_headers(compressed, true), CONTINUE);
+    assert_eq!(received(&stream), expected("502", &["x-a"], ""));
+    let stream = awaiting(&host);
+    assert_eq!(stream.response_headers(compressed, false), STOP);
+    assert_eq!(stream.response_trailers(), CONTINUE);
+    assert_eq!(received(&stream), expected("502", &["x-a"], ""));
+}
+
+/// No panic leaves a hook, wherever it happens: here there is no room for the headers.
+#[test]
+fn a_panic_before_the_body_is_contained() {
+    let host = host();
+    let stream = awaiting(&host);
+    stream.claim_headers(usize::MAX);
+    assert_eq!(stream.response_headers(OK, false), CONTINUE);
+    assert_eq!(stream.response_body(b"one", true), CONTINUE);
+    stream.claim_headers(3);
+    assert_eq!(received(&stream), expected("502", &["content-length", "x-a"], "one"));
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! A request or a response as Envoy has it: what is done with both in the same way.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+
+use smallvec::SmallVec;
+
+use super::body::Body;
+use super::callbacks::{Buffer, Callbacks, Pair};
+
+/// A request or a response, in a hook of its stream.
+///
+/// What it returns is borrowed from it, because changing headers or body frees their bytes.
+pub(super) struct Message {
+    pub(super) envoy: *mut c_void,
+    pub(super) callbacks: &'static Callbacks,
+    side: Side,
+}
+
+/// Which of the two messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Request,
+    Response,
+}
+
+impl Side {
+    /// Its headers, as callbacks number them.
+    fn headers(self) -> u32 {
+        match self {
+            Self::Request => 0,
+            Self::Response => 2,
+        }
+    }
+
+    /// The part of its body that the hook for bodies is called with.
+    fn received(self) -> u32 {
+        match self {
+            Self::Request => 0,
+            Self::Response => 2,
+        }
+    }
+
+    /// The part of its body that was buffered before.
+    fn buffered(self) -> u32 {
+        self.received() + 1
+    }
+}
+
+// In all of these `envoy` is alive: says who has called `of`.
+impl Message {
+    /// The request or the response of a stream.
+    ///
+    /// # Safety
+    /// `envoy` is the stream of the hook that we are in, and the result is used neither after the hook nor once the stream may
+    /// have ended.
+    pub(super) unsafe fn of(envoy: *mut c_void, callbacks: &'static Callbacks, side: Side) -> Self {
+        Self { envoy, callbacks, side }
+    }
+
+    /// All headers in their order.
+    pub(super) fn headers(&self) -> Headers<'_> {
+        // SAFETY: `envoy` is alive.
+        let count = unsafe { (self.callbacks.header_count)(self.envoy, self.side.headers()) };
+        let mut pairs: SmallVec<[Pair; INLINE]> = SmallVec::with_capacity(count);
+        // SAFETY: there is room for the `count` lines that Envoy writes.
+        if unsafe { (self.callbacks.headers)(self.envoy, self.side.headers(), pairs.as_mut_ptr()) } {
+            // SAFETY: it has written them all.
+            unsafe { pairs.set_len(count) };
+        }
+        Headers { pairs, stream: PhantomData }
+    }
+
+    /// Replaces all lines of the header `name` by one; without a value, by none. Returns whether Envoy did so.
+    pub(super) fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let value = if value.is_empty() { Buffer::NULL } else { Buffer::of(value) };
+        // SAFETY: `envoy` is alive; both are copied before the call returns. A null value removes the lines.
+        unsafe { (self.callbacks.set_header)(self.envoy, self.side.headers(), Buffer::of(name), value) }
+    }
+
+    /// How many bytes of the body have arrived.
+    pub(super) fn body_size(&self) -> usize {
+        // SAFETY: `envoy` is alive.
+        let of = |part: u32| unsafe { (self.callbacks.body_size)(self.envoy, part) };
+        self.parts().into_iter().flatten().map(of).sum()
+    }
+
+    /// The body, as far as it has arrived. Nothing is copied.
+    pub(super) fn body(&self) -> Body<'_> {
+        // SAFETY: `envoy` is alive, and its body is changed only with `&mut self`.
+        unsafe { Body::read(self.callbacks, self.envoy, self.parts().into_iter().flatten()) }
+    }
+
+    /// Replaces the body, which has arrived as a whole. Returns whether it could be done: if not, the body is empty.
+    pub(super) fn replace_body(&mut self, body: &[u8]) -> bool {
+        for part in self.parts().into_iter().flatten() {
+            // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
+            let size = unsafe { (self.callbacks.body_size)(self.envoy, part) };
+            if size > 0 {
+                // SAFETY: the same.
+                unsafe { (self.callbacks.drain_body)(self.envoy, part, size) };
+            }
+        }
+        // Envoy ends the stream within the call, with 413 or 500, if it buffers more than its limit.
+        self.raise_buffer_limit(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        let bytes = Buffer::of(body);
+        // The buffered part comes first. Where there is none yet, because the body has arrived at once, Envoy makes one.
+        // SAFETY: the same; the bytes are copied before the call returns.
+        body.is_empty() || unsafe { (self.callbacks.append_body)(self.envoy, self.side.buffered(), bytes) }
+    }
+
+    /// Has Envoy buffer at least this many bytes of a body.
+    pub(super) fn raise_buffer_limit(&mut self, limit: u64) {
+        // SAFETY: `envoy` is alive.
+        let now = unsafe { (self.callbacks.buffer_limit)(self.envoy) };
+        // 0 is no limit.
+        if now != 0 && now < limit {
+            // SAFETY: the same.
+            unsafe { (self.callbacks.set_buffer_limit)(self.envoy, limit) };
+        }
+    }
+
+    /// The parts that the body is in: one if an earlier filter has buffered it, and passes it on as a whole. Then the two are the
+    /// same bytes.
+    fn parts(&self) -> [Option<u32>; 2] {
+        let are_the_same = match self.side {
+            Side::Request => self.callbacks.is_request_body_buffered,
+            Side::Response => self.callbacks.is_response_body_buffered,
+        };
+        // SAFETY: `envoy` is alive.
+        let are_the_same = unsafe { are_the_same(self.envoy) };
+        [Some(self.side.buffered()), (!are_the_same).then(|| self.side.received())]
+    }
+}
+
+/// The lines of headers that need no allocation.
+const INLINE: usize = 64;
+
+/// The headers of a request or a response: names in lower case, and values.
+pub struct Headers<'a> {
+    pairs: SmallVec<[Pair; INLINE]>,
+    stream: PhantomData<&'a ()>,
+}
+
+impl<'a> Headers<'a> {
+    /// Each line.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
+        self.pairs.iter().map(|pair| {
+            // SAFETY: Envoy keeps names and values until the hook returns or a setter is called. Both end the borrow `'a`
+            // of the stream.
+            let name = unsafe { pair.key.bytes() };
+            // SAFETY: the same.
+            let value = unsafe { pair.value.bytes() };
+            (name, value)
+        })
+    }
+}
+
+impl fmt::Debug for Headers<'_> {
+    /// Without the values, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers").field("lines", &self.pairs.len()).finish()
+    }
+}
