@@ -267,8 +267,8 @@ impl Authorization {
         stream.pause()
     }
 
-    /// Buffers the body of a request that counts, unless it has arrived and is too large. Only that of an authenticated caller,
-    /// up to `max-request-body`, which may be more than Envoy buffers by default.
+    /// Buffers the body of a request that counts, unless it is too large already. Only that of an authenticated caller, up to
+    /// `max-request-body`, which may be more than Envoy buffers by default.
     fn buffer(
         &self,
         state: &mut State,
@@ -276,10 +276,15 @@ impl Authorization {
         policy: Arc<SharedPolicy>,
         received: Received,
     ) -> Handled {
-        if stream.is_complete() {
+        let (size, max) = (stream.body_size(), policy.settings.max_request_body);
+        // A complete body that was not read is too large.
+        if stream.is_complete() || size > max {
             return self.deny(state, stream, &policy, received, Limit::BodySize);
         }
-        stream.raise_buffer_limit(u64::try_from(policy.settings.max_request_body).unwrap_or(u64::MAX));
+        // A body that filled the buffers while the request was paused is no longer read. Envoy reads on once what it has is at
+        // most half of the limit.
+        let limit = max.max(size.saturating_mul(2).saturating_add(1));
+        stream.raise_buffer_limit(u64::try_from(limit).unwrap_or(u64::MAX));
         state.paused = Some(Paused { policy, received, wait: Wait::Body });
         stream.buffer()
     }

@@ -84,6 +84,26 @@ async fn a_body_over_the_bound_gets_413() {
     }
 }
 
+/// Envoy reads no more than its buffers hold while a password is hashed. Then the body is read on, or is too large.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_fills_the_buffers_while_its_password_is_hashed_is_answered() {
+    let search = Example::named("search").unwrap();
+    for options in each_form() {
+        for version in VERSIONS {
+            for (max, items, status) in
+                [("max-request-body: 1MiB", 14_000, 413), ("max-request-body: 1536KiB", 6_400, 200)]
+            {
+                let mut options = options.clone();
+                options.arguments.push(max);
+                let stack = start(&search.file, &options).await;
+                let body = bulk(items, "logs-2026-12");
+                let answer = send(&stack, version, "/_bulk", Pieces::of(&body, 60_000, End::Data)).await;
+                assert_eq!(answer.status, status, "{version:?} {max}: {} bytes", body.len());
+            }
+        }
+    }
+}
+
 /// A body that never ends is neither passed on nor in the way of others, and is forgotten when its client leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_never_ends_is_never_passed_on() {

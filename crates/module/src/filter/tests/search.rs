@@ -182,6 +182,38 @@ fn a_password_and_a_body_may_both_be_waited_for() {
     }
 }
 
+/// Of a body that has filled the buffers while its password was hashed Envoy reads no more, and calls no hook, until the limit is
+/// twice as large.
+#[test]
+fn a_body_that_fills_the_buffers_of_a_paused_request_is_read_on() {
+    let test = Test::of_cluster();
+    for (max, queue) in [(100, 1), (150, 2), (1_000, 3)] {
+        let host = test.host(&format!(r#", "max-request-body": {max}, "hash-queue": {queue}"#));
+        let stream = post(&host, "/_bulk", &[]).with_buffer_limit(100);
+        assert_eq!(stream.request_headers(false), hooks::STOP);
+        let body = BULK.to_owned() + &"\n".repeat(140 - BULK.len());
+        assert_eq!(stream.request_body(body.as_bytes(), false), hooks::STOP_AND_WATERMARK);
+        assert!(!stream.is_read());
+        if max < body.len() {
+            assert_eq!(settled(&stream), 413);
+            assert_eq!(host.metric("rolegate.denied.body_too_large"), 1);
+            continue;
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while !stream.is_read() {
+            assert!(Instant::now() < until, "{max}: it is never read on");
+            stream.deliver_events();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!((stream.sent(), stream.resumed()), (None, 0));
+        let (more, expected) = if max == 150 { (11, 413) } else { (10, 0) };
+        assert_eq!(outcome(&stream, stream.request_body(&vec![b'\n'; more], false)), expected, "{max}");
+        if expected == 0 {
+            assert_eq!(outcome(&stream, stream.request_body(b"\n", true)), 200, "{max}");
+        }
+    }
+}
+
 #[test]
 fn a_body_over_the_bound_gets_413_as_the_cluster_says_it() {
     let test = Test::of_cluster();
