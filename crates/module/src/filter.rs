@@ -307,19 +307,24 @@ impl Authorization {
     }
 
     /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in `worker.verdict`: forwards the request, or
-    /// answers it. Counts it first.
+    /// answers it. The statistics and metadata say so only if that can be done; the decision log has the decision.
     fn apply_verdict(
         &self,
         state: &mut State,
-        stream: Stream<'_, Self>,
+        mut stream: Stream<'_, Self>,
         policy: &Arc<SharedPolicy>,
         worker: &Worker,
         received: Received,
     ) -> Handled {
         let bulk = worker.verdict.borrow_mut().take_bulk();
         let verdict = worker.verdict.borrow();
+        let latency = worker.thread.record_latency(received).unwrap_or_default();
+        if !verdict.change(&mut stream, bulk.as_ref()) {
+            drop(verdict);
+            return self.fail(stream, policy, ErrorKind::Unanswerable);
+        }
+        state.bulk_errors = bulk.map(|bulk| bulk.errors);
         if let Some(stats) = &self.stats {
-            let latency = worker.thread.record_latency(received).unwrap_or_default();
             stats.decided(&stream, verdict.reason(), latency);
             if worker.is_time_for_gauges(received.at)
                 && let Some(policies) = SharedPolicy::all_observed()
@@ -327,13 +332,7 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
-        state.bulk_errors = bulk.as_ref().map(|bulk| Arc::clone(&bulk.errors));
-        let handled = verdict.apply(stream, policy.settings.metadata, bulk.as_ref());
-        drop(verdict);
-        match handled {
-            Ok(handled) => handled,
-            Err(stream) => self.fail(stream, policy, ErrorKind::Unanswerable),
-        }
+        verdict.apply(stream, policy.settings.metadata)
     }
 
     /// Answers a request about which no decision can be made.

@@ -87,29 +87,11 @@ impl OwnedVerdict {
         (self.status != 0).then_some(self.reason)
     }
 
-    /// Lets the request go on with its headers changed, and with these items if it is a bulk request that goes on without some, or answers
-    /// it.
-    ///
-    /// # Errors
-    /// The stream, if a header or the body cannot be changed.
-    pub(crate) fn apply<'s, F: Filter>(
-        &self,
-        mut stream: Stream<'s, F>,
-        metadata: bool,
-        bulk: Option<&PartialBulk>,
-    ) -> Result<Handled, Stream<'s, F>> {
-        if metadata {
-            self.describe(&mut stream);
-        }
+    /// Changes the headers of an allowed request, and has it go on with these items if it is a bulk request that goes on without
+    /// some. Returns false, and the request must not go on, if that cannot be done.
+    pub(crate) fn change<F: Filter>(&self, stream: &mut Stream<'_, F>, bulk: Option<&PartialBulk>) -> bool {
         if self.status != 0 {
-            let headers: SmallVec<[_; 4]> = self
-                .set
-                .iter()
-                .map(|header| (self.at(&header.name).as_bytes(), self.at(&header.value).as_bytes()))
-                .collect();
-            let body = self.at(&self.body).as_bytes();
-            let details = "rolegate_denied";
-            return Ok(stream.reply(&Reply { status: self.status, headers: &headers, body, details }));
+            return true;
         }
         for SetHeader { name, value, replaces } in &self.set {
             let (name, value) = (self.at(name).as_bytes(), self.at(value).as_bytes());
@@ -121,16 +103,30 @@ impl OwnedVerdict {
                 value.is_empty() || stream.add_header(name, value)
             };
             if !done {
-                return Err(stream);
+                return false;
             }
         }
         for name in &self.remove {
             stream.remove_header(self.at(name).as_bytes());
         }
-        match bulk {
-            Some(bulk) if !forward_in_part(bulk, &mut stream) => Err(stream),
-            Some(_) | None => Ok(stream.proceed()),
+        bulk.is_none_or(|bulk| forward_in_part(bulk, stream))
+    }
+
+    /// Lets the request go on, which [`Self::change`] has changed, or answers it.
+    pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>, metadata: bool) -> Handled {
+        if metadata {
+            self.describe(&mut stream);
         }
+        if self.status == 0 {
+            return stream.proceed();
+        }
+        let headers: SmallVec<[_; 4]> = self
+            .set
+            .iter()
+            .map(|header| (self.at(&header.name).as_bytes(), self.at(&header.value).as_bytes()))
+            .collect();
+        let body = self.at(&self.body).as_bytes();
+        stream.reply(&Reply { status: self.status, headers: &headers, body, details: "rolegate_denied" })
     }
 
     fn describe<F: Filter>(&self, stream: &mut Stream<'_, F>) {

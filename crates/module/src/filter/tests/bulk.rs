@@ -110,6 +110,44 @@ fn other_requests_are_denied_as_a_whole() {
     }
 }
 
+/// The errors of so many items are larger than the response and what Envoy buffers.
+#[test]
+fn many_items_may_be_denied() {
+    let test = cluster(", bulk: per-item");
+    let host = test.host("");
+    sign_in(&host);
+    let denied = r#"{"delete":{"_index":"salaries","_id":"\u0022\\ä"}}"#;
+    let body =
+        format!("{{\"index\":{{\"_index\":\"logs-1\"}}}}\n{{}}\n{}", format!("{denied}\n").repeat(5_000));
+    let stream = post(&host, "/_bulk", &[]);
+    stream.request_headers(false);
+    assert_eq!(outcome(&stream, stream.request_body(body.as_bytes(), true)), 200);
+    stream.response_headers(&[(b":status", b"200")], false);
+    stream.response_body(br#"{"took":1,"errors":false,"items":[{"index":{"status":201}}]}"#, true);
+    assert_eq!(stream.sent(), None);
+    let answer = stream.answer();
+    assert!(answer.len() > 1_100_000, "{}", answer.len());
+    let said: Value = serde_json::from_slice(&answer).unwrap();
+    let items = said["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[5_000]["delete"]["_id"]), (5_001, &json!("\"\\ä")));
+}
+
+/// What is counted is what happens.
+#[test]
+fn a_request_that_cannot_be_changed_is_an_error() {
+    let test = cluster(", bulk: per-item");
+    let host = test.host(r#", "metadata": true"#);
+    sign_in(&host);
+    let stream = post(&host, "/_bulk", &[]).with_frozen_headers();
+    stream.request_headers(false);
+    assert_eq!(outcome(&stream, stream.request_body(BOTH.as_bytes(), true)), 503);
+    assert_eq!([host.metric("rolegate.allowed"), host.metric("rolegate.error.unanswerable")], [0, 1]);
+    assert_eq!((stream.metadata("rolegate.decision"), stream.forwarded()), (None, vec![]));
+    // Nor is the response to it awaited: it is ours.
+    assert_eq!(stream.response_headers(&[(b":status", b"200")], true), hooks::CONTINUE);
+    assert_eq!(header(&stream.answer_headers(), ":status").as_deref(), Some("200"));
+}
+
 /// A client must not take the results of some items for those of others.
 #[test]
 fn a_response_to_other_items_is_not_passed_on() {
