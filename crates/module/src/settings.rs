@@ -260,6 +260,10 @@ impl FromStr for LogTo {
     }
 }
 
+/// What is wrong with the settings of a route that Envoy has not turned into JSON, as 1.38 does with those of a filter only.
+const AS_BYTES: &str = "this Envoy does not read the `Struct` of a route: write its `filter_config` as a \
+    `google.protobuf.StringValue` with JSON";
+
 impl RouteSettings {
     /// Reads the configuration of a route.
     ///
@@ -276,7 +280,12 @@ impl RouteSettings {
             Ok(Disabled { disabled: false }) => {
                 Err("`disabled: false` says nothing: leave it out, or name a `policy`".to_owned())
             }
-            Err(_) => FilterSettings::read(config).map(|settings| Self::Policy(Box::new(settings))),
+            Err(_) => match FilterSettings::read(config) {
+                Ok(settings) => Ok(Self::Policy(Box::new(settings))),
+                // A `Struct` in the format of protocol buffers begins with its first field.
+                Err(_) if config.starts_with(b"\n") => Err(AS_BYTES.to_owned()),
+                Err(problem) => Err(problem),
+            },
         }
     }
 }

@@ -153,6 +153,9 @@ fn a_decision_log_is_off_in_each_form() {
 #[test]
 fn a_route_has_another_policy_or_none() {
     assert_eq!(RouteSettings::read(br#"{"disabled": true}"#), Ok(RouteSettings::Disabled));
+    assert_eq!(RouteSettings::read(b"\n{\"disabled\": true}\n"), Ok(RouteSettings::Disabled));
+    let of_1_38 = RouteSettings::read(b"\n\x0e\n\x08disabled\x12\x02 \x01").unwrap_err();
+    assert!(of_1_38.contains("`google.protobuf.StringValue`"), "{of_1_38}");
     let other = FilterSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#).unwrap();
     assert_eq!(other.hash_timeout, Duration::from_secs(1));
     let route = RouteSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#);
