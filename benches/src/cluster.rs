@@ -182,7 +182,13 @@ impl Gate {
         let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
         let own = folder.join(format!("{by:?}"));
         std::fs::create_dir_all(&own).map_err(|error| Failed::io("temporary folder", &error))?;
-        let envoy = block_on(Envoy::start_with_modules(&own, &text, &["public"], &module))?;
+        let envoy = block_on(Envoy::start_with_modules(
+            &testbed::envoy::program()?,
+            &own,
+            &text,
+            &["public"],
+            &module,
+        ))?;
         let of_rolegate = (by == By::Sidecar).then_some(rolegate);
         let processes = of_rolegate.into_iter().chain([envoy.id()]).collect();
         Ok(Self { by, envoy, processes })

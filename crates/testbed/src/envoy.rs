@@ -183,20 +183,21 @@ impl Envoy {
         configuration: &str,
         listeners: &[&str],
     ) -> Result<Self, Failed> {
-        Self::start_with_modules(folder, configuration, listeners, folder).await
+        Self::start_with_modules(&program()?, folder, configuration, listeners, folder).await
     }
 
-    /// Starts Envoy with this configuration, whose dynamic modules are in the folder `modules`.
+    /// Starts this Envoy with this configuration, whose dynamic modules are in the folder `modules`.
     ///
     /// # Errors
     /// Like [`Self::start`].
     pub async fn start_with_modules(
+        program: &Path,
         folder: &Path,
         configuration: &str,
         listeners: &[&str],
         modules: &Path,
     ) -> Result<Self, Failed> {
-        Self::spawn(&program()?, folder, configuration, listeners, modules, DRAIN_SECONDS).await
+        Self::spawn(program, folder, configuration, listeners, modules, DRAIN_SECONDS).await
     }
 
     async fn spawn(

@@ -151,6 +151,26 @@ fn a_known_caller_costs_no_allocation() {
     }
 }
 
+/// Nor does the second request with a token, also with a role of its own and headers from its claims.
+#[test]
+fn a_known_token_costs_no_allocation() {
+    let (folder, signer) = (tempfile::tempdir().unwrap(), testbed::tokens::Signer::default());
+    let example = testbed::policies::Example::signed_by("jwt", folder.path(), &signer).unwrap();
+    let test = Test { folder };
+    let host = test.host(r#", "decision-log": "off""#);
+    let claims = r#"{"iss": "https://id.example.com", "sub": "carol", "realm_access": {"roles": ["reader"]}, "tenant": {"id": 7}}"#;
+    let bearer = format!("Bearer {}", signer.valid(&example.loaded.policy.identity, claims).unwrap());
+    let headers = [("authorization", &*bearer), ("x-user", "root"), ("cookie", "a=b")];
+    assert_eq!(decided(&get(&host, "/people/1", &headers)), 200);
+    assert_eq!(get(&host, "/people/2", &headers).request_headers(true), hooks::CONTINUE);
+    let (allowed, denied) = (get(&host, "/people/3", &headers), get(&host, "/elsewhere", &headers));
+    let allocated = allocation_counter::measure(|| {
+        assert_eq!(allowed.request_headers(true), hooks::CONTINUE);
+    });
+    assert_eq!(allocated.count_total, 0, "{allocated:?}");
+    assert_eq!(decided(&denied), 403);
+}
+
 #[test]
 fn metadata_say_what_was_decided() {
     let test = Test::new();

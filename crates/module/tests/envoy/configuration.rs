@@ -91,7 +91,9 @@ async fn a_route_is_not_authorized_if_it_says_so_and_statistics_count_the_others
         assert_eq!(text.matches(from).count(), 1, "{from}");
         text = text.replace(from, &to);
     }
-    let envoy = Envoy::start_with_modules(folder.path(), &text, &["public"], &library()).await.unwrap();
+    let program = testbed::envoy::program().unwrap();
+    let envoy =
+        Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library()).await.unwrap();
     for (path, status) in [("/open/1", 200), ("/people", 401), ("/people", 401), ("/people%2F", 400)] {
         let mut connection = Connection::open(envoy.address, Version::Http1).await.unwrap();
         let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();

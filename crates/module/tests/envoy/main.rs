@@ -28,6 +28,7 @@ mod decision_log;
 mod differential;
 #[path = "../../../sidecar/tests/envoy/identity_header.rs"]
 mod identity_header;
+mod listeners;
 mod otlp;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]

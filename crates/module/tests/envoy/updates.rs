@@ -39,8 +39,8 @@ impl Watching {
         let source = json!({ "path": folder.path().join("listeners.json") });
         config["dynamic_resources"] = json!({ "lds_config": { "path_config_source": source } });
         write(folder.path(), 0, &with(&listener, settings));
-        let envoy =
-            Envoy::start_with_modules(folder.path(), &config.to_string(), &["public"], &library()).await;
+        let (program, text) = (testbed::envoy::program().unwrap(), config.to_string());
+        let envoy = Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library()).await;
         Self { envoy: envoy.unwrap(), listener, updates: 1, folder, _app: app }
     }
 

@@ -108,7 +108,9 @@ impl Gateway {
         };
         let text = configuration(plain, folder.path(), module.is_some());
         let modules = module.unwrap_or(folder.path());
-        let envoy = Envoy::start_with_modules(folder.path(), &text, &["public"], modules).await.unwrap();
+        let program = testbed::envoy::program().unwrap();
+        let envoy =
+            Envoy::start_with_modules(&program, folder.path(), &text, &["public"], modules).await.unwrap();
         Self { envoy, rolegate, signer, folder }
     }
 
