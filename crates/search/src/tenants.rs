@@ -131,3 +131,6 @@ impl Dashboards {
         *name == *self.index || is_alias().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,8 +135,12 @@ fn the_8_roles_have_these_permissions() {
         let ours = role.indices.iter().map(|(patterns, actions)| (patterns.to_vec(), actions.to_vec()));
         let theirs = indices.iter().map(|(patterns, actions)| (words(patterns), words(actions)));
         assert_eq!(on_each_pattern(ours), on_each_pattern(theirs), "{name}");
-        let tenants: &[(&[&str], &[&str])] =
-            if name == "all_access" { &[(&["*"], &["kibana_all_write"])] } else { &[] };
+        let tenants: &[(&[&str], &[&str])] = match name {
+            "all_access" => &[(&["*"], &["kibana_all_write"])],
+            // Not in the plugin's file, but in its code.
+            "kibana_user" => &[(&["global_tenant"], &["kibana_all_write"])],
+            _ => &[],
+        };
         assert_eq!(role.tenants, tenants, "{name}");
     }
 }

@@ -4,14 +4,15 @@
 
 use std::env;
 use std::fmt::Write;
+use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 
 use crate::decision::{self, Decision};
 use crate::node::{Answer, Node};
 use crate::requests::Sent;
-use crate::setting;
 use crate::world::{self, ROLES, World};
+use crate::{NODE, setting};
 
 /// Who asks: a user, and its role.
 type Asking = (&'static str, &'static str);
@@ -66,6 +67,7 @@ fn recorded_answers_about_scrolls_and_points_in_time_are_ours() {
 #[test]
 #[ignore = "needs a node with the security plugin: make search-conformance"]
 fn a_node_answers_about_scrolls_and_points_in_time_as_recorded() {
+    let _node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut node = Node::at(&setting("NODE", "http://127.0.0.1:9200"));
     let world = World::of(roles(), false);
     world::create(&mut node);

@@ -1,7 +1,7 @@
 //! What this crate decides about a request, and where it is stricter than a node.
 
 use search::reference::Reference;
-use search::{Request, RequestBody, Resolution, Subject, Verdict, read};
+use search::{Need, Part, Request, RequestBody, Resolution, Subject, Target, Verdict, read};
 
 use crate::requests::Sent;
 use crate::world::World;
@@ -28,12 +28,18 @@ const NOTHING_FOUND: &str =
     "a node asks only if it finds something to write, which the request does not show";
 
 const MISLEADING: &str = "a node reads it in another way than it looks";
+const EXCLUDED: &str = "whether an exclusion stands for a hidden alias is not known, and what leaves nothing is forwarded as nothing or denied";
+const TENANT: &str = "a node asks for the tenant only if the request is about the index of Dashboards alone";
 const UNSEEN: &str = "what a node makes of several sources is not seen";
 
 /// Operations, why a request is denied that a node permits, and the reason for that. Every difference is in this table. `*` stands for
-/// any operation, and once in the second column for any text. What does not mention `(reduces)` holds for both kinds of clusters.
+/// any operation, and once in the second column for any text. What does not mention `(reduces)` holds for both kinds of clusters, and what does not mention
+/// `(excludes)` also for expressions that take something out.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "* NotGranted (pattern)", NOT_EXPANDED),
+    ("*", "* SecurityIndex (pattern)", NOT_EXPANDED),
+    ("*", "* NotGranted (excludes)", EXCLUDED),
+    ("*", "* TenantNotGranted", TENANT),
     ("unread", "invalid: a parameter of its query begins with `=`", MISLEADING),
     ("unread", "invalid: its body has an unknown key", MISLEADING),
     ("unread", "invalid: its body has an object or array in place of a value", MISLEADING),
@@ -102,7 +108,8 @@ pub(crate) fn explains((row, reason, _): &(&str, &str, &str), operation: &str, w
         Some((before, after)) => why.strip_prefix(before).is_some_and(|rest| rest.ends_with(after)),
     };
     let in_both = why.strip_suffix(" (reduces)").unwrap_or(why);
-    (*row == "*" || *row == operation) && (is_reason(why) || is_reason(in_both))
+    let of_any = in_both.strip_suffix(" (excludes)").unwrap_or(in_both);
+    (*row == "*" || *row == operation) && [why, in_both, of_any].into_iter().any(is_reason)
 }
 
 /// What is decided about a request.
@@ -151,8 +158,19 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
     let missing = answer.missing.iter().next();
     let why = missing.map_or("?".to_owned(), |cell| {
         let pattern = if cell.name.contains('*') { " (pattern)" } else { "" };
+        let excludes = if needs.iter().any(excludes) { " (excludes)" } else { "" };
         let reduces = if world.reduces { " (reduces)" } else { "" };
-        format!("{} {:?}{pattern}{reduces}", cell.action.name(), cell.reason)
+        format!("{} {:?}{pattern}{excludes}{reduces}", cell.action.name(), cell.reason)
     });
     Decision::Denied { operation: operation.to_owned(), why }
+}
+
+/// Whether an expression of a need takes something out.
+fn excludes(need: &Need<'_>) -> bool {
+    match &need.target {
+        Target::Indices(expression) | Target::Fixed(expression) => {
+            expression.parts().any(|part| matches!(part, Part::Except(_)))
+        }
+        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+    }
 }

@@ -19,6 +19,7 @@ mod world;
 
 use std::env;
 use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
 
 use node::Node;
 use requests::Sent;
@@ -27,9 +28,12 @@ use tally::Tally;
 use world::World;
 
 /// How many of the first generated requests are recorded.
-const RECORDED: usize = 600;
+const RECORDED: usize = 1_200;
 /// Requests for each set of roles.
 const PER_WORLD: usize = 200;
+
+/// Held by tests that change the node.
+static NODE: Mutex<()> = Mutex::new(());
 
 fn setting(name: &str, default: &str) -> String {
     env::var(name).unwrap_or_else(|_| default.to_owned())
@@ -57,6 +61,7 @@ fn recorded_answers_are_ours() {
 #[test]
 #[ignore = "needs a node with the security plugin: make search-conformance"]
 fn a_node_gives_the_same_answers() {
+    let _node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let count: usize = setting("REQUESTS", "20000").parse().expect("REQUESTS is a number");
     let seed: u64 = setting("SEED", "1").parse().expect("SEED is a number");
     let mut node = Node::at(&setting("NODE", "http://127.0.0.1:9200"));

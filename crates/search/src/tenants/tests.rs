@@ -1,0 +1,105 @@
+//! Tests of the index of Dashboards and its tenant.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::MapFiles;
+
+use super::*;
+use crate::config::EvaluationType;
+use crate::{
+    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Resolution, Subject,
+    Verdict,
+};
+
+const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
+const MAPPINGS: &[Action] = &[Action::of("indices:admin/mappings/get")];
+const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
+
+/// Each of these roles may do everything on every index. Tried on a node, as all of these decisions.
+const ROLES: &str = "_meta: { type: roles, config_version: 2 }
+none: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+read: { tenant_permissions: [{ tenant_patterns: [global_tenant], allowed_actions: [kibana_all_read] }], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+star: { tenant_permissions: [{ tenant_patterns: ['*'], allowed_actions: ['*'] }], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+write: { tenant_permissions: [{ tenant_patterns: ['*'], allowed_actions: [kibana_all_write] }], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+other: { tenant_permissions: [{ tenant_patterns: [team], allowed_actions: [kibana_all_write] }], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+";
+
+fn privileges(config: &str, build: impl Fn(&mut InventoryBuilder)) -> Privileges {
+    let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", config);
+    let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
+    let settings =
+        EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::of(&config.settings) };
+    let mut builder = InventoryBuilder::default();
+    builder.index("public", true, false);
+    build(&mut builder);
+    let inventory = Some(Arc::new(builder.build()));
+    Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+}
+
+fn caller(privileges: &Privileges, name: &str, roles: &[&str]) -> Caller {
+    let roles = roles.iter().map(ToString::to_string).collect();
+    privileges.caller(&Subject { name: name.to_owned(), roles, ..Subject::default() })
+}
+
+/// Whether a caller with one role may perform these actions on an expression.
+fn may(privileges: &Privileges, name: &str, role: &str, actions: &'static [Action], text: &str) -> bool {
+    let target = Target::Indices(Expression::new(text, Options::OPEN));
+    let need = Need { actions, target, is_copied: false };
+    let verdict = privileges.decide(&caller(privileges, name, &[role]), &[need]).verdict;
+    verdict == Verdict::Permitted
+}
+
+const CONFIG: &str = "_meta: { type: config, config_version: 2 }\nconfig: { dynamic: {} }\n";
+
+#[test]
+fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
+    let index = privileges(CONFIG, |all| {
+        let _ = all.index(".kibana", true, false).alias("kb", [".kibana"]);
+    });
+    let alias = privileges(CONFIG, |all| {
+        let _ = all.index(".kibana_1", true, false).alias(".kibana", [".kibana_1"]);
+    });
+    for privileges in [&index, &alias] {
+        for text in [".kibana", ".kib*", ".kibana,.kibana", "*,-public,-.o*"] {
+            let is_alone = text != "*,-public,-.o*" || std::ptr::eq(privileges, &index);
+            for (role, actions, wanted) in [
+                ("none", SEARCH, false),
+                ("other", SEARCH, false),
+                ("read", SEARCH, true),
+                ("read", MAPPINGS, false),
+                ("read", DELETE, false),
+                ("star", SEARCH, true),
+                ("star", DELETE, false),
+                ("write", MAPPINGS, true),
+                ("write", DELETE, true),
+            ] {
+                let found = may(privileges, "ann", role, actions, text);
+                assert_eq!(found, wanted || !is_alone, "{role} {actions:?} {text}");
+            }
+        }
+        assert!(may(privileges, "ann", "none", SEARCH, "*"), "all indices are more than that one");
+        assert!(may(privileges, "ann", "none", SEARCH, "public"));
+        assert!(may(privileges, "kibanaserver", "none", DELETE, ".kibana"), "Dashboards itself");
+    }
+    assert!(!may(&index, "ann", "none", SEARCH, "kb"), "an alias for it alone");
+    assert!(may(&alias, "ann", "none", SEARCH, ".kibana_1"), "as the plugin does");
+}
+
+#[test]
+fn the_configuration_names_the_index_or_leaves_it_out() {
+    let with = |kibana: &str| {
+        let config = format!(
+            "_meta: {{ type: config, config_version: 2 }}\nconfig: {{ dynamic: {{ kibana: {kibana} }} }}\n"
+        );
+        privileges(&config, |all| {
+            let _ = all.index(".kibana", true, false).index(".mine", true, false);
+        })
+    };
+    assert!(may(&with("{ multitenancy_enabled: false }"), "ann", "none", DELETE, ".kibana"));
+    let other = with("{ index: .mine, server_username: dash }");
+    assert!(may(&other, "ann", "none", DELETE, ".kibana"));
+    assert!(!may(&other, "ann", "none", DELETE, ".mine"));
+    assert!(may(&other, "dash", "none", DELETE, ".mine"));
+    assert!(!may(&other, "kibanaserver", "none", DELETE, ".mine"));
+}
