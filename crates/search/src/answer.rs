@@ -363,7 +363,7 @@ pub(crate) fn changes(action: Action) -> bool {
 pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
     let of = |action: Action| match filtering(action) {
         Filtering::Possible if need.is_copied => Filtering::Impossible,
-        filtering => filtering,
+        filtering @ (Filtering::NotNeeded | Filtering::Possible | Filtering::Impossible) => filtering,
     };
     let all = need.actions.iter().map(|action| (*action, of(*action)));
     all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)

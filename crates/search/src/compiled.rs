@@ -25,7 +25,7 @@ use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 
 use crate::answer::EvaluationSettings;
-use crate::config::{IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
+use crate::config::{EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
 use crate::inventory::Inventory;
 use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
@@ -183,6 +183,18 @@ impl Privileges {
     #[must_use]
     pub fn inventory(&self) -> Option<&Inventory> {
         self.inventory.as_deref()
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &SecurityConfig {
+        &self.config
+    }
+
+    /// How partly permitted requests are evaluated.
+    #[must_use]
+    pub const fn evaluation(&self) -> EvaluationType {
+        self.settings.evaluation
     }
 
     /// Prepares to decide about requests of a subject.

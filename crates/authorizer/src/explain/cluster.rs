@@ -437,12 +437,16 @@ const PERMITTED: search::Answer =
 
 const fn is_filter(reason: search::Reason) -> bool {
     match reason {
-        search::Reason::NeedsFilter | search::Reason::CannotFilter | search::Reason::MissingVariable => true,
+        search::Reason::NeedsFilter
+        | search::Reason::CannotFilter
+        | search::Reason::UncertainFilter
+        | search::Reason::MissingVariable => true,
         search::Reason::NotGranted
         | search::Reason::SystemIndex
         | search::Reason::SecurityIndex
         | search::Reason::ProtectedIndex
-        | search::Reason::ServiceAccount => false,
+        | search::Reason::ServiceAccount
+        | search::Reason::TenantNotGranted => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use identity::{Subject, UnixTime};
 use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
 use search::config::{RoleMapping, SecurityConfig};
-use search::{HeldRole, Need, Pattern, Requirement, Steps};
+use search::{HeldRole, Need, Pattern, Privileges, Requirement, Steps};
 use serde_json::Value;
 
 use super::{Attribute, CallerSource, Callers, WhoCan};
@@ -112,7 +112,6 @@ impl Authorizer {
         found: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
-        let config = &cluster.compiled.config;
         let privileges = &cluster.compiled.privileges;
         let for_each = 1 + mapped.patterns + requirement.size();
         for user in &basic.users {
@@ -129,7 +128,7 @@ impl Authorizer {
                 let permits = privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
                 permits.then(|| (Vec::new(), Vec::new()))
             } else {
-                addresses_for(config, mapped, requirement, &subject, steps)?
+                addresses_for(privileges, mapped, requirement, &subject, steps)?
             };
             let Some((needs, unless)) = conditions else { continue };
             match found.iter_mut().find(|callers| callers.needs == needs && callers.unless == unless) {
@@ -183,14 +182,14 @@ type Conditions = (Vec<Vec<Attribute>>, Vec<Attribute>);
 
 /// From which addresses a user may make a request; nothing if from none. `None` if finding out takes too many steps.
 fn addresses_for(
-    config: &SecurityConfig,
+    privileges: &Privileges,
     mapped: &Mapped<'_>,
     requirement: &Requirement,
     subject: &search::Subject,
     steps: &mut Steps,
 ) -> Option<Option<Conditions>> {
-    let roles: BTreeSet<Arc<str>> = config.role_sources(subject).into_keys().collect();
-    let variables = subject.variables(&roles);
+    let roles: BTreeSet<Arc<str>> = privileges.config().role_sources(subject).into_keys().collect();
+    let variables = subject.variables(&roles, privileges.evaluation());
     let counts = |held: &&HeldRole| held.counts_for(&variables);
     let addresses = |held: &HeldRole| -> Vec<Attribute> {
         let hosts = mapped.of_role(&held.role).iter().flat_map(|mapping| &mapping.hosts);
