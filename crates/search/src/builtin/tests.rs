@@ -78,8 +78,11 @@ fn the_26_groups_contain_these_actions() {
     }
 }
 
+/// The name of a role, its actions on the cluster, and for each list of patterns its actions on indices.
+type RoleHas = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
 /// The permissions of each role on the cluster, then its patterns of indices, each with its permissions. Names of groups stand for their contents.
-const ROLES_HAVE: [(&str, &str, &[(&str, &str)]); 8] = [
+const ROLES_HAVE: [RoleHas; 8] = [
     ("all_access", "*", &[("*", "*")]),
     ("readall", "cluster_composite_ops_ro", &[("*", "read")]),
     ("readall_and_monitor", "cluster_composite_ops_ro cluster_monitor", &[("*", "read")]),
