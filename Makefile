@@ -144,8 +144,7 @@ soak: needs-rust needs-cc $(NEEDS_ENVOY) $(if $(MODULE),module) ## Send 10 milli
 	@$(BUILT)/release/measure soak $(if $(MODULE),--module $(BUILT)/module) $(if $(REQUESTS),--requests $(REQUESTS))
 
 differential: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare the answers of the sidecar with those of the module, through one Envoy, REQUESTS=100000, SEED=1.
-	@cargo build --quiet --locked --package sidecar --bin rolegate
-	@REQUESTS="$(or $(REQUESTS),100000)" SEED="$(or $(SEED),1)" cargo test --quiet --locked --package module --test envoy -- --nocapture \
+	@REQUESTS="$(or $(REQUESTS),100000)" SEED="$(or $(SEED),1)" cargo test --quiet --workspace --locked --test envoy -- --nocapture \
 		the_library_and_the_sidecar_give_the_same_answers
 
 search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate, with MODULE=1 as a module in Envoy; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
