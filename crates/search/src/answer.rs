@@ -5,10 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::config::{EvaluationType, IndexPermission, Variables};
-use crate::need::Need;
+use crate::config::{Dashboards, EvaluationType, IndexPermission, Variables};
+use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::tenants::Dashboards;
 
 /// Whether a request is permitted, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -306,6 +305,11 @@ impl EvaluationSettings {
     pub(crate) fn reduces(&self, action: Action) -> bool {
         let name = action.name();
         REDUCIBLE.contains(&name) || REDUCIBLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    }
+
+    /// Whether a request can be forwarded with a path that names no index in place of what this need names.
+    pub(crate) fn may_find_nothing(&self, need: &Need<'_>) -> bool {
+        matches!(need.target, Target::Indices(_)) && need.actions.iter().all(|action| self.reduces(*action))
     }
 
     /// Whether this name is a system index, or that of the security configuration.

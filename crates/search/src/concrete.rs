@@ -9,10 +9,7 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{Excluded, excluded_by, expand, is_index, named_by};
-
-/// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
-pub(crate) const NOTHING: &str = "*,-*";
+use crate::resolve::{Excluded, NOTHING, excluded_by, expand, is_index, named_by};
 
 /// Names in place of an expression.
 #[derive(Debug, Default, PartialEq)]

@@ -14,7 +14,6 @@ use policy::{Files, Place, PolicyFile, Problem, Severity};
 
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;
-use crate::tenants::Dashboards;
 pub use template::{Template, Variables};
 
 /// A security configuration, with the built-in roles and action groups.
@@ -125,6 +124,21 @@ pub struct Settings {
     pub ignore_unauthorized_indices: bool,
     /// `kibana`; `None` if `multitenancy_enabled` is false.
     pub dashboards: Option<Dashboards>,
+}
+
+/// Dashboards, as `config.yml` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dashboards {
+    /// Its index, or an alias of it (`kibana.index`).
+    pub index: Arc<str>,
+    /// The user that Dashboards itself is (`kibana.server_username`), who needs no privilege on tenants.
+    pub server: Arc<str>,
+}
+
+impl Default for Dashboards {
+    fn default() -> Self {
+        Self { index: ".kibana".into(), server: "kibanaserver".into() }
+    }
 }
 
 /// How a request is evaluated that is permitted on some of its indices only.

@@ -44,7 +44,7 @@ pub use answer::{
 pub use builtin::is_builtin_role;
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
 pub use compiled::{Caller, GrantingPermission, HeldRole, Matching, Privileges, Requirement, Restriction};
-pub use config::SecurityConfig;
+pub use config::{Dashboards, SecurityConfig};
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};
@@ -57,4 +57,3 @@ pub use reading::{Request, RequestBody};
 pub use request::read;
 pub use steps::Steps;
 pub use subject::{Resolution, RoleSource, Subject};
-pub use tenants::Dashboards;

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use crate::answer::Part;
-use crate::concrete::{NOTHING, push_encoded};
+use crate::concrete::push_encoded;
 use crate::parameters::{Plus, decode};
 use crate::reading::{Reading, Request};
 use crate::request::{route, target};
+use crate::resolve::NOTHING;
 use crate::routes::{Match, Place};
 
 /// The longest path with its query that is made, in bytes: a node refuses a first line above 4,096 bytes

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use crate::action::Action;
-use crate::answer::EvaluationSettings;
 use crate::expression::Expression;
 
 /// Actions that a request performs on one target. It is permitted only if each of them is, and a request is permitted
@@ -28,14 +27,6 @@ impl Target<'_> {
             Self::Indices(expression) | Self::Fixed(expression) if expression.is_all() => "_all",
             Self::Indices(expression) | Self::Fixed(expression) => expression.text(),
         }
-    }
-}
-
-impl Need<'_> {
-    /// Whether a request can be forwarded with a path that names no index in place of what this need names.
-    pub(crate) fn may_find_nothing(&self, settings: &EvaluationSettings) -> bool {
-        matches!(self.target, Target::Indices(_))
-            && self.actions.iter().all(|action| settings.reduces(*action))
     }
 }
 

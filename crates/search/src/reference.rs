@@ -131,7 +131,7 @@ impl Reference<'_> {
             self.on_no_index(caller, need, answer)?;
             return match names.is_emptied {
                 false => Ok(None),
-                true if need.may_find_nothing(self.settings) => Ok(Some(Vec::new())),
+                true if self.settings.may_find_nothing(need) => Ok(Some(Vec::new())),
                 true => {
                     let name = need.target.text();
                     let missing = need.actions.iter().map(|action| Missing {

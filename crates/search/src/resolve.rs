@@ -6,11 +6,13 @@ use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
-use crate::concrete::NOTHING;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Options, Part, matches};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
+
+/// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
+pub(crate) const NOTHING: &str = "*,-*";
 
 /// The names that a target stands for.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,27 +6,12 @@
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::config::{Role, SecurityConfig};
+use crate::config::{Dashboards, Role, SecurityConfig};
 use crate::expression::Part;
 use crate::inventory::{Inventory, Kind};
 use crate::need::Target;
 use crate::pattern::Pattern;
 use crate::resolve::Names;
-
-/// Dashboards, as `config.yml` describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dashboards {
-    /// Its index, or an alias of it (`kibana.index`).
-    pub index: Arc<str>,
-    /// The user that Dashboards itself is (`kibana.server_username`), who needs no privilege on tenants.
-    pub server: Arc<str>,
-}
-
-impl Default for Dashboards {
-    fn default() -> Self {
-        Self { index: ".kibana".into(), server: "kibanaserver".into() }
-    }
-}
 
 /// What a caller may do in the global tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -141,7 +141,7 @@ impl Privileges {
         if !names.is_emptied {
             return Ok(None);
         }
-        if need.may_find_nothing(&self.settings) {
+        if self.settings.may_find_nothing(need) {
             return Ok(Some(Vec::new()));
         }
         let reason = Reason::NotGranted;

@@ -5,14 +5,14 @@
 
 use crate::action::Action;
 use crate::answer::{changes, strictest};
-use crate::concrete::{Concrete, NOTHING};
+use crate::concrete::Concrete;
 use crate::expression::{Expression, Part};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::reading::Request;
 use crate::request::find;
-use crate::resolve::{Unknown, resolve};
+use crate::resolve::{NOTHING, Unknown, resolve};
 
 use super::actions::SYSTEM_INDEX;
 use super::expressions::Names;

@@ -8,13 +8,12 @@ use roaring::RoaringBitmap;
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
 use crate::answer::{Filtering, strictest};
-use crate::concrete::NOTHING;
-use crate::config::EvaluationType;
+use crate::config::{Dashboards, EvaluationType};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
-use crate::resolve::{Unknown, resolve, shows_members};
-use crate::tenants::{Dashboards, TenantAccess};
+use crate::resolve::{NOTHING, Unknown, resolve, shows_members};
+use crate::tenants::TenantAccess;
 
 impl Privileges {
     /// Whether the needs of a request are permitted as they are. For a caller and an action that have been seen it

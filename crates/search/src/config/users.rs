@@ -9,8 +9,7 @@ use policy::{Place, Problem, Warning};
 
 use super::read::{entries, flag, names, secret_fields, texts};
 use super::role_files::warn_of_unknown_role;
-use super::{EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
-use crate::tenants::Dashboards;
+use super::{Dashboards, EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
 
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
