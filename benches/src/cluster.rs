@@ -47,7 +47,7 @@ pub(crate) struct ClusterArgs {
     /// The program `rolegate` [default: the one in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) rolegate: Option<PathBuf>,
-    /// The folder for `cluster.txt` and `records.csv`.
+    /// The folder for `cluster.txt`, its charts and `records.csv`.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
     /// Number of rounds; in each, every variant is measured once.

@@ -59,7 +59,7 @@ pub(crate) struct CompareArgs {
     /// that do not read raw headers, such as OPA-Envoy.
     #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N][,headers=map]")]
     pub(crate) peers: Vec<Server>,
-    /// Time for all measurements, without starting and stopping the servers [default: 13m; 70s with --quick].
+    /// Time for all measurements, without starting and stopping the servers [default: 750s; 70s with --quick].
     #[arg(long, value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) budget: Option<Duration>,
     /// Number of rounds [default: 10; 6 with --quick].

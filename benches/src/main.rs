@@ -57,11 +57,12 @@ enum Experiment {
     /// Compares a search cluster behind rolegate with one without authorization and one with its security plugin, and
     /// writes a report (`make load-search`).
     Cluster(cluster::ClusterArgs),
-    /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
+    /// Measures the checks per second of rolegate and the baseline (a tonic server that allows everything) with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),
     /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
     Wire(wire::WireArgs),
-    /// Measures what the decision log, traces, the console and the identity header cost, alone and through Envoy.
+    /// Measures what the decision log, traces, the console and the identity header cost: in checks per second without Envoy, and
+    /// in requests per second through it.
     Options(options::OptionsArgs),
     /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
     Attack(attack::AttackArgs),

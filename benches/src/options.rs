@@ -36,7 +36,7 @@ pub(crate) struct OptionsArgs {
     /// The folder for `options.txt` and `records.csv`.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
-    /// Number of rounds; in each, every variant is measured once in each way.
+    /// Number of rounds; in each, every variant is measured once without Envoy and once through it.
     #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: u8,
     /// Duration of each measurement, in seconds.

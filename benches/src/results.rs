@@ -22,7 +22,8 @@ use record::Records;
 pub(crate) struct ResultsArgs {
     /// Folder with the output of criterion.
     criterion: PathBuf,
-    /// File with the results of the other benchmarks (`BENCH_NOTES`).
+    /// File with the measurements that criterion does not make: the one that the environment variable `BENCH_NOTES` named when the
+    /// benchmarks ran.
     notes: PathBuf,
     /// Folder for `README.md`, its charts and `records.csv`.
     out: PathBuf,

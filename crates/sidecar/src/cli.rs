@@ -277,7 +277,8 @@ pub struct WhatCanArgs {
     /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// A role that the caller has: one of the policy, or with the `--host` of a search cluster one of that cluster; repeat the flag for more than one.
+    /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
+    /// the flag for more than one.
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
@@ -294,7 +295,7 @@ pub struct WhatCanArgs {
     #[arg(long = "group", value_name = "NAME")]
     pub groups: Vec<String>,
     /// The host of the caller's requests: only rules for it are listed; on a host of a search cluster, the caller's
-    /// privileges by the cluster's own roles [default: the rules for all hosts].
+    /// privileges by the cluster's own roles [default: the rules for all hosts, or the privileges if all hosts are the cluster's].
     #[arg(long)]
     pub host: Option<String>,
     /// Who must have signed a bundle.

@@ -17,8 +17,8 @@ pub struct BundleArgs {
 /// The keys for a policy that is a bundle.
 #[derive(Args, Debug)]
 pub struct PublicKeys {
-    /// A public key, in PEM: if the policy is a bundle, one of the given keys must have signed it. Repeat the flag for more than one.
-    /// Without it only the hashes of the files are verified.
+    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the hashes of the bundle's files are
+    /// verified. It is an error with a policy file that is no bundle, and has no effect with a folder. Repeat the flag for more than one.
     #[arg(long, value_name = "FILE")]
     pub public_key: Vec<PathBuf>,
 }

@@ -89,7 +89,7 @@ Examples:
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut; they are named. Requests that a search cluster denied, or would deny under this policy, are not evaluated either:
+whose values were cut or masked; they are named. Requests that a search cluster denied, or would deny under this policy, are not evaluated either:
 `replay` shows no change of what the cluster's role files permit. In JSON, `groups` has the changes (in each, `of_others` counts the requests
 of callers beyond the first 100), `otherwise` counts the same answers by another rule or
 for another reason, and `not_evaluated` has the lines that say too little, with the
@@ -158,8 +158,8 @@ Examples:
 Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`, `what-can`, `diff`, `replay` and
 `suggest` also take the file of a bundle, `serve` takes its URL. The exit code is 0;
 1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
-if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or exists
-already (`build` and `sign` replace one with `--force`, `new-key` never).";
+if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or may not be
+replaced (`build` replaces an older bundle, and a newer one or another file only with `--force`; `sign` always replaces, `new-key` never).";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:
