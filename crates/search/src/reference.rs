@@ -171,8 +171,20 @@ impl Reference<'_> {
                 }
             }
         }
-        let reduced = if permitted.len() == rows.len() {
+        let is_permitted = permitted.len() == rows.len();
+        let left_out = dashboards.and_then(|one| one.left_out(self.inventory, need.actions, caller.tenant));
+        let is_it = |row: &Row| {
+            let number = self.inventory.and_then(|inventory| inventory.number(&row.name));
+            number.is_some() && number == left_out
+        };
+        let before = permitted.len();
+        permitted.retain(|row| !is_it(row));
+        let reduced = if is_permitted && permitted.len() == before {
             None
+        } else if is_permitted {
+            let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
+            let is_list = matches!(need.target, Target::Indices(_));
+            Some(Some(names).filter(|names| is_list && names.len() <= MAX_NAMES).ok_or(Denied)?)
         } else {
             let is_left_out = |row: &Row| {
                 let number = self.inventory.and_then(|inventory| inventory.number(&row.name));

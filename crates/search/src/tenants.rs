@@ -31,6 +31,7 @@ const READING: &[&str] = &[
     "indices:data/read/mget",
     "indices:data/read/mget[shard]",
 ];
+const FIELD_CAPS: Action = Action::of("indices:data/read/field_caps");
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
@@ -71,6 +72,20 @@ impl TenantAccess {
 }
 
 impl Dashboards {
+    /// The index that the plugin leaves out of the answer to a request about more than it: the capabilities of fields are asked for one
+    /// index after the other, and each of these requests is about one index alone.
+    pub(crate) fn left_out(
+        &self,
+        inventory: Option<&Inventory>,
+        actions: &[Action],
+        access: TenantAccess,
+    ) -> Option<u32> {
+        let number = inventory?.number(&self.index)?;
+        let is_index = inventory?.kind(number).is_some_and(Kind::is_index);
+        let is_left_out = is_index && actions.contains(&FIELD_CAPS) && !access.permits(FIELD_CAPS);
+        is_left_out.then_some(number)
+    }
+
     /// Whether the plugin may take a request for one that is about this index alone. It is also so for some that name others, too.
     pub(crate) fn is_meant(
         &self,

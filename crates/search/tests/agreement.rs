@@ -108,6 +108,7 @@ const EXPRESSIONS: &[&str] = &[
 const ACTIONS: &[&[&str]] = &[
     &["indices:data/read/search"],
     &["indices:data/read/get"],
+    &["indices:data/read/field_caps"],
     &["indices:data/write/bulk[s]", "indices:data/write/index"],
     &["indices:data/write/bulk[s]", "indices:data/write/delete", "indices:data/write/update"],
     &["indices:admin/delete"],

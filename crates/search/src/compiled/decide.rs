@@ -102,14 +102,24 @@ impl Privileges {
         }
         let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
         let unknown: Vec<Unknown<'_>> = kept.collect();
-        let is_whole = known.len() == names.known.len() && unknown.len() == names.unknown.len();
-        let reduced = if is_whole {
+        let is_permitted = known.len() == names.known.len() && unknown.len() == names.unknown.len();
+        let left_out = self
+            .settings
+            .dashboards
+            .as_ref()
+            .and_then(|one| one.left_out(self.inventory.as_deref(), need.actions, caller.tenant));
+        let is_left_out = left_out.is_some_and(|number| known.remove(number));
+        let reduced = if is_permitted && !is_left_out {
             None
         } else {
-            known -= &names.left_out;
+            if !is_permitted {
+                known -= &names.left_out;
+            }
             let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
-            self.may_reduce(caller, need, names, is_special, count == 0)?;
-            if count > MAX_NAMES {
+            if !is_permitted {
+                self.may_reduce(caller, need, names, is_special, count == 0)?;
+            }
+            if count > MAX_NAMES || !matches!(need.target, Target::Indices(_)) {
                 return Err(Denied);
             }
             let known = known.iter().map(|number| self.name(number).to_owned());

@@ -65,6 +65,11 @@ impl Privileges {
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, need, expression);
         };
+        let leaves_out =
+            |one: &Dashboards| one.left_out(Some(inventory), need.actions, caller.tenant).is_some();
+        if dashboards.is_some_and(leaves_out) {
+            return false;
+        }
         let evaluation = self.settings.evaluation;
         if (evaluation == EvaluationType::V4 && !expression.options.expands())
             || shows_members(evaluation, need.actions)

@@ -205,11 +205,12 @@ impl Privileges {
         requirement: &mut Requirement,
         steps: &mut Steps,
     ) -> Option<()> {
-        let is_meant = self
-            .settings
-            .dashboards
-            .as_ref()
-            .is_some_and(|one| one.is_meant(self.inventory.as_deref(), &need.target, names));
+        let inventory = self.inventory.as_deref();
+        let is_meant = self.settings.dashboards.as_ref().is_some_and(|one| {
+            let left_out = one.left_out(inventory, need.actions, TenantAccess::None);
+            one.is_meant(inventory, &need.target, names)
+                || left_out.is_some_and(|number| names.known.contains(number))
+        });
         for action in need.actions.iter().filter(|_| is_meant) {
             steps.take(roles.numbers.len())?;
             let may =

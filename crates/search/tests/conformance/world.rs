@@ -224,7 +224,9 @@ pub(crate) fn create(node: &mut Node) {
     done(node.administer("PUT", &format!("/{HIDDEN}"), &hidden.to_string()));
     for index in INDICES.iter().chain([&CLOSED, &HIDDEN]) {
         if *index != HIDDEN {
-            done(node.administer("PUT", &format!("/{index}"), ""));
+            // A node that has kept a result may give it to others: an empty one, if the plugin had filtered all.
+            let settings = json!({ "settings": { "index.requests.cache.enable": false } });
+            done(node.administer("PUT", &format!("/{index}"), &settings.to_string()));
         }
         for id in KEPT {
             let document = json!({ "f": index, "id": id }).to_string();
