@@ -104,6 +104,15 @@ impl<'e> Gathered<'e> {
     fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
+        let is_group = |part| match part {
+            Part::Name(name) => inventory.number(name).is_some_and(|number| !is_index(inventory, number)),
+            Part::Pattern(_) | Part::Except(_) => false,
+        };
+        let excludes = expression.parts().any(|part| matches!(part, Part::Except(_)));
+        if excludes && expression.parts().any(is_group) {
+            // An alias or data stream stays, and what it reaches with it.
+            return None;
+        }
         let (mut all, mut excluded) = (Self::default(), Excluded::default());
         let mut taken_out = RoaringBitmap::new();
         for part in expression.parts() {

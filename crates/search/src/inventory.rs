@@ -52,6 +52,8 @@ pub struct Inventory {
     member_ends: Box<[u32]>,
     /// Members of aliases, backing indices of data streams, and for an index the aliases and data streams that have it.
     members: Box<[u32]>,
+    /// For each name, how many members the aliases and data streams up to it have together.
+    group_members: Box<[u32]>,
     open: RoaringBitmap,
     closed: RoaringBitmap,
     hidden: RoaringBitmap,
@@ -140,13 +142,19 @@ impl InventoryBuilder {
         }
         let mut members = Vec::new();
         let mut ends = Vec::with_capacity(related.len());
-        for mut list in related {
+        let (mut group_members, mut sum) = (Vec::with_capacity(related.len()), 0_u32);
+        for (number, mut list) in (0..).zip(related) {
             list.sort_unstable();
             list.dedup();
+            if !inventory.kind(number).is_some_and(Kind::is_index) {
+                sum = sum.saturating_add(u32::try_from(list.len()).unwrap_or(u32::MAX));
+            }
+            group_members.push(sum);
             members.extend(list);
             ends.push(u32::try_from(members.len()).unwrap_or(u32::MAX));
         }
         inventory.members = members.into();
+        inventory.group_members = group_members.into();
         inventory.member_ends = ends.into();
     }
 }
@@ -196,11 +204,18 @@ impl Inventory {
         self.members.get(range(&self.member_ends, number)).unwrap_or_default()
     }
 
-    /// How many indices an alias or data stream has on average, rounded up; 0 if there are none.
-    pub(crate) fn mean_members(&self) -> usize {
-        let groups = self.aliases.len() + self.data_streams.len();
-        // Each membership is there twice.
-        (self.members.len() / 2).div_ceil(usize::try_from(groups).unwrap_or(usize::MAX).max(1))
+    /// How many indices the aliases and data streams have together.
+    pub(crate) fn memberships(&self) -> usize {
+        self.group_members.last().map_or(0, |members| *members as usize)
+    }
+
+    /// How many indices the aliases and data streams in a range of names have together.
+    pub(crate) fn members_in(&self, names: Range<u32>) -> usize {
+        let before = |number: u32| {
+            let last = number.checked_sub(1).and_then(|last| self.group_members.get(last as usize));
+            last.copied().unwrap_or_default()
+        };
+        before(names.end).saturating_sub(before(names.start)) as usize
     }
 
     /// The numbers of the names that start with this text.

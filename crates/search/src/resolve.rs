@@ -141,12 +141,20 @@ impl<'t> Names<'t> {
         }
         let mut excluded = Excluded::default();
         let mut named = Names::default();
+        // Aliases and data streams by their names, which a node looks up only after it has taken out names of indices.
+        let mut groups = Names::default();
+        // Where patterns expand to nothing, a node takes each part for a name.
+        let excludes = expression.options.expands();
         let exclusions = exclusions(expression, evaluation);
         for part in expression.parts() {
             match (part, inventory) {
                 (Part::Name(name), _) => {
                     named.add_name(inventory, evaluation, name);
                     self.add_name(inventory, evaluation, name);
+                    let number = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
+                    if number.is_some_and(|(inventory, number)| !is_index(inventory, number)) {
+                        groups.add_name(inventory, evaluation, name);
+                    }
                 }
                 (Part::Pattern(pattern), _) if !options.expands() => {
                     self.unknown.push(Unknown::Name(pattern))
@@ -159,9 +167,10 @@ impl<'t> Names<'t> {
                     self.is_reducible |= options.open;
                     self.unknown.push(Unknown::Pattern(pattern));
                 }
+                (Part::Except(_), Some(_)) if !excludes => {}
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
-                    // The patterns before it stand for indices. So a node takes out nothing if it is the name of an alias or data
-                    // stream.
+                    // The patterns before it stand for indices. So it takes out nothing of them if it is the name of an alias or data
+                    // stream. It takes out that name itself, which counts all the same.
                     let index = inventory.number(name).filter(|number| is_index(inventory, *number));
                     index.into_iter().for_each(|number| {
                         self.known.remove(number);
@@ -179,8 +188,10 @@ impl<'t> Names<'t> {
             Unknown::Name(name) => Some(name),
             Unknown::Pattern(_) => None,
         });
-        let excludes = expression.parts().any(|part| matches!(part, Part::Except(_)));
-        self.is_emptied = excludes && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
+        self.known |= groups.known;
+        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
+        self.is_emptied =
+            has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
             self.left_out = &self.known & inventory.closed();
             self.left_out -= named.known;
@@ -270,14 +281,22 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
 /// pattern does not stand for it, is not known, and some operations ignore aliases; the same holds for data streams whose name begins
 /// with a dot.
 pub(crate) fn excluded_by(inventory: &Inventory, pattern: &str, options: Options) -> RoaringBitmap {
-    let matching = named_by(inventory, pattern, options, false);
-    let is_certain = |number: &u32| match inventory.kind(*number) {
-        Some(Kind::OpenIndex) => options.open,
-        Some(Kind::ClosedIndex) => options.closed,
-        Some(Kind::DataStream) => options.hidden || !inventory.name(*number).starts_with('.'),
-        Some(Kind::Alias) | None => false,
-    };
-    matching.iter().filter(is_certain).collect()
+    let mut certain = named_by(inventory, pattern, options, false);
+    certain -= inventory.aliases();
+    if !options.open {
+        certain -= inventory.open();
+    }
+    if !options.closed {
+        certain -= inventory.closed();
+    }
+    if !options.hidden {
+        let mut dotted = &certain & inventory.data_streams();
+        let range = inventory.with_prefix(".");
+        dotted.remove_range(..range.start);
+        dotted.remove_range(range.end..);
+        certain -= dotted;
+    }
+    certain
 }
 
 /// What patterns that take something out expand to: what the request says, since a node goes by that. Only open indices that just patterns

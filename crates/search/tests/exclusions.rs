@@ -68,6 +68,41 @@ fn forwarded(privileges: &Privileges, (method, target, body): (&str, &str, &str)
     }
 }
 
+/// A node looks the names of aliases and data streams up after it has taken out names of indices, and takes out nothing where patterns
+/// expand to nothing.
+#[test]
+fn what_is_named_beside_a_pattern_stays() {
+    for (evaluation, reduces) in
+        [(EvaluationType::Legacy, false), (EvaluationType::Legacy, true), (EvaluationType::V4, false)]
+    {
+        let privileges = privileges(evaluation, reduces);
+        for list in [
+            "logs-*,pub,-public",
+            "logs-*,pub,-pub*",
+            "logs-*,secret-stream,-secret*",
+            "logs-*,mix,-secret,-logs-b",
+            "logs-*,hid-al,-secret*",
+        ] {
+            for (method, verb) in [("GET", "_search"), ("GET", "_settings"), ("POST", "_delete_by_query")] {
+                let sent = forwarded(&privileges, (method, &format!("/{list}/{verb}"), ""));
+                let is_without = sent.as_ref().is_none_or(|sent| {
+                    !["pub", "secret", "mix", "hid-al"].iter().any(|name| sent.contains(name))
+                });
+                assert!(is_without, "{evaluation:?} {reduces}: {list} {verb} as {sent:?}");
+            }
+        }
+        for target in [
+            "/secret,logs-*,-secret/_search?expand_wildcards=none&ignore_unavailable=true",
+            "/public,logs-*,-publ*/_search?expand_wildcards=none&ignore_unavailable=true",
+        ] {
+            let sent = forwarded(&privileges, ("GET", target, ""));
+            let is_without =
+                sent.as_ref().is_none_or(|sent| !["public", "secret"].iter().any(|name| sent.contains(name)));
+            assert!(is_without, "{evaluation:?} {reduces}: {target} as {sent:?}");
+        }
+    }
+}
+
 #[test]
 fn what_a_node_does_not_take_out_is_not_forwarded() {
     for (evaluation, reduces) in

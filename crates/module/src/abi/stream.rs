@@ -147,7 +147,8 @@ impl<F: Filter> Stream<'_, F> {
 
     /// Replaces the body, which has arrived as a whole. Returns false, and the request must not go on, if that cannot be done.
     pub fn replace_body(&mut self, body: &[u8]) -> bool {
-        self.message.replace_body(body)
+        // Envoy may have ended the stream meanwhile: then nothing may be done with it.
+        self.message.replace_body(body) && !self.slot.destroyed.get()
     }
 
     /// Has [`Filter::response`] change the response, if its status is 2xx and its body has at most so many bytes; Envoy answers with 500

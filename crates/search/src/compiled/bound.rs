@@ -27,6 +27,10 @@ impl Privileges {
     /// # Errors
     /// If it names too many patterns for what the cluster contains, or too many names that the cluster lacks.
     pub fn bound(&self, needs: &[Need<'_>]) -> Result<(), Problem> {
+        let parts = needs.iter().map(|need| need.target.size()).fold(0, usize::saturating_add);
+        if parts.saturating_mul(self.worst_comparisons()) <= MAX_COMPARISONS {
+            return Ok(());
+        }
         let mut steps = Steps::new(MAX_COMPARISONS);
         let counts_names = needs.len() > FREE_NAMES;
         let mut take = |need: &Need<'_>| match &need.target {
@@ -49,6 +53,15 @@ impl Privileges {
         needs.iter().try_for_each(&mut take).ok_or(too_many)
     }
 
+    /// At most so many comparisons does one part need.
+    fn worst_comparisons(&self) -> usize {
+        let of_inventory = self
+            .inventory
+            .as_deref()
+            .map_or(0, |inventory| 2 * inventory.len() as usize + inventory.memberships());
+        1 + self.patterns.others_len() + of_inventory
+    }
+
     fn comparisons_of_name(&self, name: &str) -> usize {
         let known =
             self.inventory.as_deref().and_then(|inventory| Some((inventory, inventory.number(name)?)));
@@ -68,8 +81,7 @@ fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
     let (prefix, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
     let range = inventory.with_prefix(prefix);
     // A range of names is added as a whole, but the members of the aliases in it one by one.
-    let aliases = inventory.aliases().range_cardinality(range.clone());
-    let members = usize::try_from(aliases).unwrap_or(usize::MAX).saturating_mul(inventory.mean_members());
+    let members = inventory.members_in(range.clone());
     let compared = if rest.is_empty() { 0 } else { range.len() };
     inventory.len() as usize / NAMES_PER_STEP + members + compared
 }

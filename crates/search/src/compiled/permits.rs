@@ -42,9 +42,9 @@ impl Privileges {
 
     fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         let dashboards = self.dashboards_closed_to(caller);
-        let inventory = self.inventory.as_deref();
-        // Names are looked at one by one below.
-        if dashboards.is_some_and(|one| expression.parts().any(|part| one.is_part(inventory, part))) {
+        let leaves_out =
+            |one: &Dashboards| one.left_out(self.inventory.as_deref(), need.actions, caller.tenant).is_some();
+        if dashboards.is_some_and(leaves_out) {
             return false;
         }
         let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
@@ -62,14 +62,14 @@ impl Privileges {
                 Part::Pattern(_) | Part::Except(_) => false,
             });
         }
+        if dashboards
+            .is_some_and(|one| expression.parts().any(|part| one.is_part(self.inventory.as_deref(), part)))
+        {
+            return false;
+        }
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, need, expression);
         };
-        let leaves_out =
-            |one: &Dashboards| one.left_out(Some(inventory), need.actions, caller.tenant).is_some();
-        if dashboards.is_some_and(leaves_out) {
-            return false;
-        }
         let evaluation = self.settings.evaluation;
         if (evaluation == EvaluationType::V4 && !expression.options.expands())
             || shows_members(evaluation, need.actions)
@@ -178,10 +178,9 @@ impl Privileges {
             })
     }
 
-    /// Dashboards, if a caller may not do everything in the global tenant and patterns may stand for its index.
+    /// Dashboards, if a caller may not do everything in the global tenant.
     pub(super) fn dashboards_closed_to(&self, caller: &Caller) -> Option<&Dashboards> {
-        let is_there = self.inventory.is_none() || !self.special.dashboards.is_empty();
-        self.settings.dashboards.as_ref().filter(|_| is_there && caller.tenant != TenantAccess::Write)
+        self.settings.dashboards.as_ref().filter(|_| caller.tenant != TenantAccess::Write)
     }
 
     fn number(&self, name: &str) -> Option<u32> {

@@ -83,6 +83,9 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
         assert!(may(privileges, "kibanaserver", "none", DELETE, ".kibana"), "Dashboards itself");
     }
     assert!(!may(&index, "ann", "none", SEARCH, "kb"), "an alias for it alone");
+    let none = privileges(CONFIG, |_| ());
+    assert!(!may(&none, "ann", "none", SEARCH, ".kibana"), "it is not there yet");
+    assert!(!may(&none, "ann", "none", SEARCH, "foo*,.kibana"));
     assert!(may(&alias, "ann", "none", SEARCH, ".kibana_1"), "as the plugin does");
 }
 

@@ -42,7 +42,7 @@ pub(crate) const NAMES: [&str; 21] = [
     "new-1",
     "new-2",
 ];
-const EXPRESSIONS: [&str; 49] = [
+const EXPRESSIONS: [&str; 53] = [
     "*",
     "_all",
     "",
@@ -89,12 +89,16 @@ const EXPRESSIONS: [&str; 49] = [
     "publi*,-pu*b",
     "hid-*",
     "secret*,-mix",
+    "logs-*,pub,-public",
+    "logs-*,mix,-secret*",
+    "logs-*,stream-app,-stream*",
+    "secret,logs-*,-secret",
     ".kibana",
     ".kib*",
     ".kibana,.kibana",
     ".kibana*,public",
 ];
-const PARAMETERS: [&str; 9] = [
+const PARAMETERS: [&str; 10] = [
     "",
     "",
     "",
@@ -104,6 +108,7 @@ const PARAMETERS: [&str; 9] = [
     "expand_wildcards=all",
     "allow_no_indices=false",
     "expand_wildcards=closed",
+    "expand_wildcards=none&ignore_unavailable=true",
 ];
 
 impl Sent {

@@ -150,7 +150,14 @@ impl Cluster {
             });
             (names, indices)
         };
-        for part in expression.parts() {
+        // Aliases and data streams by their names, which are looked up last.
+        let mut groups: BTreeSet<&str> = BTreeSet::new();
+        let parts: Vec<Part<'_>> = match options.open || options.closed {
+            true => expression.parts().collect(),
+            // Where patterns expand to nothing, all parts are names.
+            false => expression.text().split(',').map(Part::Name).collect(),
+        };
+        for part in parts {
             match part {
                 Part::Pattern(pattern) => {
                     let (more_names, more_indices) = expand(pattern);
@@ -163,11 +170,17 @@ impl Cluster {
                     indices.retain(|name| !fewer_indices.contains(name));
                 }
                 Part::Except(name) => {
-                    names.remove(name);
-                    indices.remove(name);
+                    groups.remove(name);
+                    if self.indices.contains_key(name) {
+                        names.remove(name);
+                        indices.remove(name);
+                    }
                 }
                 Part::Name(name) => {
                     names.insert(name.to_owned());
+                    if self.aliases.contains_key(name) || self.streams.contains(name) {
+                        groups.insert(name);
+                    }
                     match self.aliases.get(name) {
                         Some(members) => indices.extend(members.iter().map(ToString::to_string)),
                         None if self.indices.contains_key(name) || self.streams.contains(name) => {
@@ -177,6 +190,13 @@ impl Cluster {
                         None => return None,
                     }
                 }
+            }
+        }
+        for group in groups {
+            names.insert(group.to_owned());
+            match self.aliases.get(group) {
+                Some(members) => indices.extend(members.iter().map(ToString::to_string)),
+                None => drop(indices.insert(group.to_owned())),
             }
         }
         let filtered = |index: &String| {
