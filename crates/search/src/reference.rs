@@ -14,7 +14,7 @@ use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, Securit
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::{Names, Unknown, resolve_need};
+use crate::resolve::{Names, Unknown, is_plain, resolve_need};
 use crate::subject::{Resolution, Subject};
 use crate::tenants::TenantAccess;
 
@@ -182,6 +182,14 @@ impl Reference<'_> {
         let reduced = if is_permitted && permitted.len() == before {
             None
         } else if is_permitted {
+            let is_hidden = |row: &Row| {
+                self.inventory.is_some_and(|inventory| {
+                    inventory.number(&row.name).is_some_and(|number| inventory.hidden().contains(number))
+                })
+            };
+            if is_plain(&need.target) {
+                permitted.retain(|row| !is_hidden(row));
+            }
             let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
             let is_list = matches!(need.target, Target::Indices(_));
             Some(Some(names).filter(|names| is_list && names.len() <= MAX_NAMES).ok_or(Denied)?)

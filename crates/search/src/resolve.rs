@@ -277,6 +277,14 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
     indices | (matching & inventory.data_streams())
 }
 
+/// Whether the patterns of a target stand for no hidden indices.
+pub(crate) fn is_plain(target: &Target<'_>) -> bool {
+    match target {
+        Target::Indices(expression) | Target::Fixed(expression) => !expression.options.hidden,
+        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+    }
+}
+
 /// What is certain to be taken out by a pattern: indices and data streams by their own names. Whether an alias is hidden, so that the
 /// pattern does not stand for it, is not known, and some operations ignore aliases; the same holds for data streams whose name begins
 /// with a dot.

@@ -31,7 +31,9 @@ const READING: &[&str] = &[
     "indices:data/read/mget",
     "indices:data/read/mget[shard]",
 ];
-const FIELD_CAPS: Action = Action::of("indices:data/read/field_caps");
+/// Actions that are performed on one index after the other.
+const ONE_BY_ONE: &[Action] =
+    &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
@@ -72,8 +74,8 @@ impl TenantAccess {
 }
 
 impl Dashboards {
-    /// The index that the plugin leaves out of the answer to a request about more than it: the capabilities of fields are asked for one
-    /// index after the other, and each of these requests is about one index alone.
+    /// The index that the plugin leaves out of the answer to a request about more than it: some actions are performed on one index after
+    /// the other, and each time on this one alone.
     pub(crate) fn left_out(
         &self,
         inventory: Option<&Inventory>,
@@ -82,8 +84,8 @@ impl Dashboards {
     ) -> Option<u32> {
         let number = inventory?.number(&self.index)?;
         let is_index = inventory?.kind(number).is_some_and(Kind::is_index);
-        let is_left_out = is_index && actions.contains(&FIELD_CAPS) && !access.permits(FIELD_CAPS);
-        is_left_out.then_some(number)
+        let is_left_out = |action: &&Action| ONE_BY_ONE.contains(*action) && !access.permits(**action);
+        (is_index && actions.iter().any(|action| is_left_out(&action))).then_some(number)
     }
 
     /// Whether the plugin may take a request for one that is about this index alone. It is also so for some that name others, too.

@@ -11,7 +11,7 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, resolve_need};
+use crate::resolve::{Names, Unknown, is_plain, resolve_need};
 
 /// A need that is not permitted.
 pub(super) struct Denied;
@@ -112,8 +112,11 @@ impl Privileges {
         let reduced = if is_permitted && !is_left_out {
             None
         } else {
-            if !is_permitted {
-                known -= &names.left_out;
+            match self.inventory.as_deref() {
+                _ if !is_permitted => known -= &names.left_out,
+                // `legacy` decides with hidden indices, too. A request that is not reduced by the plugin does not show them.
+                Some(inventory) if is_plain(&need.target) => known -= inventory.hidden(),
+                Some(_) | None => {}
             }
             let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
             if !is_permitted {
