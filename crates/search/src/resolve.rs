@@ -131,7 +131,18 @@ impl<'t> Names<'t> {
             }),
             Part::Pattern(_) | Part::Except(_) => false,
         };
-        if evaluation == EvaluationType::Legacy && expression.parts().any(is_missing) {
+        // Nor does it resolve a data stream beside something that is taken out.
+        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
+        let is_stream = |part| match (part, inventory) {
+            (Part::Name(name), Some(inventory)) => {
+                let number = inventory.number(name);
+                number.is_some_and(|number| inventory.kind(number) == Some(Kind::DataStream))
+            }
+            (Part::Name(_) | Part::Pattern(_) | Part::Except(_), _) => false,
+        };
+        let is_unresolved =
+            expression.parts().any(is_missing) || (has_exclusion && expression.parts().any(is_stream));
+        if evaluation == EvaluationType::Legacy && is_unresolved {
             return self.add_unresolved(inventory, expression);
         }
         // Both parts stand for the same, whatever there is.
@@ -143,7 +154,7 @@ impl<'t> Names<'t> {
         let mut named = Names::default();
         // Aliases and data streams by their names, which a node looks up only after it has taken out names of indices.
         let mut groups = Names::default();
-        // Where patterns expand to nothing, a node takes each part for a name.
+        // Where patterns expand to nothing, a node takes each part for a name, and takes none out.
         let excludes = expression.options.expands();
         let exclusions = exclusions(expression, evaluation);
         for part in expression.parts() {
@@ -167,7 +178,6 @@ impl<'t> Names<'t> {
                     self.is_reducible |= options.open;
                     self.unknown.push(Unknown::Pattern(pattern));
                 }
-                (Part::Except(_), Some(_)) if !excludes => {}
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
                     // The patterns before it stand for indices. So it takes out nothing of them if it is the name of an alias or data
                     // stream. It takes out that name itself, which counts all the same.
@@ -185,10 +195,10 @@ impl<'t> Names<'t> {
             }
         }
         excluded.take_out(&mut self.unknown, |unknown| match unknown {
-            Unknown::Name(name) => Some(name),
-            Unknown::Pattern(_) => None,
+            Unknown::Name(name) if excludes => Some(name),
+            Unknown::Name(_) | Unknown::Pattern(_) => None,
         });
-        self.known |= groups.known;
+        self.known |= if excludes { groups.known } else { named.known.clone() };
         let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
         self.is_emptied =
             has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();

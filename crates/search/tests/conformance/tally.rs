@@ -77,6 +77,9 @@ impl Tally {
         for ((operation, why), (count, _)) in &self.stricter {
             println!("{count:6} stricter: {operation}: {why}");
         }
+        for request in &self.over_granted {
+            println!("over-granted: {request}");
+        }
         // Not a failure: a row may need more requests than these. One that no long run needs can go.
         for row in STRICTER {
             if !self.stricter.keys().any(|(operation, why)| decision::explains(row, operation, why)) {
