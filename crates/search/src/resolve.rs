@@ -131,7 +131,7 @@ impl<'t> Names<'t> {
             }),
             Part::Pattern(_) | Part::Except(_) => false,
         };
-        // Nor does it resolve a data stream beside something that is taken out.
+        // Nor does it resolve a data stream beside something that is taken out, or what is taken out where patterns expand to nothing.
         let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
         let is_stream = |part| match (part, inventory) {
             (Part::Name(name), Some(inventory)) => {
@@ -140,8 +140,8 @@ impl<'t> Names<'t> {
             }
             (Part::Name(_) | Part::Pattern(_) | Part::Except(_), _) => false,
         };
-        let is_unresolved =
-            expression.parts().any(is_missing) || (has_exclusion && expression.parts().any(is_stream));
+        let is_unresolved = expression.parts().any(is_missing)
+            || (has_exclusion && (!expression.options.expands() || expression.parts().any(is_stream)));
         if evaluation == EvaluationType::Legacy && is_unresolved {
             return self.add_unresolved(inventory, expression);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::config::{Dashboards, Role, SecurityConfig};
-use crate::expression::Part;
+use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::Target;
 use crate::pattern::Pattern;
@@ -100,6 +100,7 @@ impl Dashboards {
             Target::Name(name) | Target::Missing(name) | Target::NewAlias(name) => {
                 self.is_named(inventory, name)
             }
+            Target::Fixed(expression) if self.is_unseen(inventory, expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 expression.parts().any(|part| self.is_part(inventory, part))
                     || inventory.and_then(|inventory| inventory.number(&self.index)).is_some_and(|index| {
@@ -107,6 +108,13 @@ impl Dashboards {
                     })
             }
         }
+    }
+
+    /// Whether it may be looked up in something that is not seen, such as a stored query, for which all indices are needed.
+    pub(crate) fn is_unseen(&self, inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
+        let options = expression.options;
+        let is_of_unseen = expression.is_all() && options.closed && options.hidden;
+        is_of_unseen && inventory.is_none_or(|inventory| inventory.number(&self.index).is_some())
     }
 
     /// Whether a part of an expression stands for this index, but not because it stands for all.

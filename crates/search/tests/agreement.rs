@@ -242,7 +242,13 @@ fn target(rng: &mut Rng) -> Target<'static> {
                 ignore_unavailable: flag(4),
                 allow_no_indices: !flag(4),
             };
-            let expression = Expression::new(pick(rng, EXPRESSIONS), options);
+            let is_unseen = flag(30);
+            let options = Options {
+                closed: options.closed || is_unseen,
+                hidden: options.hidden || is_unseen,
+                ..options
+            };
+            let expression = Expression::new(if is_unseen { "" } else { pick(rng, EXPRESSIONS) }, options);
             if rng.below(6) == 0 { Target::Fixed(expression) } else { Target::Indices(expression) }
         }
     }
@@ -325,7 +331,7 @@ fn both_evaluators_give_the_same_answer() {
         }
     }
     assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
-    assert!(by_look_up * 100 > whole * 80, "{by_look_up} of {whole}");
+    assert!(by_look_up * 100 > whole * 75, "{by_look_up} of {whole}");
 }
 
 fn assert_same(found: &Answer, expected: &Answer, context: impl Fn() -> String) {

@@ -34,6 +34,13 @@ impl Privileges {
                 EvaluationType::Legacy => true,
                 EvaluationType::V4 => self.permits_name(caller, need, name),
             },
+            Target::Fixed(expression)
+                if self
+                    .dashboards_closed_to(caller)
+                    .is_some_and(|one| one.is_unseen(self.inventory.as_deref(), expression)) =>
+            {
+                false
+            }
             Target::Indices(expression) | Target::Fixed(expression) => {
                 self.permits_expression(caller, need, expression)
             }

@@ -83,6 +83,15 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
         assert!(may(privileges, "kibanaserver", "none", DELETE, ".kibana"), "Dashboards itself");
     }
     assert!(!may(&index, "ann", "none", SEARCH, "kb"), "an alias for it alone");
+    // What a stored query looks up is not seen: it may be that index alone.
+    let options = Options { closed: true, hidden: true, ..Options::OPEN };
+    let target = Target::Fixed(Expression::new("", options));
+    let need = [Need { actions: MAPPINGS, target, is_copied: false }];
+    for (role, wanted) in
+        [("none", Verdict::Denied), ("read", Verdict::Denied), ("write", Verdict::Permitted)]
+    {
+        assert_eq!(index.decide(&caller(&index, "ann", &[role]), &need).verdict, wanted, "{role}");
+    }
     let none = privileges(CONFIG, |_| ());
     assert!(!may(&none, "ann", "none", SEARCH, ".kibana"), "it is not there yet");
     assert!(!may(&none, "ann", "none", SEARCH, "foo*,.kibana"));
