@@ -1,7 +1,7 @@
 //! One HTTP/2 connection: its limits, and the loop that reads and answers requests.
 //!
 //! A connection reads for at most one *time slice* (200 µs or [`BATCH`] requests; see `slices`) before others of its worker
-//! get their turn. In a slice it goes through *rounds*: it reads what has arrived, up to 16 KiB, answers the requests in it
+//! get their turn. In a slice it goes through *rounds*: it reads what has arrived, up to 64 KiB, answers the requests in it
 //! in *batches* of at most [`BATCH`], and sends the answers of a batch in one write.
 //!
 //! A request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is

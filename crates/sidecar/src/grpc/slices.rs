@@ -34,14 +34,16 @@ const SLICE: Duration = Duration::from_micros(200);
 const FREE_READS: u32 = 2;
 /// Number of bytes after which a round ends: what was read is answered before more is read. `h2` keeps every stream
 /// that it has read until the stream is accepted: 2 KB for one that was opened and reset in 28 bytes. Without
-/// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
-/// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
-const MAX_ROUND: usize = 16 << 10;
+/// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 64 KiB
+/// hold 50 checks with a token of 1 KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three rounds, and
+/// as many writes: 219,000 checks per second instead of 245,000. The last read of a round of this length may exceed it. A
+/// round rarely becomes so long with anything but large checks: what is small takes [`SLICE`] before.
+const MAX_ROUND: usize = 64 << 10;
 /// A slice in which answers took so long was long: half of the longest one. Chosen, not measured: with less, connections of ordinary
 /// Envoys wait for turns; with more, several busy ones that stay below it delay others.
 const LONG_WORK: Duration = Duration::from_micros(100);
-/// So is one in which so many bytes were read: a hundred checks.
-const LONG_READ: usize = 2 * MAX_ROUND;
+/// So is one in which so many bytes were read: 50 checks with a token of 1 KB, or 200 without.
+const LONG_READ: usize = MAX_ROUND;
 /// Bytes of a connection's first round, and of each round after one in which most streams were reset: they hold 70
 /// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
