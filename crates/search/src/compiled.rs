@@ -13,6 +13,7 @@ mod explain;
 mod expressions;
 mod filters;
 mod forward;
+mod name_set;
 mod patterns;
 mod permits;
 mod requirement;

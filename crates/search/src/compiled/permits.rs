@@ -107,7 +107,7 @@ impl Privileges {
         }
         need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(self, *action);
-            allowed.is_some_and(|allowed| expanded.is_subset(&allowed.known))
+            allowed.is_some_and(|allowed| expanded.is_subset(allowed.known.names()))
         }) && self.is_unfiltered(caller, need, |restricted| !restricted.is_disjoint(&expanded.names))
     }
 

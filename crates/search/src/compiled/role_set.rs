@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use roaring::RoaringBitmap;
 
 use super::actions::{ActionSet, SYSTEM_INDEX};
+use super::name_set::NameSet;
 use super::{Grant, Privileges};
 use crate::action::Action;
 use crate::answer::changes;
@@ -36,7 +37,7 @@ pub(super) struct RoleSet {
 #[derive(Debug)]
 pub(super) struct Allowed {
     /// Names of the inventory on which it is permitted.
-    pub(super) known: RoaringBitmap,
+    pub(super) known: NameSet,
     /// Names of the inventory on which it is granted, but which need more than that.
     pub(super) withheld: RoaringBitmap,
     /// Patterns that grant it.
@@ -150,9 +151,7 @@ impl RoleSet {
         let granted = privileges.effective(granted);
         let blocked = self.blocked(privileges, action);
         let withheld = &granted & &blocked;
-        let mut known = granted - &withheld;
-        // A subset test against runs looks up each name, and against bits 64 at once.
-        known.remove_run_compression();
+        let known = NameSet::new(granted - &withheld);
         Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates, any }
     }
 
@@ -166,7 +165,7 @@ impl RoleSet {
         if !special.system.is_empty() {
             blocked |= &special.system;
             if let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX) {
-                blocked -= &explicit.known;
+                blocked -= explicit.known.names();
             }
         }
         blocked |= &special.security;
