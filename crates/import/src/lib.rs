@@ -1,4 +1,5 @@
-//! A policy with the same answers as the configuration of another system: Envoy's RBAC filter, or Istio.
+//! A policy with the same answers as the configuration of another system (Envoy's RBAC filter, or Istio), apart from listed
+//! exceptions.
 //!
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
 //! approximated from below where it allows, and from above where it denies, so that the imported policy never allows more, except

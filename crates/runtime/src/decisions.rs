@@ -1,6 +1,7 @@
 //! The decision log: one line of JSON per decision, with the user, the request and the answer.
 //!
-//! A worker thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
+//! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of [`Lines`], before it answers. So
+//! no request ever waits for the reader.
 //!
 //! A line has no credentials, no header value but `x-request-id`, and no query but the part that decides about a request to
 //! a search cluster: [`DecisionRecord`] does not contain others.

@@ -1,4 +1,4 @@
-//! One rule: `METHODS [HOST]PATH`, or a mapping for rules that need more.
+//! One rule: methods and a path, with or without a host in front of it, or a mapping for rules that need more.
 
 use std::sync::Arc;
 
