@@ -39,7 +39,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  success; `explain`: the request is allowed, or a log is read; `who-can`: somebody may make it; `what-can`: a rule allows something;
+  0  success; `explain`: the request is allowed, or `--decision` has several lines; `who-can`: somebody may make it; `what-can`: a rule allows something;
      `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
      `replay`: no answer would change; `import`: a policy is printed;
      `lint-envoy`: nothing is unsafe, broken or slow
@@ -91,8 +91,8 @@ pub enum Command {
     /// allows more than these requests: read it before you use it.
     #[command(after_help = SUGGEST_EXAMPLES)]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system, where it can
-    /// be expressed; with `--partial` it prints one even if that has to be stricter.
+    /// Prints a policy with the same answers as the configuration of another system, apart from exceptions that the help of each
+    /// subcommand lists, where it can be expressed; with `--partial` it prints one even if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
@@ -216,11 +216,11 @@ pub struct CallerArgs {
     /// or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
-    /// A role in addition to those that the policy grants, as if the user's token named it; repeat the flag for more than
-    /// one.
+    /// A role in addition to those that the policy grants, as if the token of `--user`, which this needs, named it; repeat
+    /// the flag for more than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
-    /// A further group of the user, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// A further group of `--user`, which this needs, with its prefix, if the policy sets one; repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }

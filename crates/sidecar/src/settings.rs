@@ -39,14 +39,14 @@ pub struct Settings {
     /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
     /// many as the machine has time for, and never changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare: `would_allow` and `would_deny` are other
     /// answers, `other_rule` is the same answer by another rule or for another reason, `unknown_caller` a caller that the candidate
-    /// does not accept, `not_compared` a request that was denied before its caller was known, or that came before a candidate was loaded. Log
-    /// lines have samples of all but `not_compared`, at most five per second of each; those of `other_rule` need `--log-level debug`. At the start, files
+    /// does not accept, `not_compared` a request that was denied before its caller was known, or that came before a candidate was loaded. The
+    /// log has samples of `would_allow`, `would_deny` and `unknown_caller`, with `--log-level debug` also of `other_rule`, at most five per second of each. At the start, files
     /// that do not load are an error; a bundle may arrive later. Later, its last good version is kept.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
-    /// File with an Ed25519 public key in PEM that must have signed each bundle; repeat the flag for more than one, such as the
-    /// next key. Without it no signature is verified: whatever bundle the server gives is accepted, signed
+    /// File with an Ed25519 public key in PEM that must have signed each bundle. For more than one, such as the next key, repeat the
+    /// flag or separate them by commas. Without it no signature is verified: whatever bundle the server gives is accepted, signed
     /// or not.
     #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
     pub bundle_public_key: Vec<PathBuf>,
@@ -78,8 +78,8 @@ pub struct Settings {
     )]
     pub bundle_max_size: usize,
 
-    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`; repeat the flag
-    /// for more than one. Port 0 lets the system choose a free port.
+    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`. For more
+    /// than one, repeat the flag or separate them by commas. Port 0 lets the system choose a free port.
     #[arg(
         long,
         env = "ROLEGATE_LISTEN",
@@ -113,7 +113,7 @@ pub struct Settings {
     pub console: bool,
 
     /// Name that browsers may use for the console besides `localhost` and loopback addresses, such as that of a proxy in front
-    /// of it; repeat the flag for more than one.
+    /// of it. Repeat the flag or separate them by commas.
     #[arg(long, env = "ROLEGATE_CONSOLE_HOST", value_name = "NAME", value_delimiter = ',')]
     pub console_host: Vec<String>,
 
@@ -181,7 +181,8 @@ pub struct Settings {
     pub hash_queue: u16,
 
     /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If
-    /// it is longer than two health-check intervals of Envoy, Envoy uses another instance before connections are closed.
+    /// it is longer than one health-check interval of Envoy and the time of an answer, Envoy uses another instance before connections are
+    /// closed, whatever its `unhealthy_threshold`: that does not count for `NOT_SERVING`, only for checks without an answer.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_DELAY",
@@ -203,7 +204,8 @@ pub struct Settings {
 
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
     /// relies on the notifications, and checks once per hour. A folder that cannot be watched is checked every second, whatever
-    /// the interval. With `--max-policy-age` or `--max-keys-age`, the interval is at most half of it.
+    /// the interval. With `--max-policy-age` or `--max-keys-age`, the interval is at most half of it. The files of TLS are read
+    /// again at `--poll-interval` only (with 0, once per hour) and on SIGHUP.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -251,13 +253,12 @@ pub struct Settings {
     pub keys_needed: KeysNeeded,
 
     /// Whether the inventory of a search cluster must be fetched before /readyz and gRPC health checks report ready for the first time.
-    /// Without it, a pattern in a request is permitted only where one pattern of a role covers it, and an alias only by its own name. A later failure does not matter.
+    /// Without an inventory, a pattern in a request is permitted only where one pattern of a role covers it, and an alias only by its own name. A later failure does not matter.
     #[arg(
         long,
         env = "ROLEGATE_INVENTORY_NEEDED",
         value_name = "BOOL",
         num_args = 0..=1,
-        require_equals = true,
         default_value_t = true,
         default_missing_value = "true",
         action = clap::ArgAction::Set

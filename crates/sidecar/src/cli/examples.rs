@@ -45,7 +45,8 @@ Examples:
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
-`--decision` takes one line that `rolegate serve` has logged, or more: then the exit code is 0. Passwords and tokens are not verified again. The line of a
+`--decision` takes one line that `rolegate serve` has logged, or more. With one line the exit code is that of its decision under this
+policy (0 allowed, 1 not); with more it is 0. Passwords and tokens are not verified again. The line of a
 request to a search cluster does not have the body: give it by `--body` if you have it.";
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
@@ -85,7 +86,7 @@ pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   rolegate replay decisions.log --policy new
   rolegate replay --output json --policy new - < decisions.log
-  kubectl logs deploy/rolegate | rolegate replay --policy new -
+  kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -      of all pods
 
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
@@ -102,7 +103,8 @@ Examples:
   rolegate suggest decisions.log --policy /etc/rolegate      also lists the rules that decided no request
   rolegate suggest --output json - < decisions.log
 
-The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own.
+The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own,
+with `roles_from_token: false` for each issuer.
 The exit code is 0, 2 if the arguments are wrong, or the log cannot be read to its end, has no allowed request or over a
 million different ones, and 3 if the policy is wrong.";
 
@@ -130,7 +132,8 @@ Examples:
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
 exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
 two it also allows other spellings of an allowed path; and if the groups claim of a token is a string and not a list, each word in it
-counts as a group (docs/policy-changes.md). The exit code is 0 if a policy is printed; 1 if something
+counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials that it cannot verify
+(401), also where everyone is allowed, and tokens without `exp` (401): docs/policy-changes.md. The exit code is 0 if a policy is printed; 1 if something
 cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3 if the configuration cannot be read, and 5 if
 the policy cannot be written.";
 
@@ -143,7 +146,8 @@ Examples:
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
 exceptions. It compares canonical paths, which Istio's default `pathNormalization` (`BASE`) makes only in part: it does not merge slashes,
 so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim of a token is a string and
-not a list, each word in it counts as a group (docs/policy-changes.md). The exit code is 0
+not a list, each word in it counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials
+that it cannot verify (401), also where everyone is allowed, and tokens without `exp` (401): docs/policy-changes.md. The exit code is 0
 if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
 if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
 

@@ -1,4 +1,4 @@
-//! `rolegate import`: a policy with the same answers as the configuration of another system.
+//! `rolegate import`: a policy with the same answers as the configuration of another system, apart from listed exceptions.
 
 use std::fmt::Write as _;
 use std::fs::File;

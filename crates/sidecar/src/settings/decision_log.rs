@@ -37,12 +37,13 @@ pub struct DecisionLogArgs {
     pub decision_log_keep: u16,
 
     /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials with any reason), or of one reason, which wins
-    /// over `denied`: `bad_password=0.1`. Repeat the flag for more than one. Decisions without a share are all logged.
+    /// over `denied`: `bad_password=0.1`. Repeat the flag or separate them by commas. Of the decisions that `--decision-log`
+    /// selects, those without a share are all logged.
     #[arg(long, env = "ROLEGATE_DECISION_LOG_SAMPLE", value_name = "NAME=SHARE", value_delimiter = ',')]
     pub decision_log_sample: Vec<Sample>,
 
-    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths below; repeat the flag for more than
-    /// one.
+    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths below. Repeat the flag or
+    /// separate them by commas.
     #[arg(long, env = "ROLEGATE_DECISION_LOG_MASK_PATH", value_name = "PATH", value_delimiter = ',')]
     pub decision_log_mask_path: Vec<PathMask>,
 

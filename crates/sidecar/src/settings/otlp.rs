@@ -53,7 +53,8 @@ pub struct OtlpArgs {
     )]
     pub otlp_service_name: String,
 
-    /// Another attribute of the resource, such as `deployment.environment.name=production`; repeat the flag for more than one.
+    /// Another attribute of the resource, such as `deployment.environment.name=production`. Repeat the flag or separate
+    /// them by commas.
     #[arg(long, env = "ROLEGATE_OTLP_RESOURCE", value_name = "NAME=VALUE", value_delimiter = ',')]
     pub otlp_resource: Vec<ResourceAttribute>,
 }

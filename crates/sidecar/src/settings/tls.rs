@@ -10,7 +10,8 @@ use crate::grpc::TlsFiles;
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS only. Unix sockets and the
-    /// admin listener do not. The files of TLS are read again when they change.
+    /// admin listener do not. The files of TLS are read again at each
+    /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
     #[arg(long, env = "ROLEGATE_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 

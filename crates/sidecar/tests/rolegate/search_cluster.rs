@@ -141,7 +141,7 @@ async fn an_answer_that_is_no_inventory_is_not_used() {
 async fn readiness_waits_for_the_first_inventory_unless_configured_otherwise() {
     let cluster = Issuer::start("{\"error\":\"no permissions\"}");
     let folder = policy(&cluster, "2s");
-    let without = Server::start(&folder.arg(), &["--keys-wait", "10ms", "--inventory-needed=false"]);
+    let without = Server::start(&folder.arg(), &["--keys-wait", "10ms", "--inventory-needed", "false"]);
     let line = "no inventory of the search cluster: patterns and aliases are permitted only where roles cover them by name\n";
     assert_eq!(without.page("/readyz"), (200, format!("ready\n{line}")));
     let server = Server::start(&folder.arg(), &["--keys-wait", "10ms"]);

@@ -195,6 +195,7 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
         ("ROLEGATE_ADMIN", ""),
         ("ROLEGATE_DRAIN_DELAY", "5"),
         ("ROLEGATE_CONSOLE", "yes"),
+        ("ROLEGATE_INVENTORY_NEEDED", "no"),
         ("ROLEGATE_SHADOW", ""),
     ] {
         let err = run(&serve, name, value);
