@@ -30,13 +30,13 @@ Examples:
   rolegate-load http http://127.0.0.1:8080/people --rate 1000 --duration 30s
   rolegate-load http http://127.0.0.1:8080/people --rate max --connections 32
   rolegate-load check unix:/run/rolegate.sock --basic alice:wonderland --rate 5000
-  rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms'
+  rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms' --fail-if 'errors>0' --fail-if 'unexpected>0'
   rolegate-load http http://127.0.0.1:8080/people --find-max --p99 5ms
 
 Options of fortio: -c, -t (--duration), -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max,
 -json is --json (`fortio report` shows the file), -user is --basic, -payload is --body, -h2 is
 --http2, and -grpc is `check`. With a rate the load is an open loop: a slow server does not slow
-it down, and latencies count from when a request was due.
+it down while connections are free, and latencies count from when a request was due.
 
 Options of INFINI's loadgen: -c is the same, and -d with a unit (`-d 30s`). -r is --rate, -l is -n, -compress is --gzip,
 -timeout is --timeout, with a unit, which also limits each attempt to connect (-dial-timeout). Variables (`sequence`, `range`, `uuid`, `now`,
@@ -57,7 +57,7 @@ pub enum Command {
     #[command(after_help = WORKLOAD)]
     Http(Box<HttpArgs>),
     /// Generates load on an ext_authz server: Check calls like those of Envoy.
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(after_help = CHECK_EXAMPLES, mut_arg("host", |arg| arg.help(CHECK_HOST)))]
     Check(Box<CheckArgs>),
     /// Runs the sample application: GET and POST /people, HTTP/1.1 and HTTP/2.
     App(ServerArgs),
@@ -90,6 +90,9 @@ A workload file (TOML):
 
 A variable has the same value throughout a request, and a new one in each repetition of the body.";
 
+/// The help of `--host` with `check`.
+const CHECK_HOST: &str = "The host of the requests [default: ADDR, with a Unix socket `localhost`]";
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   rolegate-load check 127.0.0.1:9191 --basic alice:wonderland --rate max --connections 2
@@ -102,7 +105,7 @@ The calls are those of Envoy with `encode_raw_headers: true`. An allowed call co
 /// The arguments of `http`.
 #[derive(Args, Debug)]
 pub struct HttpArgs {
-    /// The URL, such as `http://127.0.0.1:8080/people`.
+    /// The URL (`http:` only), such as `http://127.0.0.1:8080/people`; with `--workload` the paths in the file count.
     #[arg(value_name = "URL")]
     pub url: String,
     /// Use HTTP/2 with prior knowledge, without TLS.
@@ -145,7 +148,8 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Requests per second, however slow the server is (open loop). With `max` each connection or stream sends its next
+    /// Requests per second, however slow the server is (open loop), as long as connections are free: use more (`-c`) if the report
+    /// counts requests that waited for one. With `max` each connection or stream sends its next
     /// request when the previous one is answered (closed loop).
     #[arg(long, short = 'r', value_name = "N|max", default_value = "100", value_parser = units::rate)]
     pub rate: Rate,
@@ -174,7 +178,7 @@ pub struct LoadArgs {
     /// How long to send requests before the measurement.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration)]
     pub warmup: Duration,
-    /// The time after which a missing response counts as an error.
+    /// The time from sending after which a missing response counts as an error; also the limit of each attempt to connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     pub timeout: Duration,
     /// How long to retry connecting to a server that is not up yet.
@@ -195,13 +199,13 @@ pub struct LoadArgs {
 pub struct RequestArgs {
     /// A workload file: a weighted mix of requests with variables. `--host` and `--expect` replace those of each request in it, `--gzip`
     /// applies to all, and headers and credentials are added: give credentials only if no request in the file has any. Methods, paths and
-    /// bodies are in the file: the path of the URL and `--path` do not count.
+    /// bodies are those in the file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub method: Option<String>,
-    /// The host of the requests.
+    /// The host of the requests [default: that of the URL, with its port].
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// A header line; can be repeated.
@@ -211,7 +215,7 @@ pub struct RequestArgs {
     #[arg(long, value_name = "USER:PASSWORD", env = "ROLEGATE_LOAD_BASIC", hide_env_values = true)]
     #[arg(conflicts_with_all = ["basic_file", "bearer", "bearer_file"])]
     pub basic: Option<Secret>,
-    /// A file with user name and password, so that they do not appear in the list of processes.
+    /// A file with `USER:PASSWORD`, so that they do not appear in the list of processes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bearer", "bearer_file"])]
     pub basic_file: Option<PathBuf>,
     /// A bearer token. It is never printed.
@@ -256,7 +260,8 @@ pub struct OutputArgs {
     pub labels: String,
     /// Exit with code 4 if the results meet this condition: `p99>5ms`, `mean>1ms`, `errors>1%`, `rate<990`, `unexpected>0`, `status
     /// 403>0` (of `check`: the status that the client would get); with `check`, `denied 403>0` means the same, and
-    /// `allowed<1` counts the allowed calls. Can be repeated.
+    /// `allowed<1` counts the allowed calls. `errors` are requests without a complete response (of `check` also with a gRPC status other than OK),
+    /// `unexpected` are responses with another status than the expected (`--expect`), such as 404: give both. Can be repeated.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Threshold>,
 }
