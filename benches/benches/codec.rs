@@ -115,7 +115,7 @@ fn rolegate_answer(allowed: bool) -> Vec<u8> {
 }
 
 fn envoy_types_answer(allowed: bool) -> Vec<u8> {
-    #[expect(deprecated, reason = "Envoy up to 1.40 goes by `append`")]
+    #[expect(deprecated, reason = "versions of Envoy that do not read `append_action` need `append`")]
     let option = |(name, value): (&str, &str)| config::HeaderValueOption {
         header: Some(config::HeaderValue { key: name.into(), value: value.into(), ..Default::default() }),
         append: Some(google::protobuf::BoolValue { value: false }),

@@ -13,7 +13,7 @@
 //! * `question`: what a submitted form asks for: to explain a request, or to list the rules of a user, a role or a path;
 //! * `page`: the HTML.
 //!
-//! The console only reads. It shows no credentials, no password hashes, no keys, and of denials what the decision log shows.
+//! The console only reads. It shows no credentials, no password hashes and no keys. Of denials it shows what the decision log shows.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

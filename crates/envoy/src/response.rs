@@ -149,8 +149,9 @@ const VALUE: u8 = 2 << 3 | 2;
 /// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present, so that an OK is
 /// explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// Both ways to say that a header replaces those of its name: `append: false`, for Envoy up to 1.40, and
-/// `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, for later versions.
+/// Both ways to say that a header replaces those of its name, as it does in Envoy 1.40 (tested): `append: false`, which is
+/// deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's pull request 42878 had its `ext_authz` read the latter, and
+/// 43442 reverted that.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
 /// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's length.
 const PREFIX: usize = 5;

@@ -242,7 +242,7 @@ fn read(answer: &[u8]) -> auth::CheckResponse {
 }
 
 /// The lines of an answer, each of which must overwrite, to every version of Envoy.
-#[expect(deprecated, reason = "`append` is what Envoy up to 1.40 goes by")]
+#[expect(deprecated, reason = "versions of Envoy that do not read `append_action` need `append`")]
 fn headers(options: &[core::HeaderValueOption]) -> Vec<(String, String)> {
     let overwrite = core::header_value_option::HeaderAppendAction::OverwriteIfExistsOrAdd;
     let line = |option: &core::HeaderValueOption| {

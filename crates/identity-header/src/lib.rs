@@ -3,7 +3,7 @@
 //!
 //! A header such as `x-user` is as trustworthy as the network: a client that reaches the application past Envoy can send
 //! it, too. An identity header carries a message authentication code (MAC), an audience and an expiry, so that only who
-//! has the key can make one. This crate has the `compact` form: a few dozen bytes of binary in base64url, which a service
+//! has the key can make one. This crate has the `compact` form: usually 100 to 200 bytes of binary, in base64url, which a service
 //! can verify for every request. (The other form, `jwt`, needs a library for JSON Web Tokens and a public key only.)
 //!
 //! * [`Verifier`] is for services: a header in, an [`Identity`] out. It allocates nothing.

@@ -1,5 +1,5 @@
 //! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
-//! keys are arguments; nothing here does I/O or waits, except to read random bytes from the system.
+//! keys are arguments; nothing here is async (the shared caches have locks) or does I/O, except to read random bytes from the system.
 //!
 //! Read [`Authenticator`] first: it takes the header's value and returns a [`CachedSubject`]. `authorization` splits
 //! the value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password
@@ -51,7 +51,8 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// What was fetched, key sets and the inventory of a search cluster (the names of its indices, aliases and data streams), by URL; `None` for those that have become too old to be used.
+/// What was fetched, key sets and the inventory of a search cluster (the names of its indices, aliases and data streams), by URL. `None`:
+/// keys that are stale, with `on-stale: unavailable`, or an inventory past its `max_age`.
 pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
 /// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by

@@ -39,7 +39,7 @@ pub enum RoutePolicy {
 #[derive(Debug)]
 pub struct OwnPolicy(Arc<SharedPolicy>);
 
-/// What a request keeps while it waits.
+/// What a request keeps while it waits, and until its response.
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
@@ -77,7 +77,7 @@ impl Drop for PasswordWait {
     }
 }
 
-/// The event that says that a password is hashed.
+/// The event that says that the hashing of a password has ended, with a result or not.
 const HASHED: u64 = 1;
 /// The event that says that the time for that has passed.
 const TIMEOUT: u64 = 2;
@@ -267,7 +267,7 @@ impl Authorization {
         stream.pause()
     }
 
-    /// Buffers the body of a request that counts, unless it is too large already. Only that of an authenticated caller, up to
+    /// Buffers a body that the decision depends on, unless it is too large already: only for an authenticated caller, and up to
     /// `max-request-body`, which may be more than Envoy buffers by default.
     fn buffer(
         &self,
@@ -277,7 +277,7 @@ impl Authorization {
         received: Received,
     ) -> Handled {
         let (size, max) = (stream.body_size(), policy.settings.max_request_body);
-        // A complete body that was not read is too large.
+        // `Worker::check` reads a complete body unless it is over the limit, so this one is.
         if stream.is_complete() || size > max {
             return self.deny(state, stream, &policy, received, Limit::BodySize);
         }
@@ -307,7 +307,8 @@ impl Authorization {
     }
 
     /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in `worker.verdict`: forwards the request, or
-    /// answers it. The statistics and metadata say so only if that can be done; the decision log has the decision.
+    /// answers it. If it cannot be applied, the request gets an error and is counted as one, but the decision log already has the
+    /// decision.
     fn apply_verdict(
         &self,
         state: &mut State,

@@ -27,7 +27,7 @@ mod stats;
 mod token_queue;
 mod worker;
 
-/// Not in tests, which count allocations, and not under sanitizers, which have their own.
+/// Not in tests, which count allocations, and not with `fake-host`, with which `fuzz/sanitize` builds: sanitizers have their own.
 #[cfg(not(any(test, feature = "fake-host")))]
 #[global_allocator]
 static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;

@@ -1,8 +1,8 @@
 //! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
 //! roles of its subject permit them.
 //!
-//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
-//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may: its
+//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on:
+//! the cluster, indices, or a name that is made. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may: its
 //! [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its [`Reason`]: of each
 //! action of a need the first twenty names.
 
