@@ -55,6 +55,12 @@ pub(crate) fn search_member<'a>(
             let name = json.string()?;
             pipeline(reading, &name)
         }
+        ("search_pipeline", Value::Object) => {
+            if !has_known_processors(json.clone().skip()?) {
+                unseen(reading)?;
+            }
+            value(reading, json, searched, Under { key, ..Under::default() })
+        }
         _ => value(reading, json, searched, Under { key, ..Under::default() }),
     }
 }
@@ -62,6 +68,44 @@ pub(crate) fn search_member<'a>(
 /// Adds what a stored search pipeline needs: one may filter by a query, which is not seen here.
 pub(crate) fn pipeline(reading: &mut Reading<'_, '_>, name: &str) -> Result<(), Problem> {
     if name == "_none" { Ok(()) } else { unseen(reading) }
+}
+
+/// Processors of a search pipeline that make no query of a text.
+const PROCESSORS: [&str; 11] = [
+    "filter_query",
+    "oversample",
+    "script",
+    "collapse",
+    "rename_field",
+    "sort",
+    "split",
+    "truncate_hits",
+    "normalization-processor",
+    "score-ranker-processor",
+    "hybrid_score_explanation",
+];
+
+/// Whether a search pipeline in the body of a request has only [`PROCESSORS`].
+fn has_known_processors(pipeline: &[u8]) -> bool {
+    let known = |json: &mut Json<'_>, kind: Cow<'_, str>| {
+        json.skip()?;
+        if PROCESSORS.contains(&&*kind) { Ok(()) } else { Err(Problem::Unsupported("a processor")) }
+    };
+    let lists = |json: &mut Json<'_>| {
+        json.object(|json, key| match &*key {
+            "request_processors" | "response_processors" | "phase_results_processors" => {
+                json.array(|json| json.object(known))
+            }
+            "description" | "version" => json.skip().map(drop),
+            _ => Err(Problem::Unsupported("a key of a search pipeline")),
+        })
+    };
+    Json::whole(pipeline, lists).is_ok()
+}
+
+/// Whether the text of a template may have `${`. A node unescapes the text before it looks for variables.
+fn may_have_variables(template: &[u8]) -> bool {
+    template.contains(&b'\\') || template.windows(2).any(|pair| pair == b"${")
 }
 
 /// What a query needs that is not seen because a template is made into it.
@@ -76,7 +120,9 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
         Value::Array => json.array(none),
         Value::Object => json.object(|json, key| match &*key {
             "index" | "_index" | "indexed_shape" | "percolate" | "more_like_this" | "wrapper"
-            | "template" | "pit" | "search_pipeline" => Err(Problem::Unsupported("a look-up in a template")),
+            | "template" | "collate" | "pit" | "search_pipeline" => {
+                Err(Problem::Unsupported("a look-up in a template"))
+            }
             _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
             _ => none(json),
         }),
@@ -119,12 +165,11 @@ fn object<'a>(
 ) -> Result<(), Problem> {
     match key {
         "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
-        // A query in base64; what a point in time was opened on.
-        "wrapper" | "pit" => unseen(reading)?,
+        // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester checks
+        // its phrases.
+        "wrapper" | "pit" | "collate" => unseen(reading)?,
         // Variables are filled in later. Those of a template within another one were looked for with it.
-        "template" if !is_in_template && json.clone().skip()?.windows(2).any(|pair| pair == b"${") => {
-            unseen(reading)?;
-        }
+        "template" if !is_in_template && may_have_variables(json.clone().skip()?) => unseen(reading)?,
         _ => {}
     }
     // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}

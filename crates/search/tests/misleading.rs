@@ -285,3 +285,70 @@ fn a_lookup_in_the_filter_of_an_alias_counts() {
     }
     assert!(needs("POST", "/logs/_rollover", "").is_ok());
 }
+
+/// A node ends a tag at the next `}}`, also in another string.
+#[test]
+fn a_tag_of_a_template_that_spans_strings_hides_no_lookup() {
+    for source in [
+        r#"{"query":{"terms":{"f":{"id":"1","path":"user{{a","q":["}}","index{{b",{"}}":"secret{{c"}],"y":"}}"}}}}"#,
+        r#"{"query":{"match":{"f":"{{a","g":"}}"}}}"#,
+        r#"{"query":{"match":{"f":"{{}}"}}}"#,
+        r#"{"query":{"match":{"f":"{{<a}}"}}}"#,
+        r#"{"query":{"match":{"f":"{{a b}}"}}}"#,
+        r#"{"query":{"match":{"f":"{{{a}}}"}}}"#,
+        r#"{"query":{"match":{"f":"x{{a}x}}"}}}"#,
+    ] {
+        assert_needs("POST", "/logs-a/_search/template", &format!(r#"{{"source":{source}}}"#), ALL);
+    }
+    let plain = r#"{"source":{"query":{"bool":{"filter":{"term":{"f":"{{a.b-c_1}}{{d}}"}}}}}}"#;
+    let needs = needs("POST", "/logs-a/_search/template", plain).expect("it is read");
+    assert!(!needs.iter().any(|need| need == ALL), "{needs:#?}");
+}
+
+/// A node fills in variables after it has read the escapes of the text.
+#[test]
+fn an_escaped_variable_of_a_template_query_counts() {
+    for text in [r"\u0024{A", r"$\u007bA", "${A"] {
+        let body = format!(r#"{{"query":{{"template":{{"terms":{{"boost":"{text}"}}}}}}}}"#);
+        assert_needs("POST", "/logs-a/_search", &body, ALL);
+        assert_needs("POST", "/_msearch", &format!("{{\"index\":\"logs-a\"}}\n{body}\n"), ALL);
+    }
+}
+
+/// It may make a query of a text.
+#[test]
+fn a_pipeline_in_the_body_with_an_unknown_processor_may_look_up_anything() {
+    let body = |pipeline: &str| format!(r#"{{"query":{{"match_all":{{}}}},"search_pipeline":{pipeline}}}"#);
+    for pipeline in [
+        r#"{"request_processors":[{"ml_inference":{"query_template":"{}"}}]}"#,
+        r#"{"request_processors":[{"oversample":{"sample_factor":1},"other":{}}]}"#,
+        r#"{"response_processors":[{"other":{}}]}"#,
+        r#"{"others":[]}"#,
+        r#"{"request_processors":{}}"#,
+    ] {
+        assert_needs("POST", "/logs-a/_search", &body(pipeline), ALL);
+    }
+    let known = r#"{"request_processors":[{"filter_query":{"query":{"match_all":{}}}},{"oversample":{"sample_factor":1}}]}"#;
+    let needs = needs("POST", "/logs-a/_search", &body(known)).expect("it is read");
+    assert!(!needs.iter().any(|need| need == ALL), "{needs:#?}");
+}
+
+/// A phrase suggester checks its phrases by a query that is a text.
+#[test]
+fn the_query_of_a_phrase_suggester_may_look_up_anything() {
+    for collate in [r#"{"query":{"source":"{}"}}"#, r#"{"query":{"id":"stored"}}"#, r#"[{"query":{}}]"#] {
+        let phrase = format!(r#"{{"field":"f","collate":{collate}}}"#);
+        let body = format!(r#"{{"suggest":{{"text":"a","s":{{"phrase":{phrase}}}}}}}"#);
+        assert_needs("POST", "/logs-a/_search", &body, ALL);
+        assert_needs("POST", "/logs-a/_search/template", &format!(r#"{{"source":{body}}}"#), ALL);
+    }
+}
+
+#[test]
+fn the_query_of_a_script_that_is_tried_counts() {
+    let like = r#"{"more_like_this":{"like":[{"_index":"secret","_id":"1"}]}}"#;
+    let body = format!(
+        r#"{{"script":{{"source":"1"}},"context":"score","context_setup":{{"index":"public","document":{{}},"query":{like}}}}}"#
+    );
+    assert_needs("POST", "/_scripts/painless/_execute", &body, "indices:data/read/mtv[shard] on secret");
+}

@@ -5,9 +5,6 @@ use crate::lookups;
 use crate::problem::Problem;
 use crate::reading::Reading;
 
-/// Tags that may add more than a value within a string: sections, partials, and text that is not escaped.
-const STRUCTURAL: [&str; 9] = ["{{{", "{{&", "{{#", "{{^", "{{/", "{{>", "{{=", "{{!", "{{ "];
-
 /// `{"source": …, "params": {…}}` or `{"id": …, "params": {…}}`
 ///
 /// What a template looks up is seen if its source is JSON as it stands, and variables are only in strings that are
@@ -46,6 +43,20 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 /// Whether a source looks nothing up, whatever its variables are.
 fn is_harmless(source: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(source) else { return false };
-    let is_plain = !STRUCTURAL.iter().any(|tag| text.contains(tag)) && !text.contains("\\");
-    is_plain && Json::whole(source, |json| lookups::none(json)).is_ok()
+    has_only_variables(text)
+        && !text.contains('\\')
+        && Json::whole(source, |json| lookups::none(json)).is_ok()
+}
+
+/// Whether all tags are names of variables, each whole: `{{name}}`. Other tags may add more than a value within a string (sections,
+/// partials, text that is not escaped). A node reads a tag up to the next `}}` wherever that is, so one that is
+/// not closed at once could take the end of a string with it, and what stands between it and the next.
+fn has_only_variables(text: &str) -> bool {
+    let mut tags = text.split("{{");
+    tags.next();
+    tags.all(|rest| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let end = rest.trim_start_matches(is_name);
+        end.len() < rest.len() && end.starts_with("}}")
+    })
 }
