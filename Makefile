@@ -61,10 +61,11 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images.
+test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
 	@echo "building the tests: minutes the first time"
 	@cargo test --workspace --locked --no-run
 	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests
+	$(if $(NODE),@$(MAKE) --no-print-directory search-conformance NODE="$(NODE)" PLAIN= MODULE= RECORD= REQUESTS=400)
 	@$(MAKE) --no-print-directory test-image
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.

@@ -29,7 +29,8 @@ pub(crate) struct Names<'t> {
     pub(crate) is_all: bool,
     /// Whether it takes something out, and nothing of what the inventory has is left.
     pub(crate) is_emptied: bool,
-    /// Closed indices that only its patterns stand for: `legacy` never reduces a request to them.
+    /// Names that a request is never reduced to, though they are decided about: closed indices that only its patterns stand for
+    /// (`legacy`), and what its exclusions may take out.
     pub(crate) left_out: RoaringBitmap,
 }
 
@@ -172,7 +173,9 @@ impl<'t> Names<'t> {
                 }
                 (Part::Pattern(pattern), Some(inventory)) => {
                     self.is_reducible |= options.open;
-                    self.known |= expand(inventory, pattern, options, self.is_all);
+                    let expanded = expand(inventory, pattern, options, self.is_all);
+                    self.left_out -= &expanded;
+                    self.known |= expanded;
                 }
                 (Part::Pattern(pattern), None) => {
                     self.is_reducible |= options.open;
@@ -189,6 +192,8 @@ impl<'t> Names<'t> {
                 }
                 (Part::Except(pattern), Some(inventory)) => {
                     self.known -= excluded_by(inventory, pattern, exclusions);
+                    let all = Options { open: true, closed: true, hidden: true, ..options };
+                    self.left_out |= expand(inventory, pattern, all, false);
                 }
                 // What is taken out needs no privilege. Leaving it in denies more.
                 (Part::Except(_), None) => {}
@@ -203,9 +208,10 @@ impl<'t> Names<'t> {
         self.is_emptied =
             has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
-            self.left_out = &self.known & inventory.closed();
-            self.left_out -= named.known;
+            self.left_out |= inventory.closed();
         }
+        self.left_out &= &self.known;
+        self.left_out -= named.known;
     }
 
     /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those

@@ -163,3 +163,29 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
         }
     }
 }
+
+/// A pattern takes out the indices of the aliases that it stands for, unless these are hidden, which is not known. So they
+/// are decided about, but a request is not reduced to them.
+#[test]
+fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
+    for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
+        let privileges = privileges(evaluation, true);
+        let target = |list: &str| format!("/{list}/_search");
+        let sent = |list: &str| forwarded(&privileges, ("GET", &target(list), ""));
+        for (list, wanted) in [
+            ("*b,-mi*", None),
+            ("logs-*,secret,-mi*", Some("logs-a,logs-stream")),
+            // What comes after it is not taken out.
+            ("-mi*,*b", Some("logs-b")),
+            ("*b,-mi*,*-b", Some("logs-b")),
+            ("*b,-mi*,logs-b", Some("logs-b")),
+        ] {
+            let is_wanted = match (sent(list), wanted) {
+                (None, None) => true,
+                (Some(sent), None) => sent == target("*,-*"),
+                (sent, Some(wanted)) => sent == Some(target(wanted)),
+            };
+            assert!(is_wanted, "{evaluation:?}: {list} as {:?}", sent(list));
+        }
+    }
+}

@@ -161,6 +161,7 @@ impl Recorded {
         body: Value,
     ) -> Value {
         let sent = Sent {
+            user: user.to_owned(),
             roles: role.to_owned(),
             method: method.to_owned(),
             target: target.to_owned(),
@@ -168,7 +169,6 @@ impl Recorded {
             is_dry: false,
             may_create: false,
         };
-        user.clone_into(&mut self.node.user);
         let (answer, text) = self.node.answer(&sent, "");
         // One whose scroll is another user's is an error of its own.
         let answer = Answer { allowed: Some(answer.status != 403), found: None, ..answer };

@@ -80,6 +80,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("mget", "indices:data/read/mget[shard] NotGranted", EARLIER),
     ("mtermvectors", "indices:data/read/mtv[shard] NotGranted", EARLIER),
     ("cat.indices", "cluster:monitor/* NotGranted", EARLIER),
+    ("cat.indices", "indices:monitor/settings/get NotGranted", EARLIER),
     ("reindex", "indices:data/read/search NotGranted", EARLIER),
     ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
     ("update", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
@@ -136,7 +137,7 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
         }
     };
     let subject = Subject {
-        name: "user".to_owned(),
+        name: sent.user.clone(),
         backend_roles: sent.roles.split(',').map(ToOwned::to_owned).collect(),
         ..Subject::default()
     };

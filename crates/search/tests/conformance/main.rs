@@ -1,12 +1,13 @@
 //! The same answers as the security plugin gives: requests that were sent to a real node, and its answers.
 //!
-//! `recorded.jsonl` is replayed by every test run. `make search-conformance NODE=http://127.0.0.1:9200` generates roles and
+//! `recorded.jsonl` is replayed by every test run. `make search-conformance NODE=http://127.0.0.1:9200` generates roles, mappings, indices, aliases and
 //! requests, sends them to a node with the plugin, and compares; with `RECORD=1` it writes the files anew. The node must
 //! take users and backend roles from the headers `x-proxy-user` and `x-proxy-roles`, and `admins` must have `all_access`.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "it compares with a server that the environment names")]
 
+mod contents;
 mod contexts;
 mod decision;
 #[expect(dead_code, reason = "the sidecar's tests use all of it")]
@@ -23,7 +24,7 @@ use std::sync::{Mutex, PoisonError};
 
 use node::Node;
 use requests::Sent;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tally::Tally;
 use world::World;
 
@@ -46,7 +47,7 @@ fn recorded_answers_are_ours() {
     for line in include_str!("recorded.jsonl").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         if line.get("roles").is_some_and(Value::is_object) {
-            world = Some(World::of(line["roles"].clone(), line["reduces"] == true));
+            world = Some(World::of_record(&line));
         } else {
             let sent = Sent::of_record(&line);
             let ours = decision::of(world.as_ref().expect("roles come first"), &sent);
@@ -71,9 +72,10 @@ fn a_node_gives_the_same_answers() {
     world::create(&mut node);
     for number in 0..count.div_ceil(PER_WORLD) {
         let world = World::generate(&mut random);
+        world.fill(&mut node);
         world.activate(&mut node);
         if number * PER_WORLD < RECORDED {
-            writeln!(records, "{}", json!({ "roles": world.roles, "reduces": world.reduces })).expect("text");
+            writeln!(records, "{}", world.record()).expect("text");
         }
         for request in 0..PER_WORLD {
             let sent = requests::generate(&mut random);
@@ -81,7 +83,7 @@ fn a_node_gives_the_same_answers() {
             let ours = decision::of(&world, &sent);
             tally.add(&sent, &answer, &ours);
             if sent.may_create && answer.status < 300 {
-                world::remove_new(&mut node);
+                world.remove_new(&mut node);
             }
             if number * PER_WORLD + request < RECORDED {
                 writeln!(records, "{}", sent.record(&answer)).expect("text");

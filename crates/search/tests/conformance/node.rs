@@ -13,8 +13,6 @@ pub(crate) struct Node {
     address: String,
     /// The `Host` of its requests.
     host: String,
-    /// The user who asks.
-    pub(crate) user: String,
     stream: BufReader<TcpStream>,
 }
 
@@ -38,12 +36,12 @@ impl Node {
     /// Connects to a node at a URL.
     pub(crate) fn at(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { host: address.clone(), user: "user".to_owned(), stream: connect(&address), address }
+        Self { host: address.clone(), stream: connect(&address), address }
     }
 
     /// Does something as the administrator, and gives the status.
     pub(crate) fn administer(&mut self, method: &str, target: &str, body: &str) -> (u16, String) {
-        self.send(method, target, "admins", body, "")
+        self.send(method, target, ("user", "admins"), body, "")
     }
 
     /// The same with this `Host`.
@@ -58,13 +56,14 @@ impl Node {
             target += if target.contains('?') { "&" } else { "?" };
             target += "perform_permission_check=true";
         }
-        let (status, text) = self.send(&sent.method, &target, &sent.roles, &sent.body, "");
+        let (status, text) = self.send(&sent.method, &target, (&sent.user, &sent.roles), &sent.body, "");
         Self::read(sent, &target, status, &text)
     }
 
     /// The answer to a request with these header lines in addition, each with its end.
     pub(crate) fn answer(&mut self, sent: &Sent, lines: &str) -> (Answer, String) {
-        let (status, text) = self.send(&sent.method, &sent.target, &sent.roles, &sent.body, lines);
+        let (status, text) =
+            self.send(&sent.method, &sent.target, (&sent.user, &sent.roles), &sent.body, lines);
         (Self::read(sent, &sent.target, status, &text), text)
     }
 
@@ -94,15 +93,21 @@ impl Node {
         Answer { status, allowed, found, shown }
     }
 
-    fn send(&mut self, method: &str, target: &str, roles: &str, body: &str, lines: &str) -> (u16, String) {
+    fn send(
+        &mut self,
+        method: &str,
+        target: &str,
+        (user, roles): (&str, &str),
+        body: &str,
+        lines: &str,
+    ) -> (u16, String) {
         let kind = if target.contains("_bulk") || target.contains("_msearch") { "x-ndjson" } else { "json" };
         let kind =
             if body.is_empty() { String::new() } else { format!("content-type: application/{kind}\r\n") };
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: {}\r\nx-proxy-roles: {roles}\r\n\
+            "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: {user}\r\nx-proxy-roles: {roles}\r\n\
              x-forwarded-for: 127.0.0.1\r\n{lines}{kind}content-length: {}\r\n\r\n{body}",
             self.host,
-            self.user,
             body.len()
         );
         self.stream.get_mut().write_all(head.as_bytes()).expect("the node reads");

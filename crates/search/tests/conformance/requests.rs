@@ -8,6 +8,7 @@ use crate::world::ROLES;
 
 /// A request, and who sends it.
 pub(crate) struct Sent {
+    pub(crate) user: String,
     /// Backend roles, separated by commas.
     pub(crate) roles: String,
     pub(crate) method: String,
@@ -19,7 +20,7 @@ pub(crate) struct Sent {
     pub(crate) may_create: bool,
 }
 
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 26] = [
     "logs-a",
     "logs-b",
     "logs-c",
@@ -41,8 +42,15 @@ pub(crate) const NAMES: [&str; 21] = [
     ".kibana",
     "new-1",
     "new-2",
+    "gen-a",
+    "logs-gen",
+    ".gen",
+    "al-gen",
+    "al-logs",
 ];
-const EXPRESSIONS: [&str; 53] = [
+/// Who asks.
+const USERS: [&str; 5] = ["user", "user", "user", "other", "a.b"];
+const EXPRESSIONS: [&str; 64] = [
     "*",
     "_all",
     "",
@@ -97,6 +105,17 @@ const EXPRESSIONS: [&str; 53] = [
     ".kib*",
     ".kibana,.kibana",
     ".kibana*,public",
+    "gen-*",
+    "al-*",
+    "*gen",
+    "*gen*,-al-*",
+    "al-gen,-secret*",
+    "al-*,-al-gen",
+    "al-*,-gen-a,-secret",
+    "stream-gen",
+    "stream-*,-stream-gen",
+    "old-*",
+    "gen-a,gen-b,al-logs",
 ];
 const PARAMETERS: [&str; 10] = [
     "",
@@ -114,7 +133,9 @@ const PARAMETERS: [&str; 10] = [
 impl Sent {
     pub(crate) fn of_record(record: &Value) -> Self {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        let user = record["user"].as_str().unwrap_or("user").to_owned();
         Self {
+            user,
             roles: text("roles"),
             method: text("method"),
             target: text("target"),
@@ -126,7 +147,8 @@ impl Sent {
 
     /// For messages: the request, who sends it, and the start of its body.
     pub(crate) fn shown(&self) -> String {
-        format!("{} {} {:.400} by {}", self.method, self.target, self.body, self.roles)
+        let Self { user, roles, method, target, body, .. } = self;
+        format!("{method} {target} {body:.400} by {user} with {roles}")
     }
 
     pub(crate) fn recorded_answer(record: &Value) -> Answer {
@@ -144,6 +166,9 @@ impl Sent {
             "roles": self.roles, "method": self.method, "target": self.target, "status": answer.status,
             "allowed": answer.allowed,
         });
+        if self.user != "user" {
+            record["user"] = json!(self.user);
+        }
         if !self.body.is_empty() {
             record["body"] = json!(self.body);
         }
@@ -164,6 +189,7 @@ pub(crate) fn generate(random: &mut Rng) -> Sent {
     roles.sort_unstable();
     roles.dedup();
     let mut sent = Sent {
+        user: pick(random, &USERS).to_owned(),
         roles: roles.join(","),
         method: "GET".to_owned(),
         target: String::new(),
@@ -228,6 +254,7 @@ pub(crate) fn generate_reading(random: &mut Rng) -> Sent {
     let indices = pick(random, &EXPRESSIONS);
     let place = if indices.is_empty() { String::new() } else { format!("/{indices}") };
     Sent {
+        user: pick(random, &USERS).to_owned(),
         roles: format!("r{}", random.usize(..ROLES)),
         method: "GET".to_owned(),
         target: format!("{place}{end}"),

@@ -1,4 +1,4 @@
-//! What the cluster contains, which is always the same, and generated roles.
+//! What the cluster always contains, and generated roles and mappings.
 
 use fastrand::Rng;
 use policy::MapFiles;
@@ -6,12 +6,13 @@ use search::config::{EvaluationType, SecurityConfig};
 use search::{EvaluationSettings, Inventory, InventoryBuilder};
 use serde_json::{Map, Value, json};
 
+use crate::contents::{self, Contents};
 use crate::node::Node;
 
-/// How many roles there are: `r0` and so on, each for the backend role of the same name.
+/// How many roles there are, `r0` and so on, and backend roles of the same names.
 pub(crate) const ROLES: usize = 12;
 
-const INDICES: [&str; 11] = [
+pub(crate) const INDICES: [&str; 11] = [
     "logs-a",
     "logs-b",
     "logs-c",
@@ -27,11 +28,11 @@ const INDICES: [&str; 11] = [
 ];
 /// The indices that have documents, and are open.
 pub(crate) fn has_documents(index: &str) -> bool {
-    INDICES.contains(&index) || index == HIDDEN
+    INDICES.contains(&index) || index == HIDDEN || contents::OPEN.contains(&index)
 }
 
 /// The ids of documents that each index has always. Requests write others.
-const KEPT: [&str; 2] = ["1", "kept"];
+pub(crate) const KEPT: [&str; 2] = ["1", "kept"];
 const CLOSED: &str = "logs-old";
 const HIDDEN: &str = "hidden-x";
 const ALIASES: [(&str, &[&str]); 4] = [
@@ -45,7 +46,7 @@ const HIDDEN_ALIAS: (&str, &str) = ("hid-al", "secret-b");
 const STREAM: &str = "stream-app";
 const BACKING: &str = ".ds-stream-app-000001";
 
-const PATTERNS: [&str; 23] = [
+const PATTERNS: [&str; 29] = [
     "*",
     "*",
     "logs-*",
@@ -69,6 +70,12 @@ const PATTERNS: [&str; 23] = [
     "hidden-*",
     ".*",
     ".kibana*",
+    "gen-*",
+    "*gen",
+    "al-*",
+    "al-gen",
+    "/.*-?gen/",
+    "*-${user.name}",
 ];
 const ACTIONS: [&str; 34] = [
     "*",
@@ -125,9 +132,11 @@ const CLUSTER: [&str; 14] = [
 
 const TENANTS: [&str; 4] = ["kibana_all_read", "kibana_all_read", "kibana_all_write", "*"];
 
-/// Roles, and what is decided with them.
+/// Roles, who has them, and what is decided with them.
 pub(crate) struct World {
     pub(crate) roles: Value,
+    mappings: Value,
+    contents: Contents,
     /// `do_not_fail_on_forbidden`.
     pub(crate) reduces: bool,
     pub(crate) config: SecurityConfig,
@@ -162,19 +171,43 @@ impl World {
             });
             roles.insert(format!("r{number}"), role);
         }
-        Self::of(roles.into(), random.bool())
+        let reduces = random.bool();
+        Self::new(roles.into(), reduces, generate_mappings(random), Contents::generate(random))
     }
 
+    /// Each role for the backend role of the same name.
     pub(crate) fn of(roles: Value, reduces: bool) -> Self {
+        let names = (0..ROLES).map(|number| format!("r{number}"));
+        let mappings = names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect();
+        Self::new(roles, reduces, mappings, Contents::default())
+    }
+
+    /// What [`World::record`] has recorded.
+    pub(crate) fn of_record(record: &Value) -> Self {
+        let contents = Contents::of_record(&record["contents"]);
+        Self::new(record["roles"].clone(), record["reduces"] == true, record["mappings"].clone(), contents)
+    }
+
+    pub(crate) fn record(&self) -> Value {
+        json!({
+            "roles": self.roles,
+            "reduces": self.reduces,
+            "mappings": self.mappings,
+            "contents": self.contents.record(),
+        })
+    }
+
+    fn new(roles: Value, reduces: bool, mappings: Value, contents: Contents) -> Self {
         let files = MapFiles::of("roles.yml", with_meta("roles", &roles))
-            .and("roles_mapping.yml", with_meta("rolesmapping", &mappings()));
+            .and("roles_mapping.yml", with_meta("rolesmapping", &mappings));
         let loaded = SecurityConfig::load(&files, "".as_ref()).expect("valid roles");
         let settings = EvaluationSettings {
             evaluation: EvaluationType::Legacy,
             do_not_fail_on_forbidden: reduces,
             ..EvaluationSettings::default()
         };
-        Self { roles, reduces, config: loaded.config, settings, inventory: inventory() }
+        let inventory = inventory(&contents);
+        Self { roles, mappings, contents, reduces, config: loaded.config, settings, inventory }
     }
 
     /// The files of the cluster's configuration, by name.
@@ -182,7 +215,7 @@ impl World {
         let config = json!({ "config": { "dynamic": { "do_not_fail_on_forbidden": self.reduces } } });
         [
             ("roles.yml", with_meta("roles", &self.roles)),
-            ("roles_mapping.yml", with_meta("rolesmapping", &mappings())),
+            ("roles_mapping.yml", with_meta("rolesmapping", &self.mappings)),
             ("config.yml", with_meta("config", &config)),
         ]
     }
@@ -199,8 +232,8 @@ impl World {
             .map(|(name, role)| json!({ "op": "add", "path": format!("/{name}"), "value": role }))
             .collect();
         done(node.administer("PATCH", "/_plugins/_security/api/roles", &json!(changes).to_string()));
-        let mappings = mappings();
-        let changes: Vec<Value> = mappings
+        let changes: Vec<Value> = self
+            .mappings
             .as_object()
             .expect("mappings")
             .iter()
@@ -243,23 +276,32 @@ pub(crate) fn create(node: &mut Node) {
     done(node.administer("POST", &format!("/{CLOSED}/_close"), ""));
 }
 
-/// Removes what a request created.
-pub(crate) fn remove_new(node: &mut Node) {
-    node.administer("DELETE", "/new-*", "");
+impl World {
+    /// Makes a node contain what belongs to these roles.
+    pub(crate) fn fill(&self, node: &mut Node) {
+        self.contents.create(node);
+    }
+
+    /// Removes the indices that a request created.
+    pub(crate) fn remove_new(&self, node: &mut Node) {
+        let mut names = self.contents.absent();
+        names.push("new-*");
+        done(node.administer("DELETE", &format!("/{}?ignore_unavailable=true", names.join(",")), ""));
+    }
+
+    /// Removes the indices and the documents that requests created.
+    pub(crate) fn restore(&self, node: &mut Node) {
+        self.remove_new(node);
+        let all = "/*,-.opendistro_security";
+        let options = "ignore_unavailable=true&expand_wildcards=open,hidden";
+        done(node.administer("POST", &format!("{all}/_refresh?{options}"), ""));
+        let others = json!({ "query": { "bool": { "must_not": { "ids": { "values": KEPT } } } } });
+        let delete = format!("{all}/_delete_by_query?refresh=true&conflicts=proceed&{options}");
+        done(node.administer("POST", &delete, &others.to_string()));
+    }
 }
 
-/// Removes the indices and the documents that requests created.
-pub(crate) fn restore(node: &mut Node) {
-    remove_new(node);
-    let all = "/*,-.opendistro_security";
-    let options = "ignore_unavailable=true&expand_wildcards=open,hidden";
-    done(node.administer("POST", &format!("{all}/_refresh?{options}"), ""));
-    let others = json!({ "query": { "bool": { "must_not": { "ids": { "values": KEPT } } } } });
-    let delete = format!("{all}/_delete_by_query?refresh=true&conflicts=proceed&{options}");
-    done(node.administer("POST", &delete, &others.to_string()));
-}
-
-fn inventory() -> Inventory {
+fn inventory(contents: &Contents) -> Inventory {
     let mut inventory = InventoryBuilder::default();
     for index in INDICES {
         inventory.index(index, true, false);
@@ -270,12 +312,29 @@ fn inventory() -> Inventory {
     }
     inventory.alias(HIDDEN_ALIAS.0, [HIDDEN_ALIAS.1]);
     inventory.data_stream(STREAM, [BACKING]);
+    contents.add_to(&mut inventory);
     inventory.build()
 }
 
-fn mappings() -> Value {
-    let names = (0..ROLES).map(|number| format!("r{number}"));
-    names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect::<Map<_, _>>().into()
+/// Who has which role: by backend roles, all of several of them, or names of users.
+fn generate_mappings(random: &mut Rng) -> Value {
+    let mut mappings = Map::new();
+    for number in 0..ROLES {
+        let name = format!("r{number}");
+        let other = format!("r{}", random.usize(..ROLES));
+        let mapping = match random.u8(..12) {
+            0 => json!({ "backend_roles": [name, other] }),
+            1 => json!({ "and_backend_roles": [name, other] }),
+            2 => json!({ "backend_roles": [], "users": ["user"] }),
+            3 => json!({ "backend_roles": [name], "users": ["oth*"] }),
+            4 => json!({ "backend_roles": [format!("{name}*")] }),
+            5 => json!({ "backend_roles": [name], "and_backend_roles": [other, "r1"], "users": ["a.b"] }),
+            6 => json!({ "users": ["/us.r/"] }),
+            _ => json!({ "backend_roles": [name] }),
+        };
+        mappings.insert(name, mapping);
+    }
+    mappings.into()
 }
 
 fn with_meta(kind: &str, entries: &Value) -> String {
@@ -284,6 +343,6 @@ fn with_meta(kind: &str, entries: &Value) -> String {
     all.to_string()
 }
 
-fn done((status, text): (u16, String)) {
+pub(crate) fn done((status, text): (u16, String)) {
     assert!(status < 300, "{status} {text}");
 }

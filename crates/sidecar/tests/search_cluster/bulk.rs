@@ -42,6 +42,7 @@ fn generate(random: &mut Rng) -> (Sent, Vec<Item>) {
 
 fn request<'i>(roles: &str, of_path: Option<&str>, items: impl Iterator<Item = &'i Item>) -> Sent {
     Sent {
+        user: "user".to_owned(),
         roles: roles.to_owned(),
         method: "POST".to_owned(),
         target: of_path.map_or("/_bulk".to_owned(), |name| format!("/{name}/_bulk")),
@@ -71,6 +72,7 @@ fn permitted(world: &World, sent: &Sent, items: &[Item]) -> Vec<bool> {
     for (index, _) in items {
         let same = items.iter().filter(|(other, _)| other == index).map(|(_, lines)| lines.as_str());
         let only = Sent {
+            user: sent.user.clone(),
             roles: sent.roles.clone(),
             method: sent.method.clone(),
             target: sent.target.clone(),
@@ -111,12 +113,15 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
     let (mut secure, mut direct) = (Node::at(&place.secure), Node::at(&place.plain));
     world::create(&mut secure);
     world::create(&mut direct);
-    let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
     let mut compared = Compared::default();
     let mut gateway: Option<Gateway> = None;
     for _ in 0..count.div_ceil(10 * PER_WORLD) {
-        let inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
-        let world = World { inventory, ..World::generate(&mut random) };
+        let mut world = World::generate(&mut random);
+        for node in [&mut secure, &mut direct] {
+            world.fill(node);
+        }
+        let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
+        world.inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
         world.activate(&mut secure);
         let current = match gateway.take() {
             None => Gateway::start(&place, &world).await,
@@ -160,8 +165,8 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
                 }
             }
             if ours.iter().chain(theirs).any(|status| *status < 300) {
-                world::restore(&mut secure);
-                world::restore(&mut direct);
+                world.restore(&mut secure);
+                world.restore(&mut direct);
             }
         }
     }

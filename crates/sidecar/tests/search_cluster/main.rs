@@ -8,6 +8,8 @@
 #![expect(clippy::disallowed_methods, reason = "it compares servers that the environment names")]
 
 mod bulk;
+#[path = "../../../search/tests/conformance/contents.rs"]
+mod contents;
 #[path = "../../../search/tests/conformance/decision.rs"]
 mod decision;
 #[path = "../../../search/tests/conformance/node.rs"]
@@ -18,6 +20,7 @@ mod requests;
 #[path = "../../../search/tests/conformance/tally.rs"]
 mod tally;
 #[path = "../../../search/tests/conformance/world.rs"]
+#[expect(dead_code, reason = "recorded answers are compared elsewhere")]
 mod world;
 
 use std::collections::BTreeSet;
@@ -133,7 +136,7 @@ impl Gateway {
 
     fn answer(&self, node: &mut Node, sent: &Sent) -> (Answer, String) {
         let roles: Vec<&str> = sent.roles.split(',').collect();
-        let claims = json!({ "iss": ISSUER, "aud": "search", "exp": now() + 600, "iat": now(), "sub": "user", "roles": roles });
+        let claims = json!({ "iss": ISSUER, "aud": "search", "exp": now() + 600, "iat": now(), "sub": sent.user, "roles": roles });
         let token = self.signer.sign(&json!({ "alg": "HS256", "kid": "HS256", "typ": "JWT" }), &claims);
         let dry = if sent.is_dry { "x-dry: 1\r\n" } else { "" };
         node.answer(sent, &format!("authorization: Bearer {token}\r\n{dry}"))
@@ -219,11 +222,14 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
     let (mut whole, mut reduced) = (0_usize, 0_usize);
     world::create(&mut secure);
     world::create(&mut direct);
-    let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
     let mut gateway: Option<Gateway> = None;
     for _ in 0..count.div_ceil(PER_WORLD) {
-        let inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
-        let world = World { inventory, ..World::generate(&mut random) };
+        let mut world = World::generate(&mut random);
+        for node in [&mut secure, &mut direct] {
+            world.fill(node);
+        }
+        let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
+        world.inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
         world.activate(&mut secure);
         let current = match gateway.take() {
             None => Gateway::start(&place, &world).await,
@@ -255,8 +261,8 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
             }
             // One that has failed may have created an index before.
             if sent.may_create && [answer.status, theirs.status].iter().any(|status| *status != 403) {
-                world::restore(&mut secure);
-                world::restore(&mut direct);
+                world.restore(&mut secure);
+                world.restore(&mut direct);
             }
         }
     }
