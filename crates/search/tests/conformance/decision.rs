@@ -20,6 +20,7 @@ pub(crate) enum Decision {
 const NEW_FIELDS: &str =
     "a node asks for it only if a document has a new field, which the request does not show";
 const EARLIER: &str = "a node asks only after it has found the index: not for one that is missing or closed, nor an alias of several";
+const CLOSED: &str = "a node does not ask about closed indices that only a pattern stands for";
 const REDUCED: &str = "a node with `do_not_fail_on_forbidden` also reduces bodies, aliases where one document is asked for, and \
      expressions with a name that is missing";
 const NOT_EXPANDED: &str =
@@ -80,7 +81,9 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("mget", "indices:data/read/mget[shard] NotGranted", EARLIER),
     ("mtermvectors", "indices:data/read/mtv[shard] NotGranted", EARLIER),
     ("cat.indices", "cluster:monitor/* NotGranted", EARLIER),
-    ("cat.indices", "indices:monitor/settings/get NotGranted", EARLIER),
+    ("cat.indices", "indices:monitor/settings/get NotGranted", CLOSED),
+    ("indices.open", "indices:admin/open NotGranted", CLOSED),
+    ("indices.validate_query", "indices:admin/validate/query NotGranted", CLOSED),
     ("reindex", "indices:data/read/search NotGranted", EARLIER),
     ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
     ("update", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
