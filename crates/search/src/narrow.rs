@@ -95,7 +95,8 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
             | Place::Name(_)
             | Place::Missing(_)
             | Place::MissingIfVersioned(_)
-            | Place::NewAlias(_) => parameters.push(None),
+            | Place::NewAlias(_)
+            | Place::Creates(_) => parameters.push(None),
         }
     }
     Some(parameters)

@@ -57,6 +57,7 @@ pub enum Target<'a> {
     Fixed(Expression<'a>),
     /// This name, if nothing has it: the request then creates an index. Without an inventory it is needed always.
     Missing(Cow<'a, str>),
-    /// A name that the request gives to an alias. The evaluation `v4` asks for it; `legacy` asks for the indices only.
+    /// The name of an alias, or of an index that is made beside those that the request acts on: a name, or a pattern where the request
+    /// says no more. The evaluation `v4` asks for it; `legacy` asks for the indices only.
     NewAlias(Cow<'a, str>),
 }

@@ -1,5 +1,7 @@
 //! Reads a request into what it needs.
 
+use std::borrow::Cow;
+
 use crate::body;
 use crate::expression::Options;
 use crate::lookups;
@@ -8,6 +10,10 @@ use crate::parameters::Query;
 use crate::problem::Problem;
 use crate::reading::{Reading, Request, RequestBody};
 use crate::routes::{Body, Match, Method, Place, ROUTES};
+
+/// The names that a rollover may make where it names none: one that ends with `-` and a number. It follows from the name by which the
+/// last index was created. That may have had date math, which no inventory says.
+const ROLLED_OVER: &str = "*-*";
 
 /// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
 ///
@@ -83,6 +89,10 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
         },
         Place::Name(parameter) => name(parameter)?.map(Target::Name),
         Place::NewAlias(parameter) => name(parameter)?.map(Target::NewAlias),
+        Place::Creates(parameter) => {
+            let name = name(parameter)?.unwrap_or(Cow::Borrowed(ROLLED_OVER));
+            Some(Target::NewAlias(name))
+        }
         Place::Missing(parameter) => name(parameter)?.map(Target::Missing),
         Place::MissingIfVersioned(parameter) => match reading.query.get("version_type")? {
             Some(_) => name(parameter)?.map(Target::Missing),

@@ -99,13 +99,34 @@ pub(crate) fn resolve<'t>(
         },
         Target::NewAlias(name) => match evaluation {
             EvaluationType::Legacy => return None,
-            EvaluationType::V4 => names.add_itself(inventory, name),
+            EvaluationType::V4 => match pattern_of_aliases(name) {
+                Some(pattern) => names.unknown.push(Unknown::Pattern(pattern)),
+                None => names.add_itself(inventory, name),
+            },
         },
         Target::Indices(expression) | Target::Fixed(expression) => {
             names.add_expression(inventory, evaluation, expression)
         }
     }
     Some(names)
+}
+
+/// Whether an evaluation asks for a need.
+pub(crate) fn counts(evaluation: EvaluationType, need: &Need<'_>) -> bool {
+    match need.target {
+        Target::NewAlias(_) => evaluation == EvaluationType::V4,
+        Target::Cluster | Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::Missing(_) => {
+            true
+        }
+    }
+}
+
+/// The pattern that names of aliases are, if they are one: which aliases it stands for is not looked up.
+pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
+    match name {
+        "_all" => Some("*"),
+        pattern => pattern.contains('*').then_some(pattern),
+    }
 }
 
 impl<'t> Names<'t> {

@@ -78,6 +78,8 @@ pub(crate) enum Place {
     MissingIfVersioned(&'static str),
     /// A parameter with a name for an alias.
     NewAlias(&'static str),
+    /// A parameter with the name of an index that the request makes beside those that it acts on. Without it, the name is not known.
+    Creates(&'static str),
 }
 
 /// What the body of an operation names.
@@ -353,6 +355,7 @@ impl Place {
             Some(("missing", parameter)) => Place::Missing(parameter),
             Some(("missing-if-versioned", parameter)) => Place::MissingIfVersioned(parameter),
             Some(("new-alias", parameter)) => Place::NewAlias(parameter),
+            Some(("creates", parameter)) => Place::Creates(parameter),
             _ => return None,
         })
     }

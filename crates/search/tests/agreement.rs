@@ -105,6 +105,8 @@ const EXPRESSIONS: &[&str] = &[
     ".x",
     "a-*",
 ];
+/// Patterns of aliases, for which nothing is looked up.
+const ALIASES: &[&str] = &["_all", "*", "a*", "x*", "*-*", ".o*", "?*"];
 const ACTIONS: &[&[&str]] = &[
     &["indices:data/read/search"],
     &["indices:data/read/get"],
@@ -231,7 +233,7 @@ fn target(rng: &mut Rng) -> Target<'static> {
     match rng.below(12) {
         0 => Target::Name(name.into()),
         1 => Target::Missing(name.into()),
-        2 => Target::NewAlias(name.into()),
+        2 => Target::NewAlias(if rng.below(3) == 0 { pick(rng, ALIASES) } else { name }.into()),
         3 => Target::Name("missing".into()),
         _ => {
             let mut flag = |of: usize| rng.below(of) == 0;

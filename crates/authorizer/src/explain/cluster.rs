@@ -366,10 +366,10 @@ impl Compiled {
         merged
     }
 
-    /// The needs of a request, without duplicates.
+    /// The needs of a request that count, without duplicates.
     fn explained_needs(&self, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
         let mut explained = Vec::new();
-        for need in needs {
+        for need in needs.iter().filter(|need| self.privileges.counts(need)) {
             let on = need.target.text();
             let names = self.privileges.names_of(&need.target);
             let is_named = |name: &&str| on.split(',').any(|part| part == *name);
@@ -380,6 +380,8 @@ impl Compiled {
                 target: match need.target {
                     Target::Cluster => "cluster",
                     Target::Name(_) => "index",
+                    // It is made beside another one, whether its name is free or not.
+                    Target::NewAlias(_) if is_made(need) => "index",
                     Target::Indices(_) | Target::Fixed(_) => "indices",
                     Target::Missing(_) => "new_index",
                     Target::NewAlias(_) => "new_alias",
@@ -470,4 +472,9 @@ const fn is_false(value: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+/// Whether a need is that an index is created.
+fn is_made(need: &Need<'_>) -> bool {
+    need.actions.iter().all(|action| action.name() == "indices:admin/create")
 }

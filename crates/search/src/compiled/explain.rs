@@ -9,7 +9,7 @@ use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::{Unknown, resolve};
+use crate::resolve::{Unknown, counts, resolve};
 use crate::subject::Subject;
 
 use super::{Caller, Grant, Privileges};
@@ -35,6 +35,12 @@ pub struct GrantingPermission<'p> {
 }
 
 impl Privileges {
+    /// Whether a need counts: some do only with [`EvaluationType::V4`](crate::config::EvaluationType::V4).
+    #[must_use]
+    pub fn counts(&self, need: &Need<'_>) -> bool {
+        counts(self.settings.evaluation, need)
+    }
+
     /// The names that a target stands for, as far as that is known: the indices of an alias (with `legacy`), what a pattern
     /// matches. None for the cluster.
     #[must_use]

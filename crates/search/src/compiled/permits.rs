@@ -12,7 +12,7 @@ use crate::config::{Dashboards, EvaluationType};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
-use crate::resolve::{NOTHING, Unknown, resolve, shows_members};
+use crate::resolve::{NOTHING, Unknown, pattern_of_aliases, resolve, shows_members};
 use crate::tenants::TenantAccess;
 
 impl Privileges {
@@ -32,7 +32,10 @@ impl Privileges {
             Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),
             Target::NewAlias(name) => match self.settings.evaluation {
                 EvaluationType::Legacy => true,
-                EvaluationType::V4 => self.permits_name(caller, need, name),
+                EvaluationType::V4 => match pattern_of_aliases(name) {
+                    Some(pattern) => self.permits_pattern(caller, need, pattern),
+                    None => self.permits_name(caller, need, name),
+                },
             },
             Target::Fixed(expression)
                 if self
@@ -128,12 +131,15 @@ impl Privileges {
             && expression.parts().all(|part| match part {
                 Part::Name(name) => self.permits_name(caller, need, name),
                 Part::Except(_) => true,
-                Part::Pattern(pattern) => {
-                    let unknown = Unknown::Pattern(pattern);
-                    need.actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
-                        && strictest(need).is_none_or(|_| caller.roles.is_unrestricted())
-                }
+                Part::Pattern(pattern) => self.permits_pattern(caller, need, pattern),
             })
+    }
+
+    /// Whether actions are permitted on whatever a pattern stands for, without a filter.
+    fn permits_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
+        let unknown = Unknown::Pattern(pattern);
+        need.actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
+            && strictest(need).is_none_or(|_| caller.roles.is_unrestricted())
     }
 
     /// Whether actions are permitted on one name, without a filter.

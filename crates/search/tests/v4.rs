@@ -1,0 +1,120 @@
+//! What only the evaluation `v4` asks for: `legacy` permits the same requests without it.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+#[path = "shared/requests.rs"]
+mod requests;
+
+use std::sync::Arc;
+
+use policy::MapFiles;
+use search::config::EvaluationType;
+use search::reference::Reference;
+use search::{
+    EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Steps, Subject, Verdict,
+    read,
+};
+
+use requests::request;
+
+/// Whether requests are permitted to the role `r`, which has these permissions: with an inventory of the indices `logs-1`, `a` and
+/// `b` and of the aliases `logs`, `logs-prod` and `prod`, and without one. Both evaluators, and what is required, agree.
+#[track_caller]
+fn is_permitted(
+    permissions: &str,
+    evaluation: EvaluationType,
+    method: &str,
+    target: &str,
+    body: &str,
+) -> bool {
+    let roles = format!("_meta: {{type: roles, config_version: 2}}\nr: {{{permissions}}}\n");
+    let files = MapFiles::of("roles.yml", roles);
+    let config = Arc::new(SecurityConfig::load(&files, "".as_ref()).unwrap().config);
+    let subject = Subject { roles: vec!["r".to_owned()], ..Subject::default() };
+    let request = request(method, target, body);
+    let mut needs = Vec::new();
+    read(&request, &mut needs).unwrap();
+    let mut builder = InventoryBuilder::default();
+    builder.index("logs-1", true, false).index("a", true, false).index("b", true, false);
+    builder.alias("logs", ["logs-1"]).alias("logs-prod", ["logs-1"]).alias("prod", ["logs-1"]);
+    let mut verdicts = [Some(Arc::new(builder.build())), None].into_iter().map(|inventory| {
+        let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
+        let resolution = Resolution::MappingOnly;
+        let reference =
+            Reference { config: &config, resolution, settings: &settings, inventory: inventory.as_deref() };
+        let answer = reference.evaluate(&subject, &needs);
+        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, inventory.clone());
+        let caller = privileges.caller(&subject);
+        assert_eq!(privileges.decide(&caller, &needs), answer, "{method} {target} {body}");
+        let is_permitted = answer.verdict == Verdict::Permitted;
+        assert_eq!(privileges.permits(&caller, &needs), is_permitted, "{method} {target} {body}");
+        let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
+        let names = config.roles_of(&subject, resolution);
+        let is_met = requirement.is_met_by(&names, &subject.variables(&names, evaluation));
+        assert_eq!(is_met, is_permitted, "{method} {target} {body}");
+        is_permitted
+    });
+    let (with, without) = (verdicts.next().unwrap(), verdicts.next().unwrap());
+    assert_eq!(with, without, "{method} {target} {body}");
+    with
+}
+
+/// `legacy` permits a request in any case, and `v4` only with the second permissions.
+#[track_caller]
+fn assert_needs_more_in_v4(method: &str, target: &str, body: &str, [less, more]: [&str; 2]) {
+    for (permissions, evaluation, wanted) in [
+        (less, EvaluationType::Legacy, true),
+        (more, EvaluationType::Legacy, true),
+        (less, EvaluationType::V4, false),
+        (more, EvaluationType::V4, true),
+    ] {
+        let is_permitted = is_permitted(permissions, evaluation, method, target, body);
+        assert_eq!(is_permitted, wanted, "{method} {target} {body} {evaluation:?} {permissions}");
+    }
+}
+
+/// Permissions on indices: patterns, and actions.
+fn on(permissions: &[(&str, &str)]) -> String {
+    let permission = |(patterns, actions): &(&str, &str)| {
+        format!("{{index_patterns: [{patterns}], allowed_actions: [{actions}]}}")
+    };
+    format!("index_permissions: [{}]", permissions.iter().map(permission).collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn an_index_that_is_made_beside_the_first_needs_its_creation() {
+    let resize = "'indices:admin/resize', 'indices:monitor/stats'";
+    let rollover = "'indices:admin/rollover', 'indices:monitor/stats'";
+    let create = "'indices:admin/create'";
+    for verb in ["_clone", "_shrink", "_split"] {
+        let less = on(&[("a, b", resize), ("a", create)]);
+        let more = on(&[("a, b", resize), ("b", create)]);
+        assert_needs_more_in_v4("PUT", &format!("/a/{verb}/b"), "", [&less, &more]);
+    }
+    let less = on(&[("logs, logs-x", rollover), ("logs", create)]);
+    let more = on(&[("logs, logs-x", rollover), ("logs-x", create)]);
+    assert_needs_more_in_v4("POST", "/logs/_rollover/logs-x", "", [&less, &more]);
+    assert_needs_more_in_v4("POST", "/logs/_rollover?new_index=logs-x", "", [&less, &more]);
+    let dated = on(&[("logs, logs-2026.01.01", rollover), ("logs-2026.01.01", create)]);
+    assert_needs_more_in_v4(
+        "POST",
+        "/logs/_rollover/%3Clogs-%7Bnow%2Fd%7D%3E",
+        "",
+        [&on(&[("logs, logs-2026.01.01", rollover)]), &dated],
+    );
+}
+
+/// The name that a rollover makes follows from the one that the last index was created by, which may have date math.
+#[test]
+fn a_rollover_to_a_name_that_is_not_seen_needs_the_creation_of_any() {
+    let rollover = "'indices:admin/rollover', 'indices:monitor/stats'";
+    let create = "'indices:admin/create'";
+    for pattern in ["'logs*'", "'logs-??????'", "'/(?!secret).*/'", "'?????'"] {
+        let less = on(&[("logs", rollover), (pattern, create)]);
+        for pattern in ["'*'", "'*-*'"] {
+            let more = on(&[("logs", rollover), (pattern, create)]);
+            assert_needs_more_in_v4("POST", "/logs/_rollover", "", [&less, &more]);
+            assert_needs_more_in_v4("POST", "/logs/_rollover?dry_run", "{}", [&less, &more]);
+        }
+    }
+}
