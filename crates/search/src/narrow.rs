@@ -9,7 +9,7 @@ use crate::answer::Part;
 use crate::concrete::push_encoded;
 use crate::parameters::{Plus, decode};
 use crate::reading::{Reading, Request};
-use crate::request::{route, target};
+use crate::request::{aliases, route, target};
 use crate::resolve::NOTHING;
 use crate::routes::{Match, Place};
 
@@ -87,6 +87,10 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
             || pattern.place == Place::OpenScroll && !reading.request.scrolls_are_checked;
         let is_need = is_of_all || target(reading, pattern.place).ok()?.is_some();
         match pattern.place {
+            Place::Aliases(_) | Place::AliasesUnlessAll(_) => {
+                let count = aliases(reading, pattern.place).ok()?.len();
+                parameters.extend(std::iter::repeat_n(None, count));
+            }
             _ if !is_need => {}
             Place::List(parameter) | Place::OptionalList(parameter) => parameters.push(Some(parameter)),
             Place::Cluster

@@ -8,6 +8,7 @@ const ENCODED: Problem = Problem::Invalid("its path or query is not percent-enco
 
 /// The parameters whose value decides what a request needs: names of indices and what they stand for.
 const DECIDING: &[&str] = &[
+    "alias",
     "allow_no_indices",
     "expand_wildcards",
     "ignore_unavailable",

@@ -33,7 +33,11 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
             None if pattern.place == Place::OpenScroll && !request.scrolls_are_checked => {
                 reading.need_all(&pattern.actions)?;
             }
-            None => {}
+            None => {
+                for alias in aliases(&reading, pattern.place)? {
+                    reading.need(&pattern.actions, Target::NewAlias(alias))?;
+                }
+            }
         }
     }
     // An ingest pipeline that the request names may move documents to any index.
@@ -81,7 +85,7 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
     };
     Ok(match place {
         Place::Cluster => Some(Target::Cluster),
-        Place::All | Place::OpenScroll => None,
+        Place::All | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => None,
         Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
         Place::OptionalList(parameter) => match reading.parameter(parameter)? {
             Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),
@@ -98,6 +102,35 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
             Some(_) => name(parameter)?.map(Target::Missing),
             None => None,
         },
+    })
+}
+
+/// The names and patterns of aliases at a place, if it is one for several.
+pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec<Cow<'a, str>>, Problem> {
+    let (parameter, is_for_all) = match place {
+        Place::Aliases(parameter) => (parameter, true),
+        Place::AliasesUnlessAll(parameter) => (parameter, false),
+        Place::Cluster
+        | Place::All
+        | Place::OpenScroll
+        | Place::List(_)
+        | Place::OptionalList(_)
+        | Place::Name(_)
+        | Place::Missing(_)
+        | Place::MissingIfVersioned(_)
+        | Place::NewAlias(_)
+        | Place::Creates(_) => return Ok(Vec::new()),
+    };
+    let Some(text) = reading.parameter(parameter)? else { return Ok(Vec::new()) };
+    if !is_for_all && matches!(&*text, "*" | "_all") {
+        return Ok(Vec::new());
+    }
+    // A node leaves empty ones out.
+    Ok(match text {
+        Cow::Borrowed(text) => text.split(',').filter(|part| !part.is_empty()).map(Cow::Borrowed).collect(),
+        Cow::Owned(text) => {
+            text.split(',').filter(|part| !part.is_empty()).map(|part| Cow::Owned(part.to_owned())).collect()
+        }
     })
 }
 

@@ -78,6 +78,10 @@ pub(crate) enum Place {
     MissingIfVersioned(&'static str),
     /// A parameter with a name for an alias.
     NewAlias(&'static str),
+    /// A parameter with names and patterns of aliases.
+    Aliases(&'static str),
+    /// The same; nothing is needed if it says `*` or `_all`: a node takes that as if it were not there.
+    AliasesUnlessAll(&'static str),
     /// A parameter with the name of an index that the request makes beside those that it acts on. Without it, the name is not known.
     Creates(&'static str),
 }
@@ -355,6 +359,8 @@ impl Place {
             Some(("missing", parameter)) => Place::Missing(parameter),
             Some(("missing-if-versioned", parameter)) => Place::MissingIfVersioned(parameter),
             Some(("new-alias", parameter)) => Place::NewAlias(parameter),
+            Some(("aliases", parameter)) => Place::Aliases(parameter),
+            Some(("aliases-unless-all", parameter)) => Place::AliasesUnlessAll(parameter),
             Some(("creates", parameter)) => Place::Creates(parameter),
             _ => return None,
         })

@@ -118,3 +118,93 @@ fn a_rollover_to_a_name_that_is_not_seen_needs_the_creation_of_any() {
         }
     }
 }
+
+#[test]
+fn the_removal_of_an_alias_needs_a_right_on_it() {
+    let aliases = "'indices:admin/aliases'";
+    let less = on(&[("logs-1", aliases)]);
+    let more = on(&[("logs-1, prod", aliases)]);
+    for target in ["/logs-1/_alias/prod", "/logs-1/_aliases/prod", "/logs-1/_alias/prod,"] {
+        assert_needs_more_in_v4("DELETE", target, "", [&less, &more]);
+    }
+    for target in ["/logs-1/_alias/prod,logs-prod", "/logs-1/_alias/logs-prod%2Cprod"] {
+        let both = on(&[("logs-1, prod, logs-prod", aliases)]);
+        assert_needs_more_in_v4("DELETE", target, "", [&more, &both]);
+    }
+}
+
+/// A node looks up which aliases a pattern stands for.
+#[test]
+fn a_pattern_of_aliases_needs_a_right_on_all_that_it_may_stand_for() {
+    let aliases = "'indices:admin/aliases'";
+    for (pattern, more) in [("logs-*", "'logs-*'"), ("l*s-*d", "'l*'"), ("-*", "'*'")] {
+        for less in ["'logs-?'", "'l?????????'", "'logs-prod'"] {
+            let [less, more] = [less, more].map(|names| on(&[("logs-1", aliases), (names, aliases)]));
+            for body in [
+                format!(r#"{{"actions":[{{"remove":{{"index":"logs-1","alias":"{pattern}"}}}}]}}"#),
+                format!(
+                    r#"{{"actions":[{{"remove":{{"index":"logs-1","aliases":["logs-1","{pattern}"]}}}}]}}"#
+                ),
+            ] {
+                assert_needs_more_in_v4("POST", "/_aliases", &body, [&less, &more]);
+            }
+            let target = format!("/logs-1/_alias/{pattern}");
+            assert_needs_more_in_v4("DELETE", &target, "", [&less, &more]);
+        }
+    }
+}
+
+/// One of them could be the name of the index of the security configuration, on which nobody has a right.
+#[test]
+fn all_aliases_are_more_than_anybody_has_a_right_on() {
+    let all = on(&[("'*', '_a*'", "'*'")]);
+    for pattern in ["_all", "*", "*y"] {
+        let body = format!(r#"{{"actions":[{{"remove":{{"index":"logs-1","alias":"{pattern}"}}}}]}}"#);
+        let target = format!("/logs-1/_alias/{pattern}");
+        for (method, target, body) in [("POST", "/_aliases", &*body), ("DELETE", &*target, "")] {
+            assert!(is_permitted(&all, EvaluationType::Legacy, method, target, body), "{target}");
+            assert!(!is_permitted(&all, EvaluationType::V4, method, target, body), "{target}");
+        }
+    }
+}
+
+#[test]
+fn what_names_an_alias_to_read_it_needs_a_right_on_it() {
+    let get = "'indices:admin/aliases/get'";
+    let less = on(&[("logs-1", get)]);
+    let more = on(&[("logs-1, prod", get)]);
+    for (method, target) in [
+        ("GET", "/logs-1/_alias/prod"),
+        ("HEAD", "/logs-1/_alias/prod"),
+        ("GET", "/logs-1/_alias?name=prod"),
+        ("GET", "/logs-1/_alias/prod,logs-1"),
+    ] {
+        assert_needs_more_in_v4(method, target, "", [&less, &more]);
+    }
+    let pattern = on(&[("logs-1", get), ("'pr*'", get)]);
+    assert_needs_more_in_v4("GET", "/logs-1/_alias/p*", "", [&pattern, &on(&[("logs-1, 'p*'", get)])]);
+    // A node takes these as if no alias were named, and shows those of permitted indices.
+    for target in ["/logs-1/_alias", "/logs-1/_alias/*", "/logs-1/_alias/_all", "/logs-1/_alias?name=*"] {
+        assert!(is_permitted(&less, EvaluationType::V4, "GET", target, ""), "{target}");
+    }
+    // But not beside others.
+    assert!(!is_permitted(&less, EvaluationType::V4, "GET", "/logs-1/_alias/*,*", ""));
+}
+
+#[test]
+fn a_list_of_named_aliases_needs_a_right_on_them() {
+    let get = "'indices:admin/aliases/get'";
+    let mut needs = Vec::new();
+    for (target, wanted) in [
+        ("/_cat/aliases", vec!["_all"]),
+        ("/_cat/aliases/prod,p*", vec!["_all", "prod", "p*"]),
+        ("/_cat/aliases?alias=prod", vec!["_all", "prod"]),
+        ("/_cat/aliases/*", vec!["_all", "*"]),
+    ] {
+        needs.clear();
+        read(&request("GET", target, ""), &mut needs).unwrap();
+        let found: Vec<&str> = needs.iter().map(|need| need.target.text()).collect();
+        assert_eq!(found, wanted, "{target}");
+        assert!(needs.iter().all(|need| need.actions.iter().all(|action| get.contains(action.name()))));
+    }
+}
