@@ -62,10 +62,11 @@ const fn is_same(left: &[u8], right: &[u8]) -> bool {
 }
 
 /// How many actions there are.
-const COUNT: u16 = 150;
+const COUNT: u16 = 151;
 
 /// The names, sorted. They are those of OpenSearch 3.4.0 and its module rank-eval; an action that creates or maps an
-/// index on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it.
+/// index on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it. That for the segments of all
+/// points in time is the plugin's own.
 const ACTIONS: [&str; COUNT as usize] = [
     "cluster:admin/component_template/delete",
     "cluster:admin/component_template/get",
@@ -126,6 +127,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "cluster:monitor/nodes/info",
     "cluster:monitor/nodes/stats",
     "cluster:monitor/nodes/usage",
+    "cluster:monitor/point_in_time/segments/_all",
     "cluster:monitor/remote/info",
     "cluster:monitor/shards",
     "cluster:monitor/state",

@@ -45,7 +45,7 @@ pub(crate) const WRITE_ANYWHERE: &[Action] = &[
 /// Adds what the body of a request needs.
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     match reading.found.group.body {
-        Body::Ignored => Ok(()),
+        Body::Ignored | Body::PointsInTime => Ok(()),
         Body::AliasFilters => alias_filters(reading),
         Body::Aliases => aliases(reading),
         Body::Bulk => bulk::read(reading),

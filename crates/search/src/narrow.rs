@@ -94,6 +94,7 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
             _ if !is_need => {}
             Place::List(parameter) | Place::OptionalList(parameter) => parameters.push(Some(parameter)),
             Place::Cluster
+            | Place::ClusterIfAll
             | Place::All
             | Place::OpenScroll
             | Place::Name(_)

@@ -14,7 +14,7 @@ use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, Securit
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::{Names, Unknown, is_plain, resolve_need};
+use crate::resolve::{Names, Unknown, counts, is_plain, resolve_need};
 use crate::subject::{Resolution, Subject};
 use crate::tenants::TenantAccess;
 
@@ -68,7 +68,8 @@ impl Reference<'_> {
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let mut parts = Vec::new();
         let mut is_denied = false;
-        for (number, need) in needs.iter().enumerate() {
+        let all = needs.iter().enumerate();
+        for (number, need) in all.filter(|(_, need)| counts(self.settings.evaluation, need)) {
             let outcome = match resolve_need(self.inventory, self.settings.evaluation, need) {
                 Some(names) => self.on_indices(&caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(&caller, need, &mut answer),

@@ -85,6 +85,7 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
     };
     Ok(match place {
         Place::Cluster => Some(Target::Cluster),
+        Place::ClusterIfAll => may_be_all(reading).then_some(Target::Cluster),
         Place::All | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => None,
         Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
         Place::OptionalList(parameter) => match reading.parameter(parameter)? {
@@ -111,6 +112,7 @@ pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec
         Place::Aliases(parameter) => (parameter, true),
         Place::AliasesUnlessAll(parameter) => (parameter, false),
         Place::Cluster
+        | Place::ClusterIfAll
         | Place::All
         | Place::OpenScroll
         | Place::List(_)
@@ -132,6 +134,15 @@ pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec
             text.split(',').filter(|part| !part.is_empty()).map(|part| Cow::Owned(part.to_owned())).collect()
         }
     })
+}
+
+/// Whether a request may name all points in time, as `_all`. What it names does not count otherwise, so an odd body is no problem.
+fn may_be_all(reading: &Reading<'_, '_>) -> bool {
+    let in_path = reading.request.target.contains("_all") || reading.request.target.contains('%');
+    in_path
+        || reading.body().map_or(true, |body| {
+            memchr::memmem::find(body, b"_all").is_some() || memchr::memchr(b'\\', body).is_some()
+        })
 }
 
 /// What the patterns of an operation expand to, as the parameters of the query change it.

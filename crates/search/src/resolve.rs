@@ -115,11 +115,19 @@ pub(crate) fn resolve<'t>(
 pub(crate) fn counts(evaluation: EvaluationType, need: &Need<'_>) -> bool {
     match need.target {
         Target::NewAlias(_) => evaluation == EvaluationType::V4,
-        Target::Cluster | Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::Missing(_) => {
-            true
+        Target::Cluster => {
+            evaluation == EvaluationType::V4
+                || !need.actions.iter().all(|action| CLUSTER_IN_V4.contains(action))
         }
+        Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::Missing(_) => true,
     }
 }
+
+/// Actions that only `v4` asks for on the cluster.
+const CLUSTER_IN_V4: [Action; 2] = [
+    Action::of("cluster:monitor/point_in_time/segments/_all"),
+    Action::of("indices:data/read/point_in_time/readall"),
+];
 
 /// The pattern that names of aliases are, if they are one: which aliases it stands for is not looked up.
 pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {

@@ -62,6 +62,8 @@ pub(crate) struct Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Cluster,
+    /// The cluster, if the request may be about all points in time: nothing says on which indices they are.
+    ClusterIfAll,
     /// All indices, whatever the request says.
     All,
     /// The indices of a scroll that is open, so all indices unless what stands behind checks whose scroll it is.
@@ -102,6 +104,8 @@ pub(crate) enum Body {
     MultiSearch,
     MultiSearchTemplate,
     MultiTermVectors,
+    /// Points in time, which [`Place::ClusterIfAll`] is about.
+    PointsInTime,
     PutAlias,
     Reindex,
     /// What is restored from a snapshot.
@@ -351,6 +355,7 @@ impl Place {
     fn named(word: &'static str) -> Option<Place> {
         Some(match word.split_once('=') {
             None if word == "cluster" => Place::Cluster,
+            None if word == "cluster-if-all" => Place::ClusterIfAll,
             None if word == "all" => Place::All,
             None if word == "open-scroll" => Place::OpenScroll,
             Some(("list", parameter)) => Place::List(parameter),
@@ -380,6 +385,7 @@ impl Body {
             "msearch" => Body::MultiSearch,
             "msearch-template" => Body::MultiSearchTemplate,
             "mtermvectors" => Body::MultiTermVectors,
+            "points-in-time" => Body::PointsInTime,
             "alias" => Body::PutAlias,
             "reindex" => Body::Reindex,
             "search" => Body::Search,

@@ -133,8 +133,12 @@ const ALLOWED: &[&str] = &[
     "'indices:admin/*'",
 ];
 const CLUSTER: &[&str] = &["'*'", "cluster_composite_ops", "'cluster:monitor/*'", "cluster_all"];
-const CLUSTER_ACTIONS: &[&[&str]] =
-    &[&["indices:data/write/bulk"], &["cluster:monitor/health"], &["indices:data/read/mget"]];
+const CLUSTER_ACTIONS: &[&[&str]] = &[
+    &["indices:data/write/bulk"],
+    &["cluster:monitor/health"],
+    &["indices:data/read/mget"],
+    &["indices:data/read/point_in_time/readall"],
+];
 
 fn pick<'a, T: ?Sized>(rng: &mut Rng, from: &[&'a T]) -> &'a T {
     from[rng.below(from.len())]

@@ -345,7 +345,7 @@ impl Compiled {
                 None => {}
             }
         };
-        for need in needs.iter().take(MOST_GRANTED) {
+        for need in needs.iter().filter(|need| self.privileges.counts(need)).take(MOST_GRANTED) {
             for action in need.actions {
                 if need.target == Target::Cluster {
                     add(*action, None);

@@ -11,7 +11,7 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, is_plain, resolve_need};
+use crate::resolve::{Names, Unknown, counts, is_plain, resolve_need};
 
 /// A need that is not permitted.
 pub(super) struct Denied;
@@ -25,7 +25,8 @@ impl Privileges {
         }
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let (mut parts, mut is_denied) = (Vec::new(), false);
-        for (number, need) in needs.iter().enumerate() {
+        let all = needs.iter().enumerate();
+        for (number, need) in all.filter(|(_, need)| counts(self.settings.evaluation, need)) {
             let outcome = match resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) {
                 Some(names) => self.on_indices(caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),

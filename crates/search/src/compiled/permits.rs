@@ -12,7 +12,7 @@ use crate::config::{Dashboards, EvaluationType};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
-use crate::resolve::{NOTHING, Unknown, pattern_of_aliases, resolve, shows_members};
+use crate::resolve::{NOTHING, Unknown, counts, pattern_of_aliases, resolve, shows_members};
 use crate::tenants::TenantAccess;
 
 impl Privileges {
@@ -26,7 +26,9 @@ impl Privileges {
     fn permits_need(&self, caller: &Caller, need: &Need<'_>) -> bool {
         match &need.target {
             Target::Cluster => {
-                !caller.is_service && need.actions.iter().all(|action| caller.roles.cluster.contains(*action))
+                !counts(self.settings.evaluation, need)
+                    || !caller.is_service
+                        && need.actions.iter().all(|action| caller.roles.cluster.contains(*action))
             }
             Target::Name(name) => self.permits_name(caller, need, name),
             Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),

@@ -81,7 +81,7 @@ impl Privileges {
         let names = (0..).zip(self.config.roles.keys());
         let numbers = names.filter(|(_, name)| can_be_held(name)).map(|(number, _)| number).collect();
         let mut roles = OneByOne { privileges: self, numbers, callers: BTreeMap::new() };
-        for need in needs {
+        for need in needs.iter().filter(|need| self.counts(need)) {
             if need.target == Target::Cluster {
                 for action in need.actions {
                     steps.take(roles.numbers.len())?;
