@@ -75,6 +75,8 @@ pub enum Reason {
     MissingVariable,
     /// It is the index of Dashboards, and no role permits the action in the global tenant.
     TenantNotGranted,
+    /// A role shows only some documents, and the request shows terms of others.
+    HiddenTerms,
 }
 
 impl fmt::Display for Reason {
@@ -91,6 +93,9 @@ impl fmt::Display for Reason {
             }
             Self::UncertainFilter => "which documents or fields the roles hide is not certain",
             Self::MissingVariable => "the query of a role has a variable that the caller lacks",
+            Self::HiddenTerms => {
+                "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms of others"
+            }
             Self::TenantNotGranted => "the index of Dashboards, and no role grants it in the global tenant",
         })
     }
@@ -205,12 +210,19 @@ impl Restrictions {
         }
         match filtering {
             Filtering::Impossible => Err(Reason::CannotFilter),
-            Filtering::NotNeeded | Filtering::Possible if self.is_missing => Err(Reason::MissingVariable),
-            Filtering::NotNeeded | Filtering::Possible if !settings.hands_over_filters || !is_known => {
+            Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields if self.is_missing => {
+                Err(Reason::MissingVariable)
+            }
+            Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields
+                if !settings.hands_over_filters || !is_known =>
+            {
                 Err(Reason::NeedsFilter)
             }
-            Filtering::NotNeeded | Filtering::Possible if is_uncertain => Err(Reason::UncertainFilter),
-            Filtering::NotNeeded | Filtering::Possible => {
+            Filtering::PossibleForFields if !queries.is_empty() => Err(Reason::HiddenTerms),
+            Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields if is_uncertain => {
+                Err(Reason::UncertainFilter)
+            }
+            Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => {
                 name.clone_into(&mut self.filter.name);
                 Ok(Some(self.filter))
             }
@@ -282,6 +294,8 @@ pub(crate) enum Filtering {
     NotNeeded,
     /// The cluster can filter what it shows.
     Possible,
+    /// The same, but only if no document is hidden.
+    PossibleForFields,
     /// It copies documents, or reads them to change them.
     Impossible,
 }
@@ -363,11 +377,25 @@ pub(crate) fn changes(action: Action) -> bool {
     name == "indices:admin/aliases" || CHANGING.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Why a request with this meaning of filters is denied to whom a permission on every index hides something, whatever other permissions
+/// show: `hides_documents` says whether it hides documents.
+pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Option<Reason> {
+    match filtering {
+        Filtering::Impossible => Some(Reason::CannotFilter),
+        Filtering::PossibleForFields => hides_documents.then_some(Reason::HiddenTerms),
+        Filtering::NotNeeded | Filtering::Possible => None,
+    }
+}
+
 /// The action whose result a filter matters for most; `None` if it matters for none.
 pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
     let of = |action: Action| match filtering(action) {
         Filtering::Possible if need.is_copied => Filtering::Impossible,
-        filtering @ (Filtering::NotNeeded | Filtering::Possible | Filtering::Impossible) => filtering,
+        Filtering::Possible if need.shows_hidden_terms => Filtering::PossibleForFields,
+        filtering @ (Filtering::NotNeeded
+        | Filtering::Possible
+        | Filtering::PossibleForFields
+        | Filtering::Impossible) => filtering,
     };
     let all = need.actions.iter().map(|action| (*action, of(*action)));
     all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)

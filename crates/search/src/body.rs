@@ -5,6 +5,7 @@
 
 pub(crate) mod bulk;
 mod documents;
+mod hidden_terms;
 mod multi_search;
 mod names;
 mod template;
@@ -59,7 +60,7 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Body::Reindex => reindex(reading),
         Body::Restore => restore(reading),
         Body::Search => search(reading),
-        Body::Template => template::read(reading),
+        Body::Template => template(reading),
         Body::TermVectors => documents::term_vectors(reading),
         Body::Update => update(reading),
         Body::UpdateByQuery => update_by_query(reading),
@@ -72,8 +73,24 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if body.is_empty() {
         return Ok(());
     }
+    if hidden_terms::is_shown(body)? {
+        reading.show_hidden_terms(0);
+    }
     let searched = reading.list("index")?;
     Json::whole(body, |json| lookups::search(reading, json, &searched))
+}
+
+/// A query that is made from a template.
+fn template(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let before = reading.needs.len();
+    template::read(reading)?;
+    let is_unseen = reading.needs.len() > before;
+    // A node refuses both in requests to be rated.
+    let may_show = reading.found.group.name != "rank_eval";
+    if may_show && (is_unseen || hidden_terms::is_shown_by_template(reading.body()?)?) {
+        reading.show_hidden_terms(0);
+    }
+    Ok(())
 }
 
 /// Deletes what a query finds.

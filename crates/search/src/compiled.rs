@@ -329,6 +329,10 @@ impl Grant {
     fn is_restricted(&self) -> bool {
         self.restricts.contains(&true)
     }
+
+    fn hides_documents(&self) -> bool {
+        self.restricts[0]
+    }
 }
 
 impl Special {
@@ -421,6 +425,7 @@ mod tests {
                     actions: Vec::leak(vec![search]),
                     target: Target::Indices(expression),
                     is_copied: false,
+                    shows_hidden_terms: false,
                 }];
                 let caller = privileges.uncached_caller(&subject(&["a"]));
                 assert_eq!(privileges.decide(&caller, &needs).missing.len(), 1);

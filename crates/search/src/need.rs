@@ -15,6 +15,8 @@ pub struct Need<'a> {
     pub target: Target<'a>,
     /// Whether what is read is written elsewhere: who filters only answers does not filter that.
     pub is_copied: bool,
+    /// Whether terms of documents are shown that are not found: who filters documents does not filter those.
+    pub shows_hidden_terms: bool,
 }
 
 impl Target<'_> {

@@ -98,8 +98,14 @@ impl<'a> Reading<'_, 'a> {
         if self.names > MAX_NAMES {
             return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));
         }
-        self.needs.push(Need { actions, target, is_copied });
+        self.needs.push(Need { actions, target, is_copied, shows_hidden_terms: false });
         Ok(())
+    }
+
+    /// Says of the searches among the needs from this one on that they show terms of documents that they do not find.
+    pub(crate) fn show_hidden_terms(&mut self, from: usize) {
+        let searches = self.needs.iter_mut().skip(from).filter(|need| need.actions.contains(&SEARCH));
+        searches.for_each(|need| need.shows_hidden_terms = true);
     }
 
     /// A need of all indices, for what cannot be seen.
@@ -196,6 +202,7 @@ impl<'a> Reading<'_, 'a> {
 /// what a short body can make of a long list in the path: `_msearch` searches it again with each line of two bytes. Evaluating so many
 /// takes some 15 ms, in which the thread serves no other request.
 const MAX_NAMES: usize = 50_000;
+const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::answer::{
-    Answer, EvaluationSettings, Filtering, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions,
-    Verdict, changes, strictest,
+    Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
+    changes, denied_by_all, strictest,
 };
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
@@ -321,7 +321,7 @@ impl Reference<'_> {
         answer: &mut Answer,
     ) -> Result<(), Denied> {
         let Some((action, filtering)) = strictest(need) else { return Ok(()) };
-        let all = |(_, permission): &(usize, &IndexPermission)| {
+        let is_of_all = |permission: &IndexPermission| {
             is_restricted(permission)
                 && permission
                     .patterns
@@ -329,8 +329,9 @@ impl Reference<'_> {
                     .any(|pattern| matches!(pattern, IndexPattern::Static(pattern) if pattern.is_anything()))
         };
         // Whoever may not see all of every index changes nothing by what is read, even where another role shows all.
-        if filtering == Filtering::Impossible && caller.permissions().any(|one| all(&one)) {
-            let reason = Reason::CannotFilter;
+        let of_all = caller.permissions().map(|(_, permission)| permission).filter(|one| is_of_all(one));
+        let reasons = of_all.map(|permission| denied_by_all(filtering, permission.document_query.is_some()));
+        if let Some(reason) = reasons.flatten().next() {
             answer.missing.insert(Missing { action, name: row.name.clone(), reason });
             return Err(Denied);
         }

@@ -296,11 +296,13 @@ fn both_evaluators_give_the_same_answer() {
                         actions: on_cluster[rng.below(on_cluster.len())],
                         target: Target::Cluster,
                         is_copied: false,
+                        shows_hidden_terms: false,
                     },
                     _ => Need {
                         actions: on_indices[rng.below(on_indices.len())],
                         target: target(rng),
                         is_copied: false,
+                        shows_hidden_terms: rng.below(6) == 0,
                     },
                 };
                 let needs: Vec<Need<'_>> = (0..=rng.below(8) / 6).map(|_| need(&mut rng)).collect();

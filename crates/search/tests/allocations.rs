@@ -40,8 +40,14 @@ fn a_permitted_request_allocates_nothing() {
                 actions: search,
                 target: Target::Indices(Expression::new(text, Options::OPEN)),
                 is_copied: false,
+                shows_hidden_terms: false,
             };
-            let cluster = Need { actions: search, target: Target::Cluster, is_copied: false };
+            let cluster = Need {
+                actions: search,
+                target: Target::Cluster,
+                is_copied: false,
+                shows_hidden_terms: false,
+            };
             assert!(privileges.permits(&caller, [&need]), "{text}");
             let mut permitted = false;
             let counted =

@@ -429,6 +429,7 @@ fn permits(permission: &str, expression: &str) -> bool {
         actions: Box::leak(Box::new([action])),
         target: Target::Indices(Expression::new(expression, Options::OPEN)),
         is_copied: false,
+        shows_hidden_terms: false,
     };
     reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
 }

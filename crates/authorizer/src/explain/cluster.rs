@@ -442,7 +442,8 @@ const fn is_filter(reason: search::Reason) -> bool {
         search::Reason::NeedsFilter
         | search::Reason::CannotFilter
         | search::Reason::UncertainFilter
-        | search::Reason::MissingVariable => true,
+        | search::Reason::MissingVariable
+        | search::Reason::HiddenTerms => true,
         search::Reason::NotGranted
         | search::Reason::SystemIndex
         | search::Reason::SecurityIndex

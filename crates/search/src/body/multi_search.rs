@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{SEARCH, items, listed};
+use super::{SEARCH, hidden_terms, items, listed};
 use crate::expression::Expression;
 use crate::json::{Json, Lines, Value};
 use crate::lookups;
@@ -27,9 +27,14 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
         reading.need(SEARCH, Target::Fixed(searched.clone()))?;
+        let this = reading.needs.len() - 1;
         if is_template {
             lookups::unseen(reading)?;
+            reading.show_hidden_terms(this);
         } else if !query.trim_ascii().is_empty() {
+            if hidden_terms::is_shown(query)? {
+                reading.show_hidden_terms(this);
+            }
             Json::whole(query, |json| lookups::search(reading, json, &searched))?;
         }
     }

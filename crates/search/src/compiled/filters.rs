@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Filtering, Missing, Reason, Restrictions, strictest};
+use crate::answer::{Answer, Filtering, Missing, Restrictions, denied_by_all, strictest};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::Need;
@@ -29,12 +29,12 @@ impl Privileges {
             return Ok(());
         }
         // Whoever may not see all of every index changes nothing by what is read, even where another role shows all.
-        if filtering == Filtering::Impossible && caller.roles.restricts_all {
+        let hides_of_all = caller.roles.hides_of_all;
+        if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents)) {
             let known = known.min().map(|number| self.name(number));
             let Some(name) = known.or_else(|| unknown.first().map(|unknown| unknown.text())) else {
                 return Ok(());
             };
-            let reason = Reason::CannotFilter;
             answer.missing.insert(Missing { action, name: name.to_owned(), reason });
             return Err(Denied);
         }

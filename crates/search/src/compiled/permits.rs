@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
-use crate::answer::{Filtering, strictest};
+use crate::answer::{denied_by_all, strictest};
 use crate::config::{Dashboards, EvaluationType};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
@@ -186,8 +186,8 @@ impl Privileges {
     ) -> bool {
         caller.roles.is_unrestricted()
             || strictest(need).is_none_or(|(_, filtering)| {
-                let is_impossible = filtering == Filtering::Impossible && caller.roles.restricts_all;
-                !is_impossible
+                let hides_of_all = caller.roles.hides_of_all;
+                hides_of_all.is_none_or(|documents| denied_by_all(filtering, documents).is_none())
                     && caller.roles.restricting_templates.is_empty()
                     && !touches(&caller.roles.restricted)
             })

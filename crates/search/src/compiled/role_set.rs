@@ -20,8 +20,8 @@ pub(super) struct RoleSet {
     pub(super) cluster: ActionSet,
     pub(super) may_change_protected: bool,
     pub(super) tenant: TenantAccess,
-    /// Whether a role hides documents or fields of every index.
-    pub(super) restricts_all: bool,
+    /// If a role hides something of every index: whether one hides documents.
+    pub(super) hides_of_all: Option<bool>,
     /// What they permit for each action: made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
@@ -57,7 +57,7 @@ impl RoleSet {
             cluster: ActionSet::default(),
             may_change_protected,
             tenant: TenantAccess::None,
-            restricts_all: false,
+            hides_of_all: None,
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
             templates: RoaringBitmap::new(),
             restricted: RoaringBitmap::new(),
@@ -71,7 +71,10 @@ impl RoleSet {
                 set.templates.extend(&*grant.templates);
                 if grant.is_restricted() {
                     let mut patterns = grant.patterns.iter();
-                    set.restricts_all |= patterns.any(|id| privileges.patterns.is_anything(*id));
+                    if patterns.any(|id| privileges.patterns.is_anything(*id)) {
+                        set.hides_of_all =
+                            Some(grant.hides_documents() || set.hides_of_all.unwrap_or_default());
+                    }
                     set.restricting_patterns.extend(&*grant.patterns);
                     set.restricting_templates.extend(&*grant.templates);
                 }

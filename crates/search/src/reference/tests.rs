@@ -83,7 +83,12 @@ fn subject(roles: &[&str]) -> Subject {
 }
 
 fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
-    Need { actions, target: Target::Indices(Expression::new(text, Options::OPEN)), is_copied: false }
+    Need {
+        actions,
+        target: Target::Indices(Expression::new(text, Options::OPEN)),
+        is_copied: false,
+        shows_hidden_terms: false,
+    }
 }
 
 fn with(settings: &EvaluationSettings, roles: &[&str], needs: &[Need<'_>]) -> Answer {
@@ -193,7 +198,7 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
 
 #[test]
 fn cluster_actions_come_from_cluster_permissions() {
-    let need = Need { actions: BULK, target: Target::Cluster, is_copied: false };
+    let need = Need { actions: BULK, target: Target::Cluster, is_copied: false, shows_hidden_terms: false };
     assert_eq!(verdicts(&["writer"], &need), "++++");
     assert_eq!(verdicts(&["reader"], &need), "----");
     assert_eq!(verdicts(&["bulk_only"], &need), "----");
@@ -208,7 +213,10 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
         Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
     let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
     let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
-    assert_eq!(verdict(Need { actions: BULK, target: Target::Cluster, is_copied: false }), Verdict::Denied);
+    assert_eq!(
+        verdict(Need { actions: BULK, target: Target::Cluster, is_copied: false, shows_hidden_terms: false }),
+        Verdict::Denied
+    );
     assert_eq!(verdict(on(SEARCH, "logs-a")), Verdict::Denied);
     assert_eq!(verdict(on(SEARCH, ".sys")), Verdict::Permitted);
 }
@@ -339,12 +347,17 @@ fn the_answer_names_what_is_missing_and_what_remains() {
 
 #[test]
 fn a_name_that_a_request_makes_is_needed_where_it_matters() {
-    let missing =
-        |name: &'static str| Need { actions: CREATE, target: Target::Missing(name.into()), is_copied: false };
+    let missing = |name: &'static str| Need {
+        actions: CREATE,
+        target: Target::Missing(name.into()),
+        is_copied: false,
+        shows_hidden_terms: false,
+    };
     let alias = |name: &'static str| Need {
         actions: CREATE,
         target: Target::NewAlias(name.into()),
         is_copied: false,
+        shows_hidden_terms: false,
     };
     assert_eq!(verdicts(&["own"], &missing("own-ann")), "++++");
     assert_eq!(verdicts(&["own"], &missing("logs-a")), "+++-");

@@ -45,7 +45,7 @@ fn caller(privileges: &Privileges, name: &str, roles: &[&str]) -> Caller {
 /// Whether a caller with one role may perform these actions on an expression.
 fn may(privileges: &Privileges, name: &str, role: &str, actions: &'static [Action], text: &str) -> bool {
     let target = Target::Indices(Expression::new(text, Options::OPEN));
-    let need = Need { actions, target, is_copied: false };
+    let need = Need { actions, target, is_copied: false, shows_hidden_terms: false };
     let verdict = privileges.decide(&caller(privileges, name, &[role]), &[need]).verdict;
     verdict == Verdict::Permitted
 }
@@ -86,7 +86,7 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     // What a stored query looks up is not seen: it may be that index alone.
     let options = Options { closed: true, hidden: true, ..Options::OPEN };
     let target = Target::Fixed(Expression::new("", options));
-    let need = [Need { actions: MAPPINGS, target, is_copied: false }];
+    let need = [Need { actions: MAPPINGS, target, is_copied: false, shows_hidden_terms: false }];
     for (role, wanted) in
         [("none", Verdict::Denied), ("read", Verdict::Denied), ("write", Verdict::Permitted)]
     {

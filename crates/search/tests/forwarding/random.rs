@@ -274,7 +274,12 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
                 }
                 for index in later.reached(asked).into_iter().flat_map(BTreeMap::into_keys) {
                     let target = Target::Fixed(Expression::new(index.clone(), Options::OPEN));
-                    let need = Need { actions: needs[0].actions, target, is_copied: false };
+                    let need = Need {
+                        actions: needs[0].actions,
+                        target,
+                        is_copied: false,
+                        shows_hidden_terms: false,
+                    };
                     let verdict = reference.evaluate(&subject, &[need]).verdict;
                     assert_eq!(verdict, Verdict::Permitted, "{index}: {}", context());
                     seen[2] += usize::from(!cluster.indices.contains_key(index.as_str()));
