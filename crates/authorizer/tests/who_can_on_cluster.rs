@@ -216,6 +216,42 @@ fn conditions_of_several_roles_are_a_list() {
     );
 }
 
+/// `kibana_user` writes in the global tenant, but not beside a role that only reads there.
+#[test]
+fn a_role_that_takes_writing_from_another_is_named() {
+    let policy = policy(
+        "look: { tenant_permissions: [{ tenant_patterns: [global_tenant], allowed_actions: [kibana_all_read] }] }\n",
+        "kibana_user: { backend_roles: [ui] }\nlook: { backend_roles: [viewer] }\nall_access: { backend_roles: [admin] }\n",
+        &format!(
+            "ann: {{ hash: {HASH}, backend_roles: [ui] }}\nbob: {{ hash: {HASH}, backend_roles: [ui, viewer] }}\n\
+             carl: {{ hash: {HASH}, backend_roles: [ui, viewer, admin] }}\n"
+        ),
+        true,
+    );
+    let lines =
+        |method| who_can(&policy, (method, "/.kibana")).to_string().lines().map(str::to_owned).collect();
+    let writing: Vec<String> = lines("DELETE");
+    assert_eq!(
+        writing,
+        [
+            "the users `ann` and `carl` by Basic",
+            "any token of https://id.example.com with a role or group that matches `admin`",
+            "any token of https://id.example.com with a role or group that matches `admin` or `ui`, unless with a role \
+             or group that matches `viewer`",
+            "needs: indices:admin/delete on .kibana",
+        ]
+    );
+    let reading: Vec<String> = lines("GET");
+    assert_eq!(
+        reading,
+        [
+            "the users `ann`, `bob` and `carl` by Basic",
+            "any token of https://id.example.com with a role or group that matches `admin` or `ui`",
+            "needs: indices:admin/get on .kibana",
+        ]
+    );
+}
+
 #[test]
 fn a_request_that_nobody_can_make_is_called_invalid_only_if_it_is_and_only_once() {
     let policy = policy("a: {}\n", "a: { users: [x] }\n", "", true);

@@ -18,6 +18,9 @@ const fn role(
     BuiltinRole { name, cluster, indices, tenants: &[] }
 }
 
+/// The role of those who use Dashboards.
+pub(crate) const KIBANA_USER: &str = "kibana_user";
+
 pub(crate) const ROLES: &[BuiltinRole] = &[
     BuiltinRole {
         tenants: &[(&["*"], &["kibana_all_write"])],
@@ -43,28 +46,25 @@ pub(crate) const ROLES: &[BuiltinRole] = &[
         ],
         &[(&["logstash-*", "ecs-logstash-*", "*beat*"], &["create_index", "crud"])],
     ),
-    BuiltinRole {
-        // In the plugin by its code, not by its file.
-        tenants: &[(&["global_tenant"], &["kibana_all_write"])],
-        ..role(
-            "kibana_user",
-            &["cluster_composite_ops"],
-            &[
-                (
-                    &[
-                        ".kibana",
-                        ".kibana-6",
-                        ".kibana_*",
-                        ".opensearch_dashboards",
-                        ".opensearch_dashboards-6",
-                        ".opensearch_dashboards_*",
-                    ],
-                    &["delete", "index", "manage", "read"],
-                ),
-                (&[".tasks", ".management-beats", "*:.tasks", "*:.management-beats"], &["indices_all"]),
-            ],
-        )
-    },
+    // What it may do in the global tenant depends on the other roles of its holder: see `TenantAccess::of_roles`.
+    role(
+        KIBANA_USER,
+        &["cluster_composite_ops"],
+        &[
+            (
+                &[
+                    ".kibana",
+                    ".kibana-6",
+                    ".kibana_*",
+                    ".opensearch_dashboards",
+                    ".opensearch_dashboards-6",
+                    ".opensearch_dashboards_*",
+                ],
+                &["delete", "index", "manage", "read"],
+            ),
+            (&[".tasks", ".management-beats", "*:.tasks", "*:.management-beats"], &["indices_all"]),
+        ],
+    ),
     role(
         "kibana_server",
         &[

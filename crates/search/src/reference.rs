@@ -10,6 +10,7 @@ use crate::answer::{
     Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
     changes, denied_by_all, strictest,
 };
+use crate::builtin::KIBANA_USER;
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
@@ -95,8 +96,10 @@ impl Reference<'_> {
         if self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name) {
             return TenantAccess::Write;
         }
+        let is_kibana_user = roles.contains(KIBANA_USER);
         let roles = roles.iter().filter_map(|name| self.config.roles.get(name));
-        roles.map(|role| TenantAccess::of(role, self.config)).max().unwrap_or_default()
+        let all = roles.map(|role| TenantAccess::of(role, self.config));
+        TenantAccess::of_roles(all, is_kibana_user, self.settings.evaluation)
     }
 
     fn on_cluster(&self, caller: &Caller<'_>, need: &Need<'_>, answer: &mut Answer) -> Outcome {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::config::{Dashboards, Role, SecurityConfig};
+use crate::config::{Dashboards, EvaluationType, Role, SecurityConfig};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::need::Target;
@@ -16,8 +16,11 @@ use crate::resolve::Names;
 /// What a caller may do in the global tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TenantAccess {
+    /// No role names the tenant.
     #[default]
     None,
+    /// A role may name it, by a pattern that is not supported.
+    Uncertain,
     Read,
     Write,
 }
@@ -37,36 +40,44 @@ const ONE_BY_ONE: &[Action] =
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
-    /// That of a role.
+    /// That of a role by itself.
     pub(crate) fn of(role: &Role, config: &SecurityConfig) -> Self {
-        let is_global = |text: &Arc<str>| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(GLOBAL));
-        // The plugin looks for the privilege to write by its name: no pattern gives it.
+        // The plugin looks for the privilege to write by its name: no pattern gives it. Whatever else is allowed is reading.
         let writes = |allowed: &[Arc<str>]| {
             let mut texts = config.action_groups.resolve(allowed).into_iter();
             texts.any(|text| **text == *"kibana:saved_objects/*/write")
         };
-        let reads = |allowed: &[Arc<str>]| {
-            let mut texts = config.action_groups.resolve(allowed).into_iter();
-            texts.any(|text| Pattern::parse(text).is_ok_and(|one| one.matches("kibana:saved_objects/*/read")))
-        };
         let mut access = Self::None;
         for permission in &role.tenant_permissions {
             // A pattern with a variable counts for nobody, which denies more.
-            if permission.patterns.iter().any(|text| !text.contains("${") && is_global(text)) {
-                let allowed = &permission.allowed_actions;
-                access = access.max(match () {
-                    () if writes(allowed) => Self::Write,
-                    () if reads(allowed) => Self::Read,
-                    () => Self::None,
+            for text in permission.patterns.iter().filter(|text| !text.contains("${")) {
+                access = access.max(match Pattern::parse(text) {
+                    Ok(pattern) if !pattern.matches(GLOBAL) => Self::None,
+                    Ok(_) if writes(&permission.allowed_actions) => Self::Write,
+                    Ok(_) => Self::Read,
+                    Err(_) => Self::Uncertain,
                 });
             }
         }
         access
     }
 
+    /// That of a caller whose roles have these. With `legacy`, the role `kibana_user` lets it write unless a role names the tenant: one
+    /// that only reads there takes writing away.
+    pub(crate) fn of_roles(
+        all: impl Iterator<Item = Self>,
+        is_kibana_user: bool,
+        evaluation: EvaluationType,
+    ) -> Self {
+        match (all.max().unwrap_or_default(), evaluation) {
+            (Self::None, EvaluationType::Legacy) if is_kibana_user => Self::Write,
+            (most, EvaluationType::Legacy | EvaluationType::V4) => most,
+        }
+    }
+
     pub(crate) fn permits(self, action: Action) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Uncertain => false,
             Self::Read => READING.contains(&action.name()),
             Self::Write => true,
         }

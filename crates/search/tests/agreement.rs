@@ -183,6 +183,14 @@ fn roles(rng: &mut Rng) -> String {
     text
 }
 
+/// One that there may not be.
+fn role(rng: &mut Rng) -> String {
+    match rng.below(6) {
+        5 => "kibana_user".to_owned(),
+        number => format!("role{number}"),
+    }
+}
+
 fn inventory(rng: &mut Rng) -> Inventory {
     let mut builder = InventoryBuilder::default();
     for name in NAMES {
@@ -281,7 +289,7 @@ fn both_evaluators_give_the_same_answer() {
         for _ in 0..8 {
             let subject = Subject {
                 name: pick(&mut rng, &["ann", "ann", "ann", "ann", "ann", "*", "a?", "server"]).to_owned(),
-                roles: (0..=rng.below(3)).map(|_| format!("role{}", rng.below(5))).collect(),
+                roles: (0..=rng.below(3)).map(|_| role(&mut rng)).collect(),
                 attributes: vec![(
                     "attr.t".to_owned(),
                     pick(&mut rng, &["a", "x", ".", "*", "?", "/.*/"]).to_owned(),

@@ -83,21 +83,26 @@ impl Authorizer {
         let held: BTreeSet<&str> = mapped.chain(direct).collect();
         let requirement =
             cluster.compiled.privileges.requirement(needs, |role| held.contains(role), steps)?;
+        let requirements = requirement.alternatives();
         let identity = cluster.identity();
         let mapped = Mapped::of(config);
         if let Some(basic) = &identity.basic {
-            self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirement), callers, steps)?;
+            self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirements), callers, steps)?;
             if !basic.verify {
                 let unlisted = Source { user_prefix: &basic.user_prefix, group_prefix: None, issuer: None };
-                let any = unlisted.callers(&mapped, &requirement, CallerSource::Basic, steps)?;
                 let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
-                callers.extend(any.map(|any| Callers { except_users: listed, ..any }));
+                for requirement in &requirements {
+                    let any = unlisted.callers(&mapped, requirement, CallerSource::Basic, steps)?;
+                    callers.extend(any.map(|any| Callers { except_users: listed.clone(), ..any }));
+                }
             }
         }
         for issuer in &identity.jwt {
             let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-            callers.extend(Source::of(issuer).callers(&mapped, &requirement, source, steps)?);
+            for requirement in &requirements {
+                callers.extend(Source::of(issuer).callers(&mapped, requirement, source.clone(), steps)?);
+            }
         }
         Some(())
     }
@@ -108,12 +113,12 @@ impl Authorizer {
         &self,
         cluster: &Cluster,
         (basic, needs): (&Basic, &[Need<'_>]),
-        (mapped, requirement): (&Mapped<'_>, &Requirement),
+        (mapped, requirements): (&Mapped<'_>, &[Requirement]),
         found: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
         let privileges = &cluster.compiled.privileges;
-        let for_each = 1 + mapped.patterns + requirement.size();
+        let for_each = 1 + mapped.patterns + requirements.iter().map(Requirement::size).sum::<usize>();
         for user in &basic.users {
             steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
             let name = format!("{}{}", basic.user_prefix, user.name);
@@ -126,20 +131,30 @@ impl Authorizer {
                 let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
                 steps.take(needs.len().saturating_mul(1 + names / 64))?;
                 let permits = privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
-                permits.then(|| (Vec::new(), Vec::new()))
+                permits.then(|| (Vec::new(), Vec::new())).into_iter().collect()
             } else {
-                addresses_for(privileges, mapped, requirement, &subject, steps)?
+                let mut all: Vec<Conditions> = Vec::new();
+                for requirement in requirements {
+                    let more = addresses_for(privileges, mapped, requirement, &subject, steps)?;
+                    all.extend(more.filter(|more| !all.contains(more)));
+                }
+                // Who may do it from anywhere is not listed with addresses, too.
+                match all.iter().any(|(needs, unless)| needs.is_empty() && unless.is_empty()) {
+                    true => vec![(Vec::new(), Vec::new())],
+                    false => all,
+                }
             };
-            let Some((needs, unless)) = conditions else { continue };
-            match found.iter_mut().find(|callers| callers.needs == needs && callers.unless == unless) {
-                Some(callers) => callers.users.get_or_insert_default().push(name),
-                None => found.push(Callers {
-                    source: CallerSource::Basic,
-                    users: Some(vec![name]),
-                    except_users: Vec::new(),
-                    needs,
-                    unless,
-                }),
+            for (needs, unless) in conditions {
+                match found.iter_mut().find(|callers| callers.needs == needs && callers.unless == unless) {
+                    Some(callers) => callers.users.get_or_insert_default().push(name.clone()),
+                    None => found.push(Callers {
+                        source: CallerSource::Basic,
+                        users: Some(vec![name.clone()]),
+                        except_users: Vec::new(),
+                        needs,
+                        unless,
+                    }),
+                }
             }
         }
         Some(())

@@ -140,8 +140,6 @@ fn the_8_roles_have_these_permissions() {
         assert_eq!(on_each_pattern(ours), on_each_pattern(theirs), "{name}");
         let tenants: &[(&[&str], &[&str])] = match name {
             "all_access" => &[(&["*"], &["kibana_all_write"])],
-            // Not in the plugin's file, but in its code.
-            "kibana_user" => &[(&["global_tenant"], &["kibana_all_write"])],
             _ => &[],
         };
         assert_eq!(role.tenants, tenants, "{name}");

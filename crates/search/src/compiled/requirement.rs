@@ -4,6 +4,7 @@
 //! that permit a request are those that meet a list of conditions, each of which some role meets.
 
 mod held;
+mod tenant;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,7 +44,10 @@ impl Requirement {
     /// Whether a caller with these roles and values meets it.
     #[must_use]
     pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
-        let has = |held: &HeldRole| roles.contains(&held.role) && held.counts_for(variables);
+        let has = |held: &HeldRole| {
+            let counts = || !held.without.iter().any(|role| roles.contains(role));
+            roles.contains(&held.role) && held.counts_for(variables) && counts()
+        };
         self.all.iter().all(|any| any.iter().any(has)) && !self.none.iter().any(has)
     }
 
@@ -196,30 +200,6 @@ impl Privileges {
         }
     }
 
-    /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
-    fn require_tenant(
-        &self,
-        need: &Need<'_>,
-        names: &Names<'_>,
-        roles: &OneByOne<'_>,
-        requirement: &mut Requirement,
-        steps: &mut Steps,
-    ) -> Option<()> {
-        let inventory = self.inventory.as_deref();
-        let is_meant = self.settings.dashboards.as_ref().is_some_and(|one| {
-            let left_out = one.left_out(inventory, need.actions, TenantAccess::None);
-            one.is_meant(inventory, &need.target, names)
-                || left_out.is_some_and(|number| names.known.contains(number))
-        });
-        for action in need.actions.iter().filter(|_| is_meant) {
-            steps.take(roles.numbers.len())?;
-            let may =
-                |number: &usize| self.roles.get(*number).is_some_and(|role| role.tenant.permits(*action));
-            requirement.add(roles.named(roles.numbers.iter().copied().filter(may)), steps)?;
-        }
-        Some(())
-    }
-
     fn special_unknown(&self, unknown: Unknown<'_>) -> (Option<Reason>, bool) {
         match unknown {
             Unknown::Name(name) => (self.settings.special(name), self.settings.is_protected(name)),
@@ -237,7 +217,7 @@ impl Privileges {
         let names: BTreeSet<_> = self.config.roles.keys().chain(mapped).chain(direct).collect();
         let may =
             names.into_iter().filter(|name| self.settings.may_change_protected(std::iter::once(&***name)));
-        Some(may.map(|role| HeldRole { role: role.clone(), matching: None }).collect())
+        Some(may.map(HeldRole::of).collect())
     }
 
     /// Adds the roles that show only a part of what the request shows.
@@ -275,7 +255,7 @@ impl Privileges {
             let applies = known.iter().any(|number| of_known(*number))
                 || names.unknown.iter().any(|unknown| self.applies_to_unknown(&nobody, grant, *unknown));
             let mut refuse = |matching| {
-                let held = HeldRole { role: role.clone(), matching };
+                let held = HeldRole { matching, ..HeldRole::of(role) };
                 if !requirement.none.contains(&held) {
                     requirement.none.push(held);
                 }
@@ -345,7 +325,7 @@ impl OneByOne<'_> {
     fn named(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<HeldRole> {
         let names: Vec<&Arc<str>> = self.privileges.config.roles.keys().collect();
         let named = numbers.into_iter().filter_map(|number| names.get(number));
-        named.map(|role| HeldRole { role: Arc::clone(role), matching: None }).collect()
+        named.map(|role| HeldRole::of(role)).collect()
     }
 
     /// The patterns with values by which a role may grant an action.

@@ -9,6 +9,7 @@ use super::name_set::NameSet;
 use super::{Grant, Privileges};
 use crate::action::Action;
 use crate::answer::changes;
+use crate::builtin::KIBANA_USER;
 use crate::pattern::Pattern;
 use crate::tenants::TenantAccess;
 
@@ -66,7 +67,6 @@ impl RoleSet {
         };
         for role in roles.iter().filter_map(|role| privileges.roles.get(*role as usize)) {
             set.cluster.extend(&role.cluster);
-            set.tenant = set.tenant.max(role.tenant);
             for grant in &role.grants {
                 set.templates.extend(&*grant.templates);
                 if grant.is_restricted() {
@@ -80,6 +80,10 @@ impl RoleSet {
                 }
             }
         }
+        let tenants = roles.iter().filter_map(|role| Some(privileges.roles.get(*role as usize)?.tenant));
+        let kibana_user = privileges.role_ids.get(KIBANA_USER);
+        let is_kibana_user = kibana_user.is_some_and(|id| roles.contains(id));
+        set.tenant = TenantAccess::of_roles(tenants, is_kibana_user, privileges.settings.evaluation);
         set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
         if !set.is_unrestricted() {
             set.restricted |= privileges.with_groups(privileges.special.odd.clone());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use policy::MapFiles;
 
 use super::*;
-use crate::config::EvaluationType;
+use crate::config::{EvaluationType, Variables};
 use crate::{
-    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Resolution, Subject,
-    Verdict,
+    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Requirement,
+    Resolution, Steps, Subject, Verdict,
 };
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
@@ -96,6 +96,63 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     assert!(!may(&none, "ann", "none", SEARCH, ".kibana"), "it is not there yet");
     assert!(!may(&none, "ann", "none", SEARCH, "foo*,.kibana"));
     assert!(may(&alias, "ann", "none", SEARCH, ".kibana_1"), "as the plugin does");
+}
+
+/// `kibana_user` lets its holder write in the global tenant unless another role names that tenant; with `v4` it never does.
+#[test]
+fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
+    let load = |evaluation| {
+        let roles = format!(
+            "{ROLES}any: {{ tenant_permissions: [{{ tenant_patterns: ['global_*'], allowed_actions: [] }}] }}\n\
+             odd: {{ tenant_permissions: [{{ tenant_patterns: ['/(?<x>a)|global_tenant/'], allowed_actions: [] }}] }}\n\
+             own: {{ tenant_permissions: [{{ tenant_patterns: ['${{user.name}}'], allowed_actions: [] }}] }}\n"
+        );
+        let files = MapFiles::of("os/roles.yml", roles).and("os/config.yml", CONFIG);
+        let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
+        let settings = EvaluationSettings { evaluation, ..EvaluationSettings::of(&config.settings) };
+        let mut builder = InventoryBuilder::default();
+        builder.index("public", true, false).index(".kibana", true, false);
+        let inventory = Some(Arc::new(builder.build()));
+        Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+    };
+    let [legacy, v4] = [EvaluationType::Legacy, EvaluationType::V4].map(load);
+    for (roles, reads, writes) in [
+        (&["kibana_user"][..], true, true),
+        (&["kibana_user", "none"], true, true),
+        (&["kibana_user", "other"], true, true),
+        (&["kibana_user", "own"], true, true),
+        (&["kibana_user", "read"], true, false),
+        (&["kibana_user", "star"], true, false),
+        (&["kibana_user", "any"], true, false),
+        (&["kibana_user", "odd"], false, false),
+        (&["kibana_user", "odd", "read"], true, false),
+        (&["kibana_user", "read", "write"], true, true),
+        (&["kibana_user", "odd", "write"], true, true),
+        (&["any", "none"], true, false),
+        (&["odd", "none"], false, false),
+    ] {
+        let is_kibana_user_only = !roles.iter().any(|role| ["read", "star", "any", "write"].contains(role));
+        for (privileges, actions, wanted) in [
+            (&legacy, SEARCH, reads),
+            (&legacy, DELETE, writes),
+            (&v4, SEARCH, reads && !is_kibana_user_only),
+            (&v4, DELETE, writes && !is_kibana_user_only),
+        ] {
+            let target = Target::Indices(Expression::new(".kibana", Options::OPEN));
+            let needs = [Need { actions, target, is_copied: false }];
+            let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
+            assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
+            let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
+            let roles = roles.iter().map(|role| Arc::from(*role)).collect();
+            let is_met = |one: &Requirement| one.is_met_by(&roles, &Variables::default());
+            assert_eq!(is_met(&requirement), wanted, "{roles:?} {actions:?} {requirement:?}");
+            let alternatives = requirement.alternatives();
+            assert!(
+                alternatives.iter().flat_map(|one| &one.all).flatten().all(|held| held.without.is_empty())
+            );
+            assert_eq!(alternatives.iter().any(is_met), wanted, "{roles:?} {actions:?} {alternatives:?}");
+        }
+    }
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub struct HeldRole {
     pub role: Arc<str>,
     /// If it counts for some callers only: for those whose values this pattern matches names with.
     pub matching: Option<Matching>,
+    /// It counts only for those who have none of these roles.
+    pub without: Vec<Arc<str>>,
 }
 
 /// A pattern with values of the caller that must match names.
@@ -35,13 +37,18 @@ pub(super) struct Row {
 }
 
 impl HeldRole {
+    /// A role that always counts.
+    pub(super) fn of(role: &Arc<str>) -> Self {
+        Self { role: role.clone(), matching: None, without: Vec::new() }
+    }
+
     /// How many names it takes to find out whether it counts for a caller; 1 if it always does.
     #[must_use]
     pub fn size(&self) -> usize {
-        1 + self.matching.as_ref().map_or(0, |matching| matching.names.len())
+        1 + self.without.len() + self.matching.as_ref().map_or(0, |matching| matching.names.len())
     }
 
-    /// Whether the role counts for a caller with these values.
+    /// Whether the role counts for a caller with these values, if it counts beside the other roles of the caller.
     #[must_use]
     pub fn counts_for(&self, variables: &Variables) -> bool {
         self.matching.as_ref().is_none_or(|matching| matching.holds(variables))
