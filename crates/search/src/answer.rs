@@ -77,6 +77,8 @@ pub enum Reason {
     TenantNotGranted,
     /// A role shows only some documents, and the request shows terms of others.
     HiddenTerms,
+    /// It changes all indices at once.
+    AllIndices,
 }
 
 impl fmt::Display for Reason {
@@ -97,6 +99,7 @@ impl fmt::Display for Reason {
                 "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms of others"
             }
             Self::TenantNotGranted => "the index of Dashboards, and no role grants it in the global tenant",
+            Self::AllIndices => "nobody may change all indices at once",
         })
     }
 }
@@ -326,6 +329,20 @@ impl EvaluationSettings {
         matches!(need.target, Target::Indices(_)) && need.actions.iter().all(|action| self.reduces(*action))
     }
 
+    /// Whether a need changes all indices at once, or copies them elsewhere: with `legacy` nobody may do that, as the index of the
+    /// security configuration may be among them. It is so whatever the cluster contains.
+    pub(crate) fn changes_all(&self, need: &Need<'_>) -> bool {
+        let is_of_all = match &need.target {
+            Target::Indices(expression) => expression.is_of_all_beside_others(),
+            // What is not seen may change any index, but is not known to change all.
+            Target::Fixed(expression) => expression.is_of_all_beside_others() && !expression.is_unseen(),
+            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+        };
+        self.evaluation == EvaluationType::Legacy
+            && is_of_all
+            && (need.is_copied || need.actions.iter().any(|action| changes(*action)))
+    }
+
     /// Whether this name is a system index, or that of the security configuration.
     pub(crate) fn special(&self, name: &str) -> Option<Reason> {
         if self.security_index.matches(name) {
@@ -371,7 +388,7 @@ impl Default for EvaluationSettings {
     }
 }
 
-/// Whether an action changes what protection of indices is about.
+/// Whether an action changes what protection of indices is about. The plugin has the same list for changes of all indices.
 pub(crate) fn changes(action: Action) -> bool {
     let name = action.name();
     name == "indices:admin/aliases" || CHANGING.iter().any(|prefix| name.starts_with(prefix))

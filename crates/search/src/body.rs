@@ -13,7 +13,7 @@ mod template;
 use std::borrow::Cow;
 
 use crate::action::Action;
-use crate::expression::Options;
+use crate::expression::{Expression, Options};
 use crate::json::{Json, Value};
 use crate::lookups;
 use crate::need::Target;
@@ -211,6 +211,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     let indices = text(json)?;
                     if let Some(indices) = indices {
                         has_index = true;
+                        let indices = if indices.is_empty() { Cow::Borrowed("_all") } else { indices };
                         let indices = reading.expression(indices, reading.options)?;
                         reading.need(ALIASES, Target::Fixed(indices))?;
                     }
@@ -229,7 +230,8 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         })?;
     }
     if !has_index {
-        reading.need_all(ALIASES)?;
+        let options = Options { closed: true, hidden: true, ..Options::OPEN };
+        reading.need(ALIASES, Target::Fixed(Expression::new("_all", options)))?;
     }
     Ok(())
 }

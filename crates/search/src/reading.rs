@@ -110,8 +110,7 @@ impl<'a> Reading<'_, 'a> {
 
     /// A need of all indices, for what cannot be seen.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
-        let options = Options { closed: true, hidden: true, ..Options::OPEN };
-        self.need(actions, Target::Fixed(Expression::new("", options)))?;
+        self.need(actions, Target::Fixed(Expression::unseen()))?;
         // Those that do not exist yet, too. No index can have this name: roles for all indices grant it, others do not.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;

@@ -130,6 +130,12 @@ impl Reference<'_> {
         names: &Names<'_>,
         answer: &mut Answer,
     ) -> Outcome {
+        if self.settings.changes_all(need) {
+            let (name, reason) = (need.target.text(), Reason::AllIndices);
+            let missing = |action: &Action| Missing { action: *action, name: name.to_owned(), reason };
+            answer.missing.extend(need.actions.iter().map(missing));
+            return Err(Denied);
+        }
         let rows = self.rows(names);
         if rows.is_empty() {
             self.on_no_index(caller, need, answer)?;

@@ -104,6 +104,7 @@ const EXPRESSIONS: &[&str] = &[
     "a\u{1F600}",
     ".x",
     "a-*",
+    "_all,a",
 ];
 /// Patterns of aliases, for which nothing is looked up.
 const ALIASES: &[&str] = &["_all", "*", "a*", "x*", "*-*", ".o*", "?*"];
@@ -303,13 +304,12 @@ fn both_evaluators_give_the_same_answer() {
                     0 => Need {
                         actions: on_cluster[rng.below(on_cluster.len())],
                         target: Target::Cluster,
-                        is_copied: false,
                         shows_hidden_terms: false,
                     },
                     _ => Need {
                         actions: on_indices[rng.below(on_indices.len())],
                         target: target(rng),
-                        is_copied: false,
+                        is_copied: rng.below(10) == 0,
                         shows_hidden_terms: rng.below(6) == 0,
                     },
                 };

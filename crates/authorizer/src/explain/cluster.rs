@@ -449,7 +449,8 @@ const fn is_filter(reason: search::Reason) -> bool {
         | search::Reason::SecurityIndex
         | search::Reason::ProtectedIndex
         | search::Reason::ServiceAccount
-        | search::Reason::TenantNotGranted => false,
+        | search::Reason::TenantNotGranted
+        | search::Reason::AllIndices => false,
     }
 }
 

@@ -68,6 +68,12 @@ impl Privileges {
         names: &Names<'_>,
         answer: &mut Answer,
     ) -> Outcome {
+        if self.settings.changes_all(need) {
+            let (name, reason) = (need.target.text(), Reason::AllIndices);
+            let missing = |action: &Action| Missing { action: *action, name: name.to_owned(), reason };
+            answer.missing.extend(need.actions.iter().map(missing));
+            return Err(Denied);
+        }
         if names.known.is_empty() && names.unknown.is_empty() {
             self.on_no_index(caller, need, answer)?;
             return self.on_emptied(need, names, answer);

@@ -24,6 +24,9 @@ impl Privileges {
     }
 
     fn permits_need(&self, caller: &Caller, need: &Need<'_>) -> bool {
+        if self.settings.changes_all(need) {
+            return false;
+        }
         match &need.target {
             Target::Cluster => {
                 !counts(self.settings.evaluation, need)

@@ -99,7 +99,7 @@ impl Privileges {
             let Some(names) = resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) else {
                 continue;
             };
-            if names.is_emptied {
+            if names.is_emptied || self.settings.changes_all(need) {
                 return Some(Requirement::nobody());
             }
             steps.take(1 + count(names.known.len()) + names.unknown.len())?;
