@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::action::Action;
 use crate::config::{Dashboards, EvaluationType, IndexPermission, Variables};
@@ -246,7 +246,7 @@ pub struct EvaluationSettings {
     pub ignore_unauthorized_indices: bool,
     /// The index of the security configuration, which nobody may use.
     pub security_index: Pattern,
-    /// System indices, which need `system:admin/system_index`.
+    /// System indices, which need `system:admin/system_index`, beside those that every node has.
     pub system_indices: Vec<Pattern>,
     /// Indices that only subjects with one of these roles may change.
     pub protected_indices: Vec<Pattern>,
@@ -260,6 +260,9 @@ pub struct EvaluationSettings {
     /// Dashboards, if its tenants count.
     pub dashboards: Option<Dashboards>,
 }
+
+/// The results of tasks.
+static TASKS: LazyLock<Pattern> = LazyLock::new(|| Pattern::prefix(".tasks"));
 
 /// How many names are listed as missing for each action of a need: the first ones by name.
 pub const MAX_MISSING: usize = 20;
@@ -348,7 +351,7 @@ impl EvaluationSettings {
         if self.security_index.matches(name) {
             return Some(Reason::SecurityIndex);
         }
-        self.system_indices.iter().any(|pattern| pattern.matches(name)).then_some(Reason::SystemIndex)
+        self.all_system_indices().any(|pattern| pattern.matches(name)).then_some(Reason::SystemIndex)
     }
 
     /// Whether a pattern may match a system index, or the index of the security configuration.
@@ -356,7 +359,16 @@ impl EvaluationSettings {
         if self.security_index.may_overlap(pattern) {
             return Some(Reason::SecurityIndex);
         }
-        self.system_indices.iter().any(|system| system.may_overlap(pattern)).then_some(Reason::SystemIndex)
+        self.all_system_indices().any(|system| system.may_overlap(pattern)).then_some(Reason::SystemIndex)
+    }
+
+    /// The configured system indices, and those that every node has: with `v4` always, and with `legacy` if it is told of others.
+    pub(crate) fn all_system_indices(&self) -> impl Iterator<Item = &Pattern> {
+        let are_of_all = match self.evaluation {
+            EvaluationType::Legacy => !self.system_indices.is_empty(),
+            EvaluationType::V4 => true,
+        };
+        self.system_indices.iter().chain(are_of_all.then_some(&*TASKS))
     }
 
     /// Whether this name is protected from changes.

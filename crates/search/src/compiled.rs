@@ -337,7 +337,7 @@ impl Grant {
 
 impl Special {
     fn new(settings: &EvaluationSettings, inventory: &Inventory) -> Self {
-        let among = |patterns: &[Pattern]| {
+        let among = |patterns: &mut dyn Iterator<Item = &Pattern>| {
             let mut found = RoaringBitmap::new();
             for pattern in patterns {
                 found |= patterns::Matches::of(pattern, inventory).to_bitmap();
@@ -362,9 +362,9 @@ impl Special {
         Self {
             odd,
             dashboards,
-            security: among(std::slice::from_ref(&settings.security_index)),
-            system: among(&settings.system_indices),
-            protected: among(&settings.protected_indices),
+            security: among(&mut std::iter::once(&settings.security_index)),
+            system: among(&mut settings.all_system_indices()),
+            protected: among(&mut settings.protected_indices.iter()),
         }
     }
 }

@@ -60,6 +60,11 @@ impl Pattern {
         Self { text: text.clone(), matcher: Matcher::Exact(text) }
     }
 
+    /// The pattern that matches what begins with this text.
+    pub(crate) fn prefix(prefix: &str) -> Self {
+        Self { text: format!("{prefix}*").into(), matcher: Matcher::Prefix(prefix.into()) }
+    }
+
     /// A pattern of wildcards and literal text, displayed as `text`.
     pub(crate) fn of_symbols(text: Arc<str>, symbols: Vec<Symbol>) -> Self {
         Self { text, matcher: Matcher::of_symbols(symbols) }

@@ -32,6 +32,7 @@ const NAMES: &[&str] = &[
     "ann",
     ".opendistro_security",
     ".k",
+    ".tasks-1",
     "a\u{1F600}",
 ];
 const GROUPS: &[&str] = &["x", "xa", "ax", "y", ".x"];
@@ -60,6 +61,7 @@ const PATTERNS: &[&str] = &[
     "${attr.t:-a}b",
     "/a.*/",
     "?k",
+    ".t*",
     "nothing",
     ".opendistro_security",
 ];
@@ -105,6 +107,8 @@ const EXPRESSIONS: &[&str] = &[
     ".x",
     "a-*",
     "_all,a",
+    ".tasks-1",
+    ".t*",
 ];
 /// Patterns of aliases, for which nothing is looked up.
 const ALIASES: &[&str] = &["_all", "*", "a*", "x*", "*-*", ".o*", "?*"];

@@ -9,7 +9,6 @@ use crate::concrete::Concrete;
 use crate::expression::{Expression, Part};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
-use crate::pattern::Pattern;
 use crate::reading::Request;
 use crate::request::find;
 use crate::resolve::{NOTHING, Unknown, resolve};
@@ -104,14 +103,17 @@ impl Privileges {
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let actions = need.actions;
         let unknown = Unknown::Pattern(pattern);
-        let may_be = |special: &[Pattern]| special.iter().any(|special| special.may_overlap(pattern));
-        let grants = |action: Action| self.grants_unknown(caller, action, unknown);
-        let may_change = |action: Action| {
-            !changes(action) || caller.roles.may_change_protected || !may_be(&self.settings.protected_indices)
+        let is_protected = || {
+            let mut protected = self.settings.protected_indices.iter();
+            protected.any(|protected| protected.may_overlap(pattern))
         };
+        let is_system = || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
+        let grants = |action: Action| self.grants_unknown(caller, action, unknown);
+        let may_change =
+            |action: Action| !changes(action) || caller.roles.may_change_protected || !is_protected();
         !caller.is_service
             && actions.iter().all(|action| grants(*action) && may_change(*action))
-            && (!may_be(&self.settings.system_indices) || grants(SYSTEM_INDEX))
+            && (!is_system() || grants(SYSTEM_INDEX))
             && (strictest(need).is_none() || self.shows_all(caller, unknown))
             && !self.dashboards_closed_to(caller).is_some_and(|one| one.is_part(None, Part::Pattern(pattern)))
     }

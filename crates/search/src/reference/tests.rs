@@ -364,3 +364,57 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
     assert_eq!(verdicts(&["own"], &missing("logs-new")), "----");
     assert_eq!(verdicts(&["own"], &alias("logs-new")), "++--");
 }
+
+/// The index of the results of tasks is a system index of every node: with `v4` always, with `legacy` if such indices are protected.
+#[test]
+fn the_results_of_tasks_need_the_privilege_of_system_indices() {
+    const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
+    let roles = "_meta: { type: roles, config_version: 2 }\n\
+        tasks: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*', 'system:admin/system_index'] }] }\n";
+    let files = MapFiles::of("os/roles.yml", roles);
+    let config = std::sync::Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
+    let mut builder = InventoryBuilder::default();
+    builder.index("a", true, false).index(".tasks", true, true).alias("done", [".tasks"]);
+    let inventory = std::sync::Arc::new(builder.build());
+    for (evaluation, systems, is_protected) in [
+        (EvaluationType::V4, &[][..], true),
+        (EvaluationType::V4, &[".sys"], true),
+        (EvaluationType::Legacy, &[".sys"], true),
+        (EvaluationType::Legacy, &[], false),
+    ] {
+        let system_indices = systems.iter().map(|name| Pattern::exact(name)).collect();
+        let settings = EvaluationSettings { evaluation, system_indices, ..EvaluationSettings::default() };
+        for known in [Some(inventory.clone()), None] {
+            let resolution = Resolution::MappingOnly;
+            let privileges =
+                crate::Privileges::new(config.clone(), settings.clone(), resolution, known.clone());
+            let reference =
+                Reference { config: &config, resolution, settings: &settings, inventory: known.as_deref() };
+            for (role, name, actions, is_open) in [
+                ("readall", ".tasks", SEARCH, false),
+                ("readall", "done", SEARCH, known.is_none()),
+                ("readall", ".tasks-2", SEARCH, false),
+                ("readall", ".t*", SEARCH, false),
+                ("readall", "a", SEARCH, true),
+                ("all_access", ".tasks", DELETE, false),
+                ("tasks", ".tasks", SEARCH, true),
+                ("tasks", ".tasks", DELETE, true),
+            ] {
+                let subject = Subject { roles: vec![role.to_owned()], ..Subject::default() };
+                let target = Target::Fixed(Expression::new(name, Options { hidden: true, ..Options::OPEN }));
+                let needs = [Need { actions, target, is_copied: false }];
+                let answer = reference.evaluate(&subject, &needs);
+                let caller = privileges.caller(&subject);
+                let context = format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());
+                assert_eq!(answer, privileges.decide(&caller, &needs), "{context}");
+                let is_permitted = answer.verdict == Verdict::Permitted;
+                assert_eq!(is_permitted, is_open || !is_protected, "{context} {answer:?}");
+                let requirement =
+                    privileges.requirement(&needs, |_| true, &mut crate::Steps::new(usize::MAX)).unwrap();
+                let roles = subject.roles.iter().map(|role| role.as_str().into()).collect();
+                let is_met = requirement.is_met_by(&roles, &subject.variables(&roles, evaluation));
+                assert_eq!(is_met, is_permitted, "{context}");
+            }
+        }
+    }
+}
