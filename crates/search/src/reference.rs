@@ -11,7 +11,9 @@ use crate::answer::{
     changes, denied_by_all, strictest,
 };
 use crate::builtin::KIBANA_USER;
-use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
+use crate::config::{
+    Dashboards, EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables,
+};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
@@ -155,7 +157,9 @@ impl Reference<'_> {
             };
         }
         let dashboards = self.settings.dashboards.as_ref();
-        if let Some(dashboards) = dashboards.filter(|one| one.is_meant(self.inventory, &need.target, names)) {
+        let is_meant =
+            |one: &&Dashboards| one.is_meant(self.inventory, self.settings.evaluation, &need.target, names);
+        if let Some(dashboards) = dashboards.filter(is_meant) {
             let missing: Vec<_> =
                 need.actions.iter().filter(|action| !caller.tenant.permits(**action)).collect();
             for action in &missing {

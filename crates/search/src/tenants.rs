@@ -103,6 +103,7 @@ impl Dashboards {
     pub(crate) fn is_meant(
         &self,
         inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
         target: &Target<'_>,
         names: &Names<'_>,
     ) -> bool {
@@ -113,7 +114,7 @@ impl Dashboards {
             }
             Target::Fixed(expression) if self.is_unseen(inventory, expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
-                expression.parts().any(|part| self.is_part(inventory, part))
+                self.is_in(inventory, evaluation, expression)
                     || inventory.and_then(|inventory| inventory.number(&self.index)).is_some_and(|index| {
                         names.known.len() == 1 && names.known.contains(index) && names.unknown.is_empty()
                     })
@@ -126,6 +127,27 @@ impl Dashboards {
         let options = expression.options;
         let is_of_unseen = expression.is_all() && options.closed && options.hidden;
         is_of_unseen && inventory.is_none_or(|inventory| inventory.number(&self.index).is_some())
+    }
+
+    /// Whether a part of an expression stands for this index, or may be taken for it.
+    pub(crate) fn is_in(
+        &self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        expression: &Expression<'_>,
+    ) -> bool {
+        // `legacy` goes by the aliases that match any part, whatever other parts take out. All indices are none of its business.
+        let is_only_alias = || {
+            inventory.is_none_or(|inventory| {
+                let number = inventory.number(&self.index);
+                inventory.aliases().len() == 1 && number.is_some_and(|one| inventory.aliases().contains(one))
+            })
+        };
+        expression.parts().any(|part| self.is_part(inventory, part))
+            || (evaluation == EvaluationType::Legacy
+                && !expression.is_of_all()
+                && expression.parts().any(|part| part == Part::Pattern("*"))
+                && is_only_alias())
     }
 
     /// Whether a part of an expression stands for this index, but not because it stands for all.

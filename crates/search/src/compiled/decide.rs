@@ -183,7 +183,7 @@ impl Privileges {
     ) -> Result<(), Denied> {
         let Some(dashboards) = self.settings.dashboards.as_ref() else { return Ok(()) };
         if need.actions.iter().all(|action| caller.tenant.permits(*action))
-            || !dashboards.is_meant(self.inventory.as_deref(), &need.target, names)
+            || !dashboards.is_meant(self.inventory.as_deref(), self.settings.evaluation, &need.target, names)
         {
             return Ok(());
         }

@@ -77,15 +77,13 @@ impl Privileges {
                 Part::Pattern(_) | Part::Except(_) => false,
             });
         }
-        if dashboards
-            .is_some_and(|one| expression.parts().any(|part| one.is_part(self.inventory.as_deref(), part)))
-        {
+        let evaluation = self.settings.evaluation;
+        if dashboards.is_some_and(|one| one.is_in(self.inventory.as_deref(), evaluation, expression)) {
             return false;
         }
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, need, expression);
         };
-        let evaluation = self.settings.evaluation;
         if (evaluation == EvaluationType::V4 && !expression.options.expands())
             || shows_members(evaluation, need.actions)
         {

@@ -46,7 +46,7 @@ impl Privileges {
         let inventory = self.inventory.as_deref();
         let is_meant = self.settings.dashboards.as_ref().is_some_and(|one| {
             let left_out = one.left_out(inventory, need.actions, TenantAccess::None);
-            one.is_meant(inventory, &need.target, names)
+            one.is_meant(inventory, self.settings.evaluation, &need.target, names)
                 || left_out.is_some_and(|number| names.known.contains(number))
         });
         if !is_meant {
