@@ -308,6 +308,7 @@ fn both_evaluators_give_the_same_answer() {
                     0 => Need {
                         actions: on_cluster[rng.below(on_cluster.len())],
                         target: Target::Cluster,
+                        is_copied: false,
                         shows_hidden_terms: false,
                     },
                     _ => Need {

@@ -105,15 +105,19 @@ fn an_index_that_is_made_beside_the_first_needs_its_creation() {
     );
 }
 
-/// The name that a rollover makes follows from the one that the last index was created by, which may have date math.
+/// The name that a rollover makes follows from the one that the last index was created by, which may have date math. It could
+/// even be one of a system index.
 #[test]
 fn a_rollover_to_a_name_that_is_not_seen_needs_the_creation_of_any() {
     let rollover = "'indices:admin/rollover', 'indices:monitor/stats'";
     let create = "'indices:admin/create'";
     for pattern in ["'logs*'", "'logs-??????'", "'/(?!secret).*/'", "'?????'"] {
         let less = on(&[("logs", rollover), (pattern, create)]);
+        let without = on(&[("logs", rollover), ("'*'", create)]);
         for pattern in ["'*'", "'*-*'"] {
-            let more = on(&[("logs", rollover), (pattern, create)]);
+            let more =
+                on(&[("logs", rollover), (pattern, &format!("{create}, 'system:admin/system_index'"))]);
+            assert_needs_more_in_v4("POST", "/logs/_rollover", "", [&without, &more]);
             assert_needs_more_in_v4("POST", "/logs/_rollover", "", [&less, &more]);
             assert_needs_more_in_v4("POST", "/logs/_rollover?dry_run", "{}", [&less, &more]);
         }

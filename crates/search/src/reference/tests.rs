@@ -402,7 +402,7 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
             ] {
                 let subject = Subject { roles: vec![role.to_owned()], ..Subject::default() };
                 let target = Target::Fixed(Expression::new(name, Options { hidden: true, ..Options::OPEN }));
-                let needs = [Need { actions, target, is_copied: false }];
+                let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
                 let answer = reference.evaluate(&subject, &needs);
                 let caller = privileges.caller(&subject);
                 let context = format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());

@@ -143,7 +143,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
             (&v4, DELETE, writes && !is_kibana_user_only),
         ] {
             let target = Target::Indices(Expression::new(".kibana", Options::OPEN));
-            let needs = [Need { actions, target, is_copied: false }];
+            let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
             let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
             assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
             let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
