@@ -79,6 +79,8 @@ pub enum Reason {
     HiddenTerms,
     /// It changes all indices at once.
     AllIndices,
+    /// It is an index of Dashboards, but not of the global tenant.
+    OtherTenant,
 }
 
 impl fmt::Display for Reason {
@@ -100,6 +102,7 @@ impl fmt::Display for Reason {
             }
             Self::TenantNotGranted => "the index of Dashboards, and no role grants it in the global tenant",
             Self::AllIndices => "nobody may change all indices at once",
+            Self::OtherTenant => "an index of Dashboards that is not of the global tenant",
         })
     }
 }

@@ -233,7 +233,7 @@ impl Privileges {
         let widened =
             restricting.filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?))).collect();
         let is_server = self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name);
-        let tenant = if is_server { TenantAccess::Write } else { roles.tenant };
+        let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         Caller { roles, templates, widened, variables, is_service: subject.is_service, tenant, caches }
     }
 

@@ -11,9 +11,7 @@ use crate::answer::{
     changes, denied_by_all, strictest,
 };
 use crate::builtin::KIBANA_USER;
-use crate::config::{
-    Dashboards, EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables,
-};
+use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
@@ -96,7 +94,7 @@ impl Reference<'_> {
     /// What the roles of a subject permit in the global tenant. Dashboards itself may do everything there.
     fn tenant(&self, subject: &Subject, roles: &BTreeSet<Arc<str>>) -> TenantAccess {
         if self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name) {
-            return TenantAccess::Write;
+            return TenantAccess::Server;
         }
         let is_kibana_user = roles.contains(KIBANA_USER);
         let roles = roles.iter().filter_map(|name| self.config.roles.get(name));
@@ -156,20 +154,7 @@ impl Reference<'_> {
                 }
             };
         }
-        let dashboards = self.settings.dashboards.as_ref();
-        let is_meant =
-            |one: &&Dashboards| one.is_meant(self.inventory, self.settings.evaluation, &need.target, names);
-        if let Some(dashboards) = dashboards.filter(is_meant) {
-            let missing: Vec<_> =
-                need.actions.iter().filter(|action| !caller.tenant.permits(**action)).collect();
-            for action in &missing {
-                let (name, reason) = (dashboards.index.to_string(), Reason::TenantNotGranted);
-                answer.missing.insert(Missing { action: **action, name, reason });
-            }
-            if !missing.is_empty() {
-                return Err(Denied);
-            }
-        }
+        self.in_tenant(caller, need, names, answer)?;
         let mut permitted: Vec<&Row> = rows.iter().collect();
         let mut is_special = false;
         for action in need.actions {
@@ -186,10 +171,13 @@ impl Reference<'_> {
             }
         }
         let is_permitted = permitted.len() == rows.len();
-        let left_out = dashboards.and_then(|one| one.left_out(self.inventory, need.actions, caller.tenant));
+        let evaluation = self.settings.evaluation;
+        let left_out = self.settings.dashboards.as_ref();
+        let left_out =
+            left_out.map(|one| one.left_out(self.inventory, evaluation, need.actions, caller.tenant));
         let is_it = |row: &Row| {
             let number = self.inventory.and_then(|inventory| inventory.number(&row.name));
-            number.is_some() && number == left_out
+            number.zip(left_out.as_ref()).is_some_and(|(number, left_out)| left_out.contains(number))
         };
         let before = permitted.len();
         permitted.retain(|row| !is_it(row));
@@ -221,6 +209,34 @@ impl Reference<'_> {
             self.filter(caller, need, row, answer)?;
         }
         Ok(reduced)
+    }
+
+    /// What is missing if the need is about the index of Dashboards.
+    fn in_tenant(
+        &self,
+        caller: &Caller<'_>,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        answer: &mut Answer,
+    ) -> Result<(), Denied> {
+        let Some(dashboards) = &self.settings.dashboards else { return Ok(()) };
+        if caller.tenant == TenantAccess::Server {
+            return Ok(());
+        }
+        let evaluation = self.settings.evaluation;
+        let is_meant = dashboards.is_meant(self.inventory, evaluation, &need.target, names);
+        let is_of_other = dashboards.is_of_other_tenant(self.inventory, evaluation, &need.target, names);
+        let mut result = Ok(());
+        for action in need.actions {
+            let reason = match caller.tenant.permits_need(need, *action, evaluation) {
+                false if is_meant => Reason::TenantNotGranted,
+                _ if is_of_other => Reason::OtherTenant,
+                _ => continue,
+            };
+            answer.missing.insert(Missing { action: *action, name: dashboards.index.to_string(), reason });
+            result = Err(Denied);
+        }
+        result
     }
 
     /// A need that names no index: `legacy` permits it, `v4` if the action is permitted on any index.

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
+
 use crate::action::Action;
 use crate::config::{Dashboards, EvaluationType, Role, SecurityConfig};
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::need::Target;
+use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::Names;
+use crate::resolve::{Names, Unknown};
 
 /// What a caller may do in the global tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +25,8 @@ pub(crate) enum TenantAccess {
     Uncertain,
     Read,
     Write,
+    /// That of Dashboards itself, in every tenant.
+    Server,
 }
 
 /// Actions that are permitted to whom may only read the tenant.
@@ -79,24 +83,47 @@ impl TenantAccess {
         match self {
             Self::None | Self::Uncertain => false,
             Self::Read => READING.contains(&action.name()),
-            Self::Write => true,
+            Self::Write | Self::Server => true,
+        }
+    }
+}
+
+impl TenantAccess {
+    /// Whether an action of a need about the index of Dashboards is permitted. What copies documents elsewhere is `_reindex`, an action on
+    /// the cluster: `v4` asks for the tenant for that, too, and it is no reading.
+    pub(crate) fn permits_need(self, need: &Need<'_>, action: Action, evaluation: EvaluationType) -> bool {
+        match evaluation {
+            EvaluationType::V4 if need.is_copied => self >= Self::Write,
+            EvaluationType::Legacy | EvaluationType::V4 => self.permits(action),
         }
     }
 }
 
 impl Dashboards {
-    /// The index that the plugin leaves out of the answer to a request about more than it: some actions are performed on one index after
-    /// the other, and each time on this one alone.
+    /// The indices that the plugin leaves out of the answer to a request about more than them: some actions are performed on one index
+    /// after the other, and each time on that alone.
     pub(crate) fn left_out(
         &self,
         inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
         actions: &[Action],
         access: TenantAccess,
-    ) -> Option<u32> {
-        let number = inventory?.number(&self.index)?;
-        let is_index = inventory?.kind(number).is_some_and(Kind::is_index);
-        let is_left_out = |action: &&Action| ONE_BY_ONE.contains(*action) && !access.permits(**action);
-        (is_index && actions.iter().any(|action| is_left_out(&action))).then_some(number)
+    ) -> RoaringBitmap {
+        let mut one_by_one = actions.iter().filter(|action| ONE_BY_ONE.contains(*action)).peekable();
+        let (Some(inventory), true, true) =
+            (inventory, access != TenantAccess::Server, one_by_one.peek().is_some())
+        else {
+            return RoaringBitmap::new();
+        };
+        let is_permitted = one_by_one.all(|action| access.permits(*action));
+        let is_left_out = |number: &u32| {
+            inventory.kind(*number).is_some_and(Kind::is_index)
+                && !(is_permitted && self.is_of_global_tenant(inventory, *number))
+        };
+        match evaluation {
+            EvaluationType::Legacy => inventory.number(&self.index).into_iter().filter(is_left_out).collect(),
+            EvaluationType::V4 => inventory.with_prefix(&self.index).filter(is_left_out).collect(),
+        }
     }
 
     /// Whether the plugin may take a request for one that is about this index alone. It is also so for some that name others, too.
@@ -109,24 +136,102 @@ impl Dashboards {
     ) -> bool {
         match target {
             Target::Cluster => false,
-            Target::Name(name) | Target::Missing(name) | Target::NewAlias(name) => {
-                self.is_named(inventory, name)
-            }
-            Target::Fixed(expression) if self.is_unseen(inventory, expression) => true,
+            Target::Name(name) | Target::Missing(name) => self.is_named(inventory, evaluation, name),
+            // Beside the index that gets it, a name that just begins so does not count.
+            Target::NewAlias(name) => self.is_named(inventory, EvaluationType::Legacy, name),
+            Target::Fixed(expression) if self.is_unseen(inventory, evaluation, expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
+                let is_alone = |inventory| self.is_all_of(inventory, evaluation, &names.known);
                 self.is_in(inventory, evaluation, expression)
-                    || inventory.and_then(|inventory| inventory.number(&self.index)).is_some_and(|index| {
-                        names.known.len() == 1 && names.known.contains(index) && names.unknown.is_empty()
-                    })
+                    || (names.unknown.is_empty() && inventory.is_some_and(is_alone))
+            }
+        }
+    }
+
+    /// Whether `v4` denies a request to all but Dashboards itself: it is about one index or alias alone whose name begins with that of
+    /// the index, and that is not of the global tenant. Without an inventory that is not known.
+    pub(crate) fn is_of_other_tenant(
+        &self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        target: &Target<'_>,
+        names: &Names<'_>,
+    ) -> bool {
+        let excludes = match target {
+            Target::Cluster | Target::NewAlias(_) => return false,
+            Target::Name(_) | Target::Missing(_) => false,
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                expression.parts().any(|part| matches!(part, Part::Except(_)))
+            }
+        };
+        let mut unknown = names.unknown.iter();
+        let first = unknown.next();
+        let count = names.known.len() + u64::from(first.is_some());
+        // What is taken out counts only if that is certain: so there may be more names than the plugin finds.
+        let is_all = |inventory| first.is_none() && self.is_all_of(inventory, evaluation, &names.known);
+        let is_alone = (count == 1 && unknown.all(|other| Some(other) == first))
+            || (excludes && inventory.is_some_and(is_all));
+        if evaluation == EvaluationType::Legacy || !is_alone {
+            return false;
+        }
+        let is_known = inventory.is_some_and(|inventory| {
+            let begins = |number: &u32| inventory.name(*number).starts_with(&*self.index);
+            names.known.iter().filter(begins).any(|number| !self.is_of_global_tenant(inventory, number))
+        });
+        let is_unknown = |unknown: &Unknown<'_>| match unknown {
+            Unknown::Name(name) => name.starts_with(&*self.index) && **name != *self.index,
+            Unknown::Pattern(pattern) => *pattern != "*" && may_begin(pattern, &self.index),
+        };
+        is_known || names.unknown.iter().any(is_unknown)
+    }
+
+    /// Whether a name that begins with that of the index is of the global tenant: the name itself, or an index for which it is the only
+    /// alias that begins so.
+    fn is_of_global_tenant(&self, inventory: &Inventory, number: u32) -> bool {
+        let related = inventory.related(number).iter().map(|alias| inventory.name(*alias));
+        let mut beginning = related.filter(|alias| alias.starts_with(&*self.index));
+        *inventory.name(number) == *self.index
+            || (inventory.kind(number).is_some_and(Kind::is_index)
+                && beginning.next() == Some(&*self.index)
+                && beginning.next().is_none())
+    }
+
+    /// Whether a request about these names is about nothing else than this index. With `v4`, all whose names begin with its name are of
+    /// a tenant.
+    pub(crate) fn is_all_of(
+        &self,
+        inventory: &Inventory,
+        evaluation: EvaluationType,
+        names: &RoaringBitmap,
+    ) -> bool {
+        match evaluation {
+            EvaluationType::Legacy => {
+                names.len() == 1 && names.min() == inventory.number(&self.index) && !names.is_empty()
+            }
+            EvaluationType::V4 => {
+                let range = inventory.with_prefix(&self.index);
+                names
+                    .min()
+                    .zip(names.max())
+                    .is_some_and(|(first, last)| range.contains(&first) && range.contains(&last))
             }
         }
     }
 
     /// Whether it may be looked up in something that is not seen, such as a stored query, for which all indices are needed.
-    pub(crate) fn is_unseen(&self, inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
+    pub(crate) fn is_unseen(
+        &self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        expression: &Expression<'_>,
+    ) -> bool {
         let options = expression.options;
         let is_of_unseen = expression.is_all() && options.closed && options.hidden;
-        is_of_unseen && inventory.is_none_or(|inventory| inventory.number(&self.index).is_some())
+        is_of_unseen
+            && inventory.is_none_or(|inventory| match evaluation {
+                EvaluationType::Legacy => inventory.number(&self.index).is_some(),
+                EvaluationType::V4 => !inventory.with_prefix(&self.index).is_empty(),
+            })
     }
 
     /// Whether a part of an expression stands for this index, or may be taken for it.
@@ -143,7 +248,7 @@ impl Dashboards {
                 inventory.aliases().len() == 1 && number.is_some_and(|one| inventory.aliases().contains(one))
             })
         };
-        expression.parts().any(|part| self.is_part(inventory, part))
+        expression.parts().any(|part| self.is_part(inventory, evaluation, part))
             || (evaluation == EvaluationType::Legacy
                 && !expression.is_of_all()
                 && expression.parts().any(|part| part == Part::Pattern("*"))
@@ -151,28 +256,54 @@ impl Dashboards {
     }
 
     /// Whether a part of an expression stands for this index, but not because it stands for all.
-    pub(crate) fn is_part(&self, inventory: Option<&Inventory>, part: Part<'_>) -> bool {
+    pub(crate) fn is_part(
+        &self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        part: Part<'_>,
+    ) -> bool {
         match part {
-            Part::Name(name) => self.is_named(inventory, name),
-            Part::Pattern(pattern) => {
-                pattern != "*"
-                    && inventory.is_none_or(|inventory| inventory.number(&self.index).is_some())
-                    && crate::expression::matches(pattern, &self.index)
-            }
-            Part::Except(_) => false,
+            Part::Name(name) => self.is_named(inventory, evaluation, name),
+            Part::Pattern("*") | Part::Except(_) => false,
+            Part::Pattern(pattern) => match (inventory, evaluation) {
+                (Some(inventory), _) if inventory.number(&self.index).is_none() => false,
+                (None, EvaluationType::V4) => may_begin(pattern, &self.index),
+                (Some(_), _) | (None, EvaluationType::Legacy) => {
+                    crate::expression::matches(pattern, &self.index)
+                }
+            },
         }
     }
 
-    /// Whether a name is that of the index, or of an alias for it alone.
-    pub(crate) fn is_named(&self, inventory: Option<&Inventory>, name: &str) -> bool {
+    /// Whether a name is that of the index, or of an alias for it alone. With `v4`, also if it just begins with that.
+    pub(crate) fn is_named(
+        &self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        name: &str,
+    ) -> bool {
         let is_alias = || {
             let inventory = inventory?;
             let (index, number) = (inventory.number(&self.index)?, inventory.number(name)?);
             let is_group = matches!(inventory.kind(number)?, Kind::Alias | Kind::DataStream);
             Some(is_group && inventory.related(number) == [index])
         };
-        *name == *self.index || is_alias().unwrap_or_default()
+        self.begins(evaluation, name) || is_alias().unwrap_or_default()
     }
+
+    /// Whether a name by itself is that of the index, or with `v4` begins with it.
+    pub(crate) fn begins(&self, evaluation: EvaluationType, name: &str) -> bool {
+        match evaluation {
+            EvaluationType::Legacy => *name == *self.index,
+            EvaluationType::V4 => name.starts_with(&*self.index),
+        }
+    }
+}
+
+/// Whether a pattern may match a name that begins with this.
+fn may_begin(pattern: &str, prefix: &str) -> bool {
+    let start = pattern.split('*').next().unwrap_or_default();
+    start.starts_with(prefix) || prefix.starts_with(start)
 }
 
 #[cfg(test)]

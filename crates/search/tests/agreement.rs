@@ -32,6 +32,8 @@ const NAMES: &[&str] = &[
     "ann",
     ".opendistro_security",
     ".k",
+    ".k-1",
+    ".k-2",
     ".tasks-1",
     "a\u{1F600}",
 ];
@@ -109,6 +111,14 @@ const EXPRESSIONS: &[&str] = &[
     "_all,a",
     ".tasks-1",
     ".t*",
+    ".k-1",
+    ".k-1,.k-1",
+    ".k-2",
+    ".k-1,.k-2",
+    ".k-*",
+    ".k-3",
+    ".k*,-.k-1",
+    "*,-x",
 ];
 /// Patterns of aliases, for which nothing is looked up.
 const ALIASES: &[&str] = &["_all", "*", "a*", "x*", "*-*", ".o*", "?*"];
@@ -199,7 +209,9 @@ fn role(rng: &mut Rng) -> String {
 fn inventory(rng: &mut Rng) -> Inventory {
     let mut builder = InventoryBuilder::default();
     for name in NAMES {
-        if rng.below(4) > 0 {
+        if *name == ".k" && rng.below(3) == 0 {
+            builder.alias(name, [".k-1"]);
+        } else if rng.below(4) > 0 {
             builder.index(name, rng.below(5) > 0, name.starts_with('.') && rng.below(3) > 0);
         }
     }

@@ -450,7 +450,8 @@ const fn is_filter(reason: search::Reason) -> bool {
         | search::Reason::ProtectedIndex
         | search::Reason::ServiceAccount
         | search::Reason::TenantNotGranted
-        | search::Reason::AllIndices => false,
+        | search::Reason::AllIndices
+        | search::Reason::OtherTenant => false,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::answer::{
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, counts, is_plain, resolve_need};
+use crate::tenants::TenantAccess;
 
 /// A need that is not permitted.
 pub(super) struct Denied;
@@ -110,12 +111,9 @@ impl Privileges {
         let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
         let unknown: Vec<Unknown<'_>> = kept.collect();
         let is_permitted = known.len() == names.known.len() && unknown.len() == names.unknown.len();
-        let left_out = self
-            .settings
-            .dashboards
-            .as_ref()
-            .and_then(|one| one.left_out(self.inventory.as_deref(), need.actions, caller.tenant));
-        let is_left_out = left_out.is_some_and(|number| known.remove(number));
+        let left_out = self.left_out(need, caller.tenant);
+        let is_left_out = !known.is_disjoint(&left_out);
+        known -= left_out;
         let reduced = if is_permitted && !is_left_out {
             None
         } else {
@@ -182,16 +180,33 @@ impl Privileges {
         answer: &mut Answer,
     ) -> Result<(), Denied> {
         let Some(dashboards) = self.settings.dashboards.as_ref() else { return Ok(()) };
-        if need.actions.iter().all(|action| caller.tenant.permits(*action))
-            || !dashboards.is_meant(self.inventory.as_deref(), self.settings.evaluation, &need.target, names)
-        {
+        if caller.tenant == TenantAccess::Server {
             return Ok(());
         }
-        for action in need.actions.iter().filter(|action| !caller.tenant.permits(**action)) {
-            let (name, reason) = (dashboards.index.to_string(), Reason::TenantNotGranted);
-            answer.missing.insert(Missing { action: *action, name, reason });
+        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
+        let permits = |action: &Action| caller.tenant.permits_need(need, *action, evaluation);
+        let is_permitted = need.actions.iter().all(permits);
+        let is_meant = !is_permitted && dashboards.is_meant(inventory, evaluation, &need.target, names);
+        let is_of_other = dashboards.is_of_other_tenant(inventory, evaluation, &need.target, names);
+        if !is_meant && !is_of_other {
+            return Ok(());
+        }
+        for action in need.actions {
+            let reason = match (is_meant && !permits(action), is_of_other) {
+                (true, _) => Reason::TenantNotGranted,
+                (false, true) => Reason::OtherTenant,
+                (false, false) => continue,
+            };
+            answer.missing.insert(Missing { action: *action, name: dashboards.index.to_string(), reason });
         }
         Err(Denied)
+    }
+
+    /// The indices of Dashboards that are left out of what a need shows.
+    pub(super) fn left_out(&self, need: &Need<'_>, access: TenantAccess) -> RoaringBitmap {
+        let dashboards = self.settings.dashboards.as_ref();
+        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
+        dashboards.map(|one| one.left_out(inventory, evaluation, need.actions, access)).unwrap_or_default()
     }
 
     fn on_any_index(&self, caller: &Caller, action: Action) -> bool {

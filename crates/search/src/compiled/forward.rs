@@ -115,7 +115,9 @@ impl Privileges {
             && actions.iter().all(|action| grants(*action) && may_change(*action))
             && (!is_system() || grants(SYSTEM_INDEX))
             && (strictest(need).is_none() || self.shows_all(caller, unknown))
-            && !self.dashboards_closed_to(caller).is_some_and(|one| one.is_part(None, Part::Pattern(pattern)))
+            && !self
+                .dashboards_closed_to(caller)
+                .is_some_and(|one| one.is_part(None, self.settings.evaluation, Part::Pattern(pattern)))
     }
 
     /// Whether no role of the caller hides documents or fields of what a pattern may stand for.

@@ -43,9 +43,9 @@ impl Privileges {
                 },
             },
             Target::Fixed(expression)
-                if self
-                    .dashboards_closed_to(caller)
-                    .is_some_and(|one| one.is_unseen(self.inventory.as_deref(), expression)) =>
+                if self.dashboards_closed_to(caller).is_some_and(|one| {
+                    one.is_unseen(self.inventory.as_deref(), self.settings.evaluation, expression)
+                }) =>
             {
                 false
             }
@@ -57,9 +57,7 @@ impl Privileges {
 
     fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         let dashboards = self.dashboards_closed_to(caller);
-        let leaves_out =
-            |one: &Dashboards| one.left_out(self.inventory.as_deref(), need.actions, caller.tenant).is_some();
-        if dashboards.is_some_and(leaves_out) {
+        if dashboards.is_some() && !self.left_out(need, caller.tenant).is_empty() {
             return false;
         }
         let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
@@ -95,8 +93,7 @@ impl Privileges {
             false => resolve().map(Expanded::new).map(Arc::new),
         };
         let Some(expanded) = expanded else { return false };
-        let is_alone =
-            |one: &Dashboards| expanded.names.len() == 1 && self.number(&one.index) == expanded.names.min();
+        let is_alone = |one: &Dashboards| one.is_all_of(inventory, evaluation, &expanded.names);
         if dashboards.is_some_and(is_alone) {
             return false;
         }
@@ -147,8 +144,8 @@ impl Privileges {
 
     /// Whether actions are permitted on one name, without a filter.
     fn permits_name(&self, caller: &Caller, need: &Need<'_>, name: &str) -> bool {
-        let in_tenant = caller.tenant == TenantAccess::Write;
-        if !in_tenant && self.settings.dashboards.as_ref().is_some_and(|one| *one.index == *name) {
+        let dashboards = self.dashboards_closed_to(caller);
+        if dashboards.is_some_and(|one| one.begins(self.settings.evaluation, name)) {
             return false;
         }
         let actions = need.actions;
@@ -157,7 +154,7 @@ impl Privileges {
             return actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
                 && strictest(need).is_none_or(|_| caller.roles.is_unrestricted());
         };
-        if caller.is_service || (!in_tenant && self.special.dashboards.contains(number)) {
+        if caller.is_service || (dashboards.is_some() && self.special.dashboards.contains(number)) {
             return false;
         }
         let members = match (self.settings.evaluation, self.inventory.as_deref()) {
@@ -194,9 +191,13 @@ impl Privileges {
             })
     }
 
-    /// Dashboards, if a caller may not do everything in the global tenant.
+    /// Dashboards, if a caller may not do everything with whatever counts as its index. With `v4` some of that is of other tenants.
     pub(super) fn dashboards_closed_to(&self, caller: &Caller) -> Option<&Dashboards> {
-        self.settings.dashboards.as_ref().filter(|_| caller.tenant != TenantAccess::Write)
+        let is_open = match self.settings.evaluation {
+            EvaluationType::Legacy => caller.tenant >= TenantAccess::Write,
+            EvaluationType::V4 => caller.tenant == TenantAccess::Server,
+        };
+        self.settings.dashboards.as_ref().filter(|_| !is_open)
     }
 
     fn number(&self, name: &str) -> Option<u32> {

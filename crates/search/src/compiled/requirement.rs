@@ -105,7 +105,7 @@ impl Privileges {
             steps.take(1 + count(names.known.len()) + names.unknown.len())?;
             if names.known.is_empty() && names.unknown.is_empty() {
                 self.require_any_index(need, &mut roles, &mut requirement, steps)?;
-            } else if self.is_for_nobody(&names) {
+            } else if self.is_for_nobody(need, &names) {
                 return Some(Requirement::nobody());
             } else {
                 self.require_names(need, &names, &mut roles, &mut requirement, steps)?;
@@ -156,8 +156,15 @@ impl Privileges {
         Some(())
     }
 
-    /// Whether one of these names is the index of the security configuration, or may be.
-    fn is_for_nobody(&self, names: &Names<'_>) -> bool {
+    /// Whether one of these names is the index of the security configuration, or may be, or all are of another tenant of Dashboards.
+    fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
+        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
+        let dashboards = self.settings.dashboards.as_ref();
+        if dashboards.is_some_and(|one| one.is_of_other_tenant(inventory, evaluation, &need.target, names))
+            || !self.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
+        {
+            return true;
+        }
         let is_denied = |unknown: &Unknown<'_>| match self.special_unknown(*unknown).0 {
             None | Some(Reason::SystemIndex) => false,
             Some(_) => true,

@@ -176,3 +176,102 @@ fn the_configuration_names_the_index_or_leaves_it_out() {
     assert!(may(&other, "dash", "none", DELETE, ".mine"));
     assert!(!may(&other, "kibanaserver", "none", DELETE, ".mine"));
 }
+
+/// With `v4` each name that begins with that of the index is of a tenant, and those of other tenants are for nobody.
+#[test]
+fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
+    let build = |has_inventory: bool| {
+        let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", CONFIG);
+        let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
+        let mut all = InventoryBuilder::default();
+        all.index("public", true, false).index(".kibana_1", true, false).index(".kibana_2", true, false);
+        all.index(".kibana_3", true, false).index(".kibana_7_ann_1", true, false);
+        all.index(".kibana-sample", true, false);
+        all.alias(".kibana", [".kibana_1", ".kibana_3"]).alias(".kibana_7_ann", [".kibana_7_ann_1"]);
+        all.alias(".kibana_x", [".kibana_3"]).alias("mine", [".kibana_2"]).alias("other", [".kibana_1"]);
+        let inventory = has_inventory.then(|| Arc::new(all.build()));
+        let settings = EvaluationSettings::of(&config.settings);
+        let settings = EvaluationSettings { evaluation: EvaluationType::V4, ..settings };
+        Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+    };
+    let [known, unknown] = [true, false].map(build);
+    for (text, is_of_tenant, is_of_global) in [
+        (".kibana", true, true),
+        (".kibana_1", true, true),
+        (".kibana_1,.kibana_1", true, true),
+        (".kibana_1*", true, true),
+        ("*,-public,-.kibana-*,-.kibana_2,-.kibana_3,-.kibana_7*", true, true),
+        (".kibana_2", true, false),
+        (".kibana_2,.kibana_2", true, false),
+        (".kibana_2*", true, false),
+        ("*,-public,-.kibana-*,-.kibana_1,-.kibana_3,-.kibana_7*", true, false),
+        (".kibana_3", true, false),
+        (".kibana_x", true, false),
+        (".kibana_7_ann", true, false),
+        (".kibana_7_ann_1", true, false),
+        (".kibana-sample", true, false),
+        (".kibana_missing", true, false),
+        // Of several, none is asked for a tenant by the plugin.
+        (".kibana_1,.kibana_2", true, true),
+        (".kibana_*", true, true),
+        ("public", false, true),
+        ("mine", false, true),
+        ("other", false, true),
+        ("*", false, true),
+        (".kib", false, true),
+    ] {
+        for (role, actions, may_in_tenant) in [
+            ("none", SEARCH, false),
+            ("read", SEARCH, true),
+            ("read", DELETE, false),
+            ("write", DELETE, true),
+        ] {
+            let wanted = (may_in_tenant || !is_of_tenant) && is_of_global;
+            assert_eq!(may(&known, "ann", role, actions, text), wanted, "{role} {text}");
+        }
+        if !text.contains('*') {
+            let is_certain = matches!(text, ".kibana" | "public" | "mine" | "other" | ".kib");
+            let wanted = is_certain || text == ".kibana_1,.kibana_2";
+            assert_eq!(may(&unknown, "ann", "write", SEARCH, text), wanted, "{text}");
+        }
+        if text != "*" {
+            assert!(may(&known, "kibanaserver", "none", DELETE, text), "Dashboards itself: {text}");
+        }
+    }
+    assert!(!may(&unknown, "ann", "none", SEARCH, ".kibana_*"));
+    // To copy them elsewhere is more than reading.
+    for (role, is_copied, wanted) in [("read", false, true), ("read", true, false), ("write", true, true)] {
+        let target = Target::Fixed(Expression::new(".kibana", Options::OPEN));
+        let needs = [Need { actions: SEARCH, target, is_copied }];
+        let verdict = known.decide(&caller(&known, "ann", &[role]), &needs).verdict;
+        assert_eq!(verdict == Verdict::Permitted, wanted, "{role} {is_copied}");
+    }
+    // The fields of each index are looked up by themselves.
+    for (name, role, wanted) in [
+        ("ann", "none", vec!["public"]),
+        ("ann", "write", vec![".kibana_1", "public"]),
+        ("kibanaserver", "none", Vec::new()),
+    ] {
+        const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
+        let target = Target::Indices(Expression::new("*", Options::OPEN));
+        let needs = [Need { actions: FIELDS, target, is_copied: false }];
+        match known.decide(&caller(&known, name, &[role]), &needs).verdict {
+            Verdict::Permitted => assert_eq!(name, "kibanaserver"),
+            Verdict::PermittedInPart(parts) => assert_eq!(parts[0].names, wanted, "{role}"),
+            Verdict::Denied => panic!("{role}"),
+        }
+    }
+    let needs = |target| [Need { actions: DELETE, target, is_copied: false }];
+    let verdict =
+        |name: &str, target| known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict;
+    assert_eq!(
+        verdict("ann", Target::Missing(".kibana_9".into())),
+        Verdict::Denied,
+        "it is made for no tenant"
+    );
+    assert_eq!(verdict("kibanaserver", Target::Missing(".kibana_9".into())), Verdict::Permitted);
+    assert_eq!(verdict("ann", Target::NewAlias(".kibana_9".into())), Verdict::Permitted);
+    let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
+    let requirement = known.requirement(&needs(target), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+    assert_eq!(requirement.all, [Vec::new()], "nobody");
+}

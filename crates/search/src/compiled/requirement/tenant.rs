@@ -45,9 +45,8 @@ impl Privileges {
     ) -> Option<()> {
         let inventory = self.inventory.as_deref();
         let is_meant = self.settings.dashboards.as_ref().is_some_and(|one| {
-            let left_out = one.left_out(inventory, need.actions, TenantAccess::None);
             one.is_meant(inventory, self.settings.evaluation, &need.target, names)
-                || left_out.is_some_and(|number| names.known.contains(number))
+                || !self.left_out(need, TenantAccess::None).is_disjoint(&names.known)
         });
         if !is_meant {
             return Some(());
@@ -55,7 +54,7 @@ impl Privileges {
         let tenant = |number: &usize| self.roles.get(*number).map_or(TenantAccess::None, |role| role.tenant);
         for action in need.actions {
             steps.take(roles.numbers.len())?;
-            let may = |number: &usize| tenant(number).permits(*action);
+            let may = |number: &usize| tenant(number).permits_need(need, *action, self.settings.evaluation);
             let mut any = roles.named(roles.numbers.iter().copied().filter(may));
             let kibana_user = self.role_ids.get(KIBANA_USER).map(|id| *id as usize);
             let kibana_user = kibana_user.filter(|number| {
