@@ -242,7 +242,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     // To copy them elsewhere is more than reading.
     for (role, is_copied, wanted) in [("read", false, true), ("read", true, false), ("write", true, true)] {
         let target = Target::Fixed(Expression::new(".kibana", Options::OPEN));
-        let needs = [Need { actions: SEARCH, target, is_copied }];
+        let needs = [Need { actions: SEARCH, target, is_copied, shows_hidden_terms: false }];
         let verdict = known.decide(&caller(&known, "ann", &[role]), &needs).verdict;
         assert_eq!(verdict == Verdict::Permitted, wanted, "{role} {is_copied}");
     }
@@ -254,14 +254,14 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     ] {
         const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
         let target = Target::Indices(Expression::new("*", Options::OPEN));
-        let needs = [Need { actions: FIELDS, target, is_copied: false }];
+        let needs = [Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false }];
         match known.decide(&caller(&known, name, &[role]), &needs).verdict {
             Verdict::Permitted => assert_eq!(name, "kibanaserver"),
             Verdict::PermittedInPart(parts) => assert_eq!(parts[0].names, wanted, "{role}"),
             Verdict::Denied => panic!("{role}"),
         }
     }
-    let needs = |target| [Need { actions: DELETE, target, is_copied: false }];
+    let needs = |target| [Need { actions: DELETE, target, is_copied: false, shows_hidden_terms: false }];
     let verdict =
         |name: &str, target| known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict;
     assert_eq!(
