@@ -93,6 +93,7 @@ fn on_one_index(
             actions: search,
             target: Target::Indices(Expression::new(&**name, Options::OPEN)),
             is_copied: false,
+            shows_hidden_terms: false,
         })
         .collect();
     assert!(privileges.permits(caller, &needs));
@@ -167,6 +168,7 @@ fn pattern(criterion: &mut Criterion) {
         actions: search,
         target: Target::Indices(Expression::new(text, Options::OPEN)),
         is_copied: false,
+        shows_hidden_terms: false,
     };
     for (name, text) in [("2-per-cent", "07-*"), ("all", "*")] {
         let mut group = criterion.benchmark_group(format!("search/pattern/{name}"));
@@ -234,7 +236,12 @@ fn memory() {
         );
         let callers: Vec<Caller> = [1, 20, 100].map(|roles| caller(&privileges, roles)).into();
         for action in usual.map(|name| actions(&[name])) {
-            let need = Need { actions: action, target: Target::Name("00-index-0".into()), is_copied: false };
+            let need = Need {
+                actions: action,
+                target: Target::Name("00-index-0".into()),
+                is_copied: false,
+                shows_hidden_terms: false,
+            };
             let permitted = callers.iter().all(|caller| privileges.permits(caller, [&need]));
             assert_eq!(permitted, action != actions(&["indices:admin/refresh"]));
         }

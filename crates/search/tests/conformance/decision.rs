@@ -83,6 +83,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("cat.indices", "cluster:monitor/* NotGranted", EARLIER),
     ("cat.indices", "indices:monitor/settings/get NotGranted", CLOSED),
     ("indices.open", "indices:admin/open NotGranted", CLOSED),
+    ("indices.recovery", "indices:monitor/recovery NotGranted", CLOSED),
     ("indices.validate_query", "indices:admin/validate/query NotGranted", CLOSED),
     ("reindex", "indices:data/read/search NotGranted", EARLIER),
     ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
