@@ -121,7 +121,7 @@ fn a_search_that_shows_hidden_terms_is_denied() {
 fn who_is_shown_all_by_another_role_may_see_terms_where_that_prevails() {
     for body in SHOWING {
         assert!(is_permitted(&["documents", "all"], true, "GET", "/logs/_search", body), "{body}");
-        // The plugin takes whoever may not see all documents of every index for restricted, whatever another role shows.
+        // A role that hides documents of every index counts for the plugin, even if another role shows all of them.
         assert!(!is_permitted(&["star", "all"], true, "GET", "/logs/_search", body), "{body}");
         assert!(is_permitted(&["masks", "all"], true, "GET", "/logs/_search", body), "{body}");
     }

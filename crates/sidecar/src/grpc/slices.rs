@@ -35,9 +35,9 @@ const FREE_READS: u32 = 2;
 /// Number of bytes after which a round ends: what was read is answered before more is read. `h2` keeps every stream
 /// that it has read until the stream is accepted: 2 KB for one that was opened and reset in 28 bytes. Without
 /// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 64 KiB
-/// hold 50 checks with a token of 1 KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three rounds, and
-/// as many writes: 219,000 checks per second instead of 245,000. The last read of a round of this length may exceed it. A
-/// round rarely becomes so long with anything but large checks: what is small takes [`SLICE`] before.
+/// hold 50 checks with a token of 1 KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three
+/// rounds, and as many writes: 219,000 checks per second instead of 232,000 to 242,000 (November 2026). The last read of
+/// a round of this length may exceed it. A connection with only small frames seldom gets there: [`SLICE`] ends first.
 const MAX_ROUND: usize = 64 << 10;
 /// A slice in which answers took so long was long: half of the longest one. Chosen, not measured: with less, connections of ordinary
 /// Envoys wait for turns; with more, several busy ones that stay below it delay others.
