@@ -296,6 +296,12 @@ const CHANGING: &[&str] = &[
     "indices:admin/close",
 ];
 
+/// For each action, whether it is one of these, so that names are compared once.
+static CHANGES: LazyLock<Vec<bool>> = LazyLock::new(|| {
+    let begins = |name: &str| CHANGING.iter().any(|prefix| name.starts_with(prefix));
+    Action::all().map(|action| action.name() == "indices:admin/aliases" || begins(action.name())).collect()
+});
+
 /// What a filter of documents or fields means for an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Filtering {
@@ -338,15 +344,18 @@ impl EvaluationSettings {
     /// Whether a need changes all indices at once, or copies them elsewhere: with `legacy` nobody may do that, as the index of the
     /// security configuration may be among them. It is so whatever the cluster contains.
     pub(crate) fn changes_all(&self, need: &Need<'_>) -> bool {
-        let is_of_all = match &need.target {
+        // What decides most often, and costs least, comes first: this is asked for each request.
+        if self.evaluation != EvaluationType::Legacy
+            || !(need.is_copied || need.actions.iter().any(|action| changes(*action)))
+        {
+            return false;
+        }
+        match &need.target {
             Target::Indices(expression) => expression.is_of_all_beside_others(),
             // What is not seen may change any index, but is not known to change all.
             Target::Fixed(expression) => expression.is_of_all_beside_others() && !expression.is_unseen(),
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
-        };
-        self.evaluation == EvaluationType::Legacy
-            && is_of_all
-            && (need.is_copied || need.actions.iter().any(|action| changes(*action)))
+        }
     }
 
     /// Whether this name is a system index, or that of the security configuration.
@@ -405,8 +414,8 @@ impl Default for EvaluationSettings {
 
 /// Whether an action changes what protection of indices is about. The plugin has the same list for changes of all indices.
 pub(crate) fn changes(action: Action) -> bool {
-    let name = action.name();
-    name == "indices:admin/aliases" || CHANGING.iter().any(|prefix| name.starts_with(prefix))
+    // Every action has a place; one without would count as a change.
+    CHANGES.get(action.number()).copied().unwrap_or(true)
 }
 
 /// Why a request with this meaning of filters is denied to whom a permission on every index hides something, whatever other permissions

@@ -64,8 +64,8 @@ impl Privileges {
                 .is_some_and(|again| std::ptr::eq(again.route, found.route));
             is_same.then_some(target)
         };
-        let resolve = || self.resolve_known(inventory, expression);
-        match caller.caches.then(|| self.expressions.names(expression, resolve)).flatten() {
+        let expand = || self.expand(inventory, expression);
+        match caller.caches.then(|| self.expressions.names(expression, expand)).flatten() {
             Some(expanded) => with(expanded.names_in_place(|| self.names(expression))?),
             None => with(&self.names(expression)?),
         }

@@ -76,25 +76,22 @@ impl Privileges {
             });
         }
         let evaluation = self.settings.evaluation;
-        if dashboards.is_some_and(|one| one.is_in(self.inventory.as_deref(), evaluation, expression)) {
-            return false;
-        }
         let Some(inventory) = self.inventory.as_deref() else {
-            return self.permits_unexpanded(caller, need, expression);
+            return !dashboards.is_some_and(|one| one.is_in(None, evaluation, expression))
+                && self.permits_unexpanded(caller, need, expression);
         };
         if (evaluation == EvaluationType::V4 && !expression.options.expands())
             || shows_members(evaluation, need.actions)
         {
             return false;
         }
-        let resolve = || self.resolve_known(inventory, expression);
+        let expand = || self.expand(inventory, expression);
         let expanded = match caller.caches {
-            true => self.expressions.names(expression, resolve),
-            false => resolve().map(Expanded::new).map(Arc::new),
+            true => self.expressions.names(expression, expand),
+            false => expand().map(Arc::new),
         };
         let Some(expanded) = expanded else { return false };
-        let is_alone = |one: &Dashboards| one.is_all_of(inventory, evaluation, &expanded.names);
-        if dashboards.is_some_and(is_alone) {
+        if dashboards.is_some() && expanded.is_of_dashboards {
             return false;
         }
         // Whether exclusions have left nothing is worked out with what is missing.
@@ -114,15 +111,19 @@ impl Privileges {
         }) && self.is_unfiltered(caller, need, |restricted| !restricted.is_disjoint(&expanded.names))
     }
 
-    /// The names that an expression stands for, if the inventory has all of them.
-    pub(super) fn resolve_known(
-        &self,
-        inventory: &Inventory,
-        expression: &Expression<'_>,
-    ) -> Option<RoaringBitmap> {
+    /// What an expression stands for, if the inventory has all of its names.
+    pub(super) fn expand(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<Expanded> {
+        let evaluation = self.settings.evaluation;
         let target = Target::Indices(expression.clone());
-        let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
-        names.unknown.is_empty().then_some(names.known)
+        let names = resolve(Some(inventory), evaluation, &target)?;
+        if !names.unknown.is_empty() {
+            return None;
+        }
+        let is_of_dashboards = self.settings.dashboards.as_ref().is_some_and(|one| {
+            one.is_in(Some(inventory), evaluation, expression)
+                || one.is_all_of(inventory, evaluation, &names.known)
+        });
+        Some(Expanded::new(names.known, is_of_dashboards))
     }
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
