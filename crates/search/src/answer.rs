@@ -354,7 +354,7 @@ impl EvaluationSettings {
             Target::Indices(expression) => expression.is_of_all_beside_others(),
             // What is not seen may change any index, but is not known to change all.
             Target::Fixed(expression) => expression.is_of_all_beside_others() && !expression.is_unseen(),
-            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         }
     }
 

@@ -152,7 +152,7 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 let mut is_empty = true;
                 json.object(|json, alias| {
                     is_empty = false;
-                    reading.need(ALIASES, Target::NewAlias(alias))?;
+                    reading.need(ALIASES, Target::AddedName(alias))?;
                     lookups::read(reading, json, &lookups::nothing())
                 })?;
                 if !is_empty {
@@ -219,7 +219,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 "alias" => {
                     if let Some(alias) = text(json)? {
-                        reading.need(ALIASES, Target::NewAlias(alias))?;
+                        reading.need(ALIASES, Target::AddedName(alias))?;
                     }
                     Ok(())
                 }
@@ -285,7 +285,7 @@ fn alias_action<'a>(
         }),
         "alias" | "aliases" => items(json, |json| {
             let name = json.string()?;
-            reading.need(ALIASES, Target::NewAlias(name))?;
+            reading.need(ALIASES, Target::AddedName(name))?;
             Ok(())
         }),
         _ => lookups::read(reading, json, &lookups::nothing()),

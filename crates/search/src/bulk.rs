@@ -71,7 +71,7 @@ pub fn permitted_items<'a>(
             Target::Name(name) | Target::Missing(name) => {
                 by_name.entry(name).or_default().push(need.clone());
             }
-            Target::Cluster | Target::Indices(_) | Target::Fixed(_) | Target::NewAlias(_) => {}
+            Target::Cluster | Target::Indices(_) | Target::Fixed(_) | Target::AddedName(_) => {}
         }
     }
     if by_name.len() > MAX_INDICES {

@@ -25,7 +25,7 @@ impl Target<'_> {
     pub fn text(&self) -> &str {
         match self {
             Self::Cluster => "",
-            Self::Name(name) | Self::Missing(name) | Self::NewAlias(name) => name,
+            Self::Name(name) | Self::Missing(name) | Self::AddedName(name) => name,
             Self::Indices(expression) | Self::Fixed(expression) if expression.is_all() => "_all",
             Self::Indices(expression) | Self::Fixed(expression) => expression.text(),
         }
@@ -37,7 +37,7 @@ impl Target<'_> {
     /// several.
     pub(crate) fn size(&self) -> usize {
         let commas = match self {
-            Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::NewAlias(_) => 0,
+            Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::AddedName(_) => 0,
             Self::Indices(expression) | Self::Fixed(expression) => expression.commas(),
         };
         1 + commas + self.text().len() / 256
@@ -61,5 +61,5 @@ pub enum Target<'a> {
     Missing(Cow<'a, str>),
     /// The name of an alias, or of an index that is made beside those that the request acts on: a name, or a pattern where the request
     /// says no more. The evaluation `v4` asks for it; `legacy` asks for the indices only.
-    NewAlias(Cow<'a, str>),
+    AddedName(Cow<'a, str>),
 }

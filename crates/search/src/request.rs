@@ -35,7 +35,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
             }
             None => {
                 for alias in aliases(&reading, pattern.place)? {
-                    reading.need(&pattern.actions, Target::NewAlias(alias))?;
+                    reading.need(&pattern.actions, Target::AddedName(alias))?;
                 }
             }
         }
@@ -93,10 +93,10 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
             None => None,
         },
         Place::Name(parameter) => name(parameter)?.map(Target::Name),
-        Place::NewAlias(parameter) => name(parameter)?.map(Target::NewAlias),
+        Place::NewAlias(parameter) => name(parameter)?.map(Target::AddedName),
         Place::Creates(parameter) => {
             let name = name(parameter)?.unwrap_or(Cow::Borrowed(ROLLED_OVER));
-            Some(Target::NewAlias(name))
+            Some(Target::AddedName(name))
         }
         Place::Missing(parameter) => name(parameter)?.map(Target::Missing),
         Place::MissingIfVersioned(parameter) => match reading.query.get("version_type")? {

@@ -97,7 +97,7 @@ pub(crate) fn resolve<'t>(
             Some(_) => return None,
             None => names.unknown.push(Unknown::Name(name)),
         },
-        Target::NewAlias(name) => match evaluation {
+        Target::AddedName(name) => match evaluation {
             EvaluationType::Legacy => return None,
             EvaluationType::V4 => match pattern_of_aliases(name) {
                 Some(pattern) => names.unknown.push(Unknown::Pattern(pattern)),
@@ -114,7 +114,7 @@ pub(crate) fn resolve<'t>(
 /// Whether an evaluation asks for a need.
 pub(crate) fn counts(evaluation: EvaluationType, need: &Need<'_>) -> bool {
     match need.target {
-        Target::NewAlias(_) => evaluation == EvaluationType::V4,
+        Target::AddedName(_) => evaluation == EvaluationType::V4,
         Target::Cluster => {
             evaluation == EvaluationType::V4
                 || !need.actions.iter().all(|action| CLUSTER_IN_V4.contains(action))
@@ -326,7 +326,7 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
 pub(crate) fn is_plain(target: &Target<'_>) -> bool {
     match target {
         Target::Indices(expression) | Target::Fixed(expression) => !expression.options.hidden,
-        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
     }
 }
 

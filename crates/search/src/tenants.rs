@@ -138,7 +138,7 @@ impl Dashboards {
             Target::Cluster => false,
             Target::Name(name) | Target::Missing(name) => self.is_named(inventory, evaluation, name),
             // Beside the index that gets it, a name that just begins so does not count.
-            Target::NewAlias(name) => self.is_named(inventory, EvaluationType::Legacy, name),
+            Target::AddedName(name) => self.is_named(inventory, EvaluationType::Legacy, name),
             Target::Fixed(expression) if self.is_unseen(inventory, evaluation, expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 let is_alone = |inventory| self.is_all_of(inventory, evaluation, &names.known);
@@ -158,7 +158,7 @@ impl Dashboards {
         names: &Names<'_>,
     ) -> bool {
         let excludes = match target {
-            Target::Cluster | Target::NewAlias(_) => return false,
+            Target::Cluster | Target::AddedName(_) => return false,
             Target::Name(_) | Target::Missing(_) => false,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 expression.parts().any(|part| matches!(part, Part::Except(_)))

@@ -465,7 +465,7 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
             | Target::Name(_)
             | Target::Fixed(_)
             | Target::Missing(_)
-            | Target::NewAlias(_) => None,
+            | Target::AddedName(_) => None,
         });
         assert_eq!(closed, Some(is_closed), "{target}");
     }

@@ -381,10 +381,10 @@ impl Compiled {
                     Target::Cluster => "cluster",
                     Target::Name(_) => "index",
                     // It is made beside another one, whether its name is free or not.
-                    Target::NewAlias(_) if is_made(need) => "index",
+                    Target::AddedName(_) if is_made(need) => "index",
                     Target::Indices(_) | Target::Fixed(_) => "indices",
                     Target::Missing(_) => "new_index",
-                    Target::NewAlias(_) => "new_alias",
+                    Target::AddedName(_) => "new_alias",
                 },
                 stands_for: stands_for.iter().take(MOST_NAMES).map(ToString::to_string).collect(),
                 stands_for_more: stands_for.len().saturating_sub(MOST_NAMES),

@@ -35,7 +35,7 @@ impl Privileges {
         let counts_names = needs.len() > FREE_NAMES;
         let mut take = |need: &Need<'_>| match &need.target {
             Target::Cluster => Some(()),
-            Target::Name(name) | Target::Missing(name) | Target::NewAlias(name) => match counts_names {
+            Target::Name(name) | Target::Missing(name) | Target::AddedName(name) => match counts_names {
                 true => steps.take(self.comparisons_of_name(name)),
                 false => Some(()),
             },

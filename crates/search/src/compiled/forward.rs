@@ -35,13 +35,13 @@ impl Privileges {
             | Target::Name(_)
             | Target::Fixed(_)
             | Target::Missing(_)
-            | Target::NewAlias(_) => None,
+            | Target::AddedName(_) => None,
         })?;
         // What a body does to the same indices.
         let is_same = |need: &&Need<'_>| match &need.target {
             Target::Indices(_) => true,
             Target::Fixed(other) => other == expression,
-            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         };
         let mut same = needs.iter().filter(is_same);
         if same.all(|need| self.is_certain(caller, need, expression)) || needs.iter().any(reaches_all) {

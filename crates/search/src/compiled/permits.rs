@@ -35,7 +35,7 @@ impl Privileges {
             }
             Target::Name(name) => self.permits_name(caller, need, name),
             Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),
-            Target::NewAlias(name) => match self.settings.evaluation {
+            Target::AddedName(name) => match self.settings.evaluation {
                 EvaluationType::Legacy => true,
                 EvaluationType::V4 => match pattern_of_aliases(name) {
                     Some(pattern) => self.permits_pattern(caller, need, pattern),

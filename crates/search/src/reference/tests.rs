@@ -355,7 +355,7 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
     };
     let alias = |name: &'static str| Need {
         actions: CREATE,
-        target: Target::NewAlias(name.into()),
+        target: Target::AddedName(name.into()),
         is_copied: false,
         shows_hidden_terms: false,
     };

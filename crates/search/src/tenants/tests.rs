@@ -270,7 +270,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         "it is made for no tenant"
     );
     assert_eq!(verdict("kibanaserver", Target::Missing(".kibana_9".into())), Verdict::Permitted);
-    assert_eq!(verdict("ann", Target::NewAlias(".kibana_9".into())), Verdict::Permitted);
+    assert_eq!(verdict("ann", Target::AddedName(".kibana_9".into())), Verdict::Permitted);
     let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
     let requirement = known.requirement(&needs(target), |_| true, &mut Steps::new(usize::MAX)).unwrap();
     assert_eq!(requirement.all, [Vec::new()], "nobody");

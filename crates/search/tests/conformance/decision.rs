@@ -176,6 +176,6 @@ fn excludes(need: &Need<'_>) -> bool {
         Target::Indices(expression) | Target::Fixed(expression) => {
             expression.parts().any(|part| matches!(part, Part::Except(_)))
         }
-        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::NewAlias(_) => false,
+        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
     }
 }

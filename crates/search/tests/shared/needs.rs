@@ -13,7 +13,7 @@ pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
             Target::Cluster => "the cluster".to_owned(),
             Target::Name(name) => name.to_string(),
             Target::Missing(name) => format!("{name} if it is missing"),
-            Target::NewAlias(name) => format!("the new alias {name}"),
+            Target::AddedName(name) => format!("the new alias {name}"),
             Target::Indices(expression) | Target::Fixed(expression) if expression.is_all() => {
                 "all".to_owned()
             }
