@@ -95,6 +95,7 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
             Place::List(parameter) | Place::OptionalList(parameter) => parameters.push(Some(parameter)),
             Place::Cluster
             | Place::ClusterIfAll
+            | Place::AllIfAll
             | Place::All
             | Place::OpenScroll
             | Place::Name(_)

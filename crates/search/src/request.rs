@@ -30,6 +30,9 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         match target(&reading, pattern.place)? {
             Some(target) => reading.need(&pattern.actions, target)?,
             None if pattern.place == Place::All => reading.need_all(&pattern.actions)?,
+            None if pattern.place == Place::AllIfAll && may_be_all(&reading) => {
+                reading.need_all(&pattern.actions)?;
+            }
             None if pattern.place == Place::OpenScroll && !request.scrolls_are_checked => {
                 reading.need_all(&pattern.actions)?;
             }
@@ -86,7 +89,9 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
     Ok(match place {
         Place::Cluster => Some(Target::Cluster),
         Place::ClusterIfAll => may_be_all(reading).then_some(Target::Cluster),
-        Place::All | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => None,
+        Place::All | Place::AllIfAll | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => {
+            None
+        }
         Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
         Place::OptionalList(parameter) => match reading.parameter(parameter)? {
             Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),
@@ -114,6 +119,7 @@ pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec
         Place::Cluster
         | Place::ClusterIfAll
         | Place::All
+        | Place::AllIfAll
         | Place::OpenScroll
         | Place::List(_)
         | Place::OptionalList(_)

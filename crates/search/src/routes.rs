@@ -66,6 +66,8 @@ pub(crate) enum Place {
     ClusterIfAll,
     /// All indices, whatever the request says.
     All,
+    /// All indices, if the request names all points in time, in its path or its body.
+    AllIfAll,
     /// The indices of a scroll that is open, so all indices unless what stands behind checks whose scroll it is.
     OpenScroll,
     /// A parameter with names and patterns; all indices without it.
@@ -104,7 +106,7 @@ pub(crate) enum Body {
     MultiSearch,
     MultiSearchTemplate,
     MultiTermVectors,
-    /// Points in time, which [`Place::ClusterIfAll`] is about.
+    /// Points in time, which [`Place::AllIfAll`] and [`Place::ClusterIfAll`] are about.
     PointsInTime,
     PutAlias,
     Reindex,
@@ -357,6 +359,7 @@ impl Place {
             None if word == "cluster" => Place::Cluster,
             None if word == "cluster-if-all" => Place::ClusterIfAll,
             None if word == "all" => Place::All,
+            None if word == "all-if-all" => Place::AllIfAll,
             None if word == "open-scroll" => Place::OpenScroll,
             Some(("list", parameter)) => Place::List(parameter),
             Some(("optional", parameter)) => Place::OptionalList(parameter),

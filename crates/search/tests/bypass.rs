@@ -253,6 +253,20 @@ fn a_point_in_time_may_be_of_any_index() {
     );
 }
 
+/// All of them are found by a second action, also if the body says so instead of the path.
+#[test]
+fn all_points_in_time_are_read_to_be_found() {
+    let found = "indices:data/read/point_in_time/readall on all";
+    for (method, path) in [("DELETE", "/_search/point_in_time"), ("GET", "/_cat/pit_segments")] {
+        for all in ["_all", "\\u005fall"] {
+            assert_needs(method, path, &format!(r#"{{"pit_id":["{all}"]}}"#), found);
+        }
+        assert_needs(method, &format!("{path}/_all"), "", found);
+        let one = needs(method, path, r#"{"pit_id":["abc"]}"#).expect("it is read");
+        assert!(!one.iter().any(|need| need == found), "{one:#?}");
+    }
+}
+
 /// An id says neither whose scroll it is nor which indices it searches, and others can be computed from one's own.
 #[test]
 fn a_scroll_may_be_of_any_index() {
