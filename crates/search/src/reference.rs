@@ -5,17 +5,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
+
 use crate::action::Action;
 use crate::answer::{
     Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
     changes, denied_by_all, strictest,
 };
 use crate::builtin::KIBANA_USER;
-use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
+use crate::config::{
+    Dashboards, EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables,
+};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::{Names, Unknown, counts, is_plain, resolve_need};
+use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
 use crate::subject::{Resolution, Subject};
 use crate::tenants::TenantAccess;
 
@@ -171,39 +175,29 @@ impl Reference<'_> {
             }
         }
         let is_permitted = permitted.len() == rows.len();
-        let evaluation = self.settings.evaluation;
-        let left_out = self.settings.dashboards.as_ref();
-        let left_out =
-            left_out.map(|one| one.left_out(self.inventory, evaluation, need.actions, caller.tenant));
-        let is_it = |row: &Row| {
-            let number = self.inventory.and_then(|inventory| inventory.number(&row.name));
-            number.zip(left_out.as_ref()).is_some_and(|(number, left_out)| left_out.contains(number))
+        let dashboards = self.settings.dashboards.as_ref();
+        let left_out = |one: &Dashboards| {
+            one.left_out(self.inventory, self.settings.evaluation, need.actions, caller.tenant)
         };
+        let left_out = dashboards.map(left_out).unwrap_or_default();
+        let number = |row: &Row| self.inventory.and_then(|inventory| inventory.number(&row.name));
+        let is_in = |row: &Row, all: &RoaringBitmap| number(row).is_some_and(|number| all.contains(number));
         let before = permitted.len();
-        permitted.retain(|row| !is_it(row));
+        permitted.retain(|row| !is_in(row, &left_out));
         let reduced = if is_permitted && permitted.len() == before {
             None
-        } else if is_permitted {
-            let is_hidden = |row: &Row| {
-                self.inventory.is_some_and(|inventory| {
-                    inventory.number(&row.name).is_some_and(|number| inventory.hidden().contains(number))
-                })
-            };
-            if is_plain(&need.target) {
-                permitted.retain(|row| !is_hidden(row));
+        } else {
+            permitted.retain(|row| !is_in(row, &names.left_out));
+            if let Some(inventory) = self.inventory.filter(|_| is_permitted) {
+                let hidden = hidden_beside(inventory, &need.target);
+                permitted.retain(|row| !is_in(row, &hidden));
+            }
+            if !is_permitted {
+                self.may_reduce(caller, need, names, is_special, permitted.is_empty())?;
             }
             let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
             let is_list = matches!(need.target, Target::Indices(_));
             Some(Some(names).filter(|names| is_list && names.len() <= MAX_NAMES).ok_or(Denied)?)
-        } else {
-            let is_left_out = |row: &Row| {
-                let number = self.inventory.and_then(|inventory| inventory.number(&row.name));
-                number.is_some_and(|number| names.left_out.contains(number))
-            };
-            permitted.retain(|row| !is_left_out(row));
-            self.may_reduce(caller, need, names, is_special, permitted.is_empty())?;
-            let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
-            Some(names).filter(|names| names.len() <= MAX_NAMES).ok_or(Denied).map(Some)?
         };
         for row in permitted {
             self.filter(caller, need, row, answer)?;

@@ -233,7 +233,6 @@ impl<'t> Names<'t> {
             Unknown::Name(_) | Unknown::Pattern(_) => None,
         });
         self.known |= if excludes { groups.known } else { named.known.clone() };
-        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
         self.is_emptied =
             has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
@@ -322,12 +321,29 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
     indices | (matching & inventory.data_streams())
 }
 
-/// Whether the patterns of a target stand for no hidden indices.
-pub(crate) fn is_plain(target: &Target<'_>) -> bool {
-    match target {
-        Target::Indices(expression) | Target::Fixed(expression) => !expression.options.hidden,
-        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
+/// The hidden indices that a target does not stand for: it has no name of them, nor one of their aliases, and its patterns match none.
+/// `legacy` decides about them all the same.
+pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
+    let (Target::Indices(expression) | Target::Fixed(expression)) = target else {
+        return RoaringBitmap::new();
+    };
+    let mut hidden = inventory.hidden().clone();
+    for part in expression.parts() {
+        match part {
+            Part::Name(name) => {
+                let number = inventory.number(name);
+                let members = number.map(|number| inventory.related(number)).unwrap_or_default();
+                number.iter().chain(members).for_each(|number| {
+                    hidden.remove(*number);
+                });
+            }
+            Part::Pattern(pattern) => {
+                hidden -= expand(inventory, pattern, expression.options, expression.is_of_all());
+            }
+            Part::Except(_) => {}
+        }
     }
+    hidden
 }
 
 /// What is certain to be taken out by a pattern: indices and data streams by their own names. Whether an alias is hidden, so that the

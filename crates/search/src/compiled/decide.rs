@@ -11,7 +11,7 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, counts, is_plain, resolve_need};
+use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
 use crate::tenants::TenantAccess;
 
 /// A need that is not permitted.
@@ -117,11 +117,10 @@ impl Privileges {
         let reduced = if is_permitted && !is_left_out {
             None
         } else {
-            match self.inventory.as_deref() {
-                _ if !is_permitted => known -= &names.left_out,
-                // `legacy` decides with hidden indices, too. A request that is not reduced by the plugin does not show them.
-                Some(inventory) if is_plain(&need.target) => known -= inventory.hidden(),
-                Some(_) | None => {}
+            known -= &names.left_out;
+            // A request that the plugin does not reduce does not show hidden indices, with which `legacy` decides.
+            if let Some(inventory) = self.inventory.as_deref().filter(|_| is_permitted) {
+                known -= hidden_beside(inventory, &need.target);
             }
             let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
             if !is_permitted {
