@@ -13,7 +13,8 @@ pub(crate) struct HeaderSanitizer {
     set: Box<[Box<str>]>,
     /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
-    /// Set on requests to a search cluster whose answers must be filtered, and removed from all others. None of the others.
+    /// Set on requests to a search cluster whose answers must be filtered, and removed from all other requests. It is in neither
+    /// `set` nor `removed`.
     document_security: Option<Box<str>>,
     /// One bit for each length that one of these names has. Most headers of a request have none of these lengths, so one
     /// bit test shows that they are no alias, instead of a comparison with each name.
@@ -63,7 +64,8 @@ impl HeaderSanitizer {
 
     /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
     /// `_` or `.` instead of `-`. Servers that pass headers on as environment variables do not distinguish these
-    /// characters (RFC 3875, 4.1.18). A header of exactly such a name is set or removed anyway.
+    /// characters (RFC 3875, 4.1.18). A header with exactly the policy's name is no alias:
+    /// it is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))

@@ -114,8 +114,8 @@ impl BulkErrors {
         search::with_denied(response, self.forwarded, denied, self.size)
     }
 
-    /// The most bytes that the cluster's response may have, without the errors: a node writes some 200 for an item, and there are
-    /// no more than 20,000.
+    /// The most bytes that the cluster's response may have, without the errors: a node writes some 200 bytes for an item. It
+    /// is 1 KiB for each item that is forwarded (20,000 at most), and 1 MiB more.
     #[must_use]
     pub fn response_limit(&self) -> u64 {
         u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)

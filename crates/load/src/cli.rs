@@ -66,26 +66,27 @@ pub enum Command {
 const WORKLOAD: &str = "\
 A workload file (TOML):
   [variables]
-  id   = { sequence = { from = 1, step = 1 } }     1, 2, 3, …
-  age  = { range = { min = 18, max = 99 } }        a random number
+  id   = { sequence = { from = 1, step = 1 } }     # 1, 2, 3, …
+  age  = { range = { min = 18, max = 99 } }        # a random number
   key  = \"uuid\"
-  at   = { now = \"rfc3339\" }                       or \"unix\", \"unix-ms\"
-  name = { file = \"names.txt\" }                    a random line of a file in the same folder
-  word = { list = [\"red\", \"green\"] }             a random one of these
+  at   = { now = \"rfc3339\" }                       # or \"unix\", \"unix-ms\"
+  name = { file = \"names.txt\" }                    # a random line of a file in the same folder
+  word = { list = [\"red\", \"green\"] }             # a random one of these
 
   [[requests]]
-  weight  = 9                                      nine of ten requests, as the other weight is 1
+  weight  = 9                                      # nine of ten requests, as the other weight is 1
   path    = \"/people/${id}?name=${name}\"
   basic   = \"alice:wonderland\"
-  expect  = [200, 404]                             default: any status below 400
+  expect  = [200, 404]                             # default: any status below 400
 
   [[requests]]
   method  = \"POST\"
   path    = \"/_bulk\"
   headers = { content-type = \"application/x-ndjson\" }
-  body    = '{\"id\":\"${key}\",\"age\":${age}}
-  '
-  repeat  = 1000                                   repeats the body, with new values each time
+  body    = '''
+{\"id\":\"${key}\",\"age\":${age}}
+'''
+  repeat  = 1000                                   # repeats the body, with new values each time
   gzip    = true
 
 A variable has the same value throughout a request, and a new one in each repetition of the body.";
@@ -197,8 +198,8 @@ pub struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
-    /// A workload file: a weighted mix of requests with variables. `--host` and `--expect` replace those of each request in it, `--gzip`
-    /// applies to all, and headers and credentials are added: give credentials only if no request in the file has any. Methods, paths and
+    /// A workload file: a weighted mix of requests with variables, in the format that `rolegate-load http --help` shows. `--host` and
+    /// `--expect` replace those of each request in it, `--gzip` applies to all, and headers and credentials are added: give credentials only if no request in the file has any. Methods, paths and
     /// bodies are those in the file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,

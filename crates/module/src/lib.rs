@@ -1,8 +1,7 @@
 //! rolegate inside Envoy: a library that Envoy loads as an HTTP filter.
 //!
-//! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a host for tests.
-//! `allocator`
-//! returns large blocks to the system. Only these four have `unsafe`, with their submodules.
+//! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a stand-in for Envoy, for tests.
+//! `allocator` returns large blocks to the system. Only these four have `unsafe`, with their submodules.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
 //! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current.

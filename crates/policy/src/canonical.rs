@@ -1,6 +1,6 @@
 //! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
-//! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
+//! A backend may interpret a path differently from rolegate. A path is therefore turned into its canonical form plus
 //! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is
 //! an error. The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot
 //! segments, merge slashes. The module `interpretations` lists the interpretations.

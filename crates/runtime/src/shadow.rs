@@ -1,8 +1,8 @@
-//! The shadow policy: a candidate that decides requests as well, after they were answered, so that it can be compared with the
+//! The shadow policy: a candidate that decides requests as well, on a thread of its own, so that it can be compared with the
 //! active one before it replaces it.
 //!
 //! A worker thread copies what a decision depends on into a bounded queue; a thread of the lowest priority compares. So a
-//! candidate never changes or delays an answer: when its queue is full, comparisons are dropped and counted.
+//! candidate never changes an answer, and no answer waits for it: when its queue is full, comparisons are dropped and counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

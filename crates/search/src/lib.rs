@@ -2,8 +2,8 @@
 //! roles of its subject permit them.
 //!
 //! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on:
-//! the cluster, indices, or a name that is made. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may: its
-//! [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its [`Reason`]: of each
+//! the cluster, indices, or the name of an index or alias that the request creates. [`Privileges`], compiled from the cluster's own role
+//! files, decides whether a subject may perform these actions: its [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its [`Reason`]: of each
 //! action of a need the first twenty names.
 
 #![deny(clippy::wildcard_enum_match_arm)]

@@ -53,8 +53,8 @@ Exit codes:
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
-  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, no server answers
-     `health`, `who-can`: finding somebody takes too many steps, `replay`: the log cannot be read to its end, and the like";
+  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, and the like;
+     `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -287,7 +287,7 @@ pub struct WhatCanArgs {
     pub user: Option<String>,
     /// The issuer of the user's token. By default the name decides: of the identity sources (`basic` or a JWT issuer) whose
     /// `user_prefix` it begins with, it is the one with the longest. If two fit equally, such as two without a prefix, it is
-    /// `basic` if that has this user; if not, the source is unknown, and rules with `{user.id}` are left out.
+    /// `basic` if that has this user; if not, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the

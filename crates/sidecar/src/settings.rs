@@ -45,8 +45,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
-    /// File with an Ed25519 public key in PEM that must have signed each bundle. For more than one, such as the next key, repeat the
-    /// flag or separate them by commas. Without it no signature is verified: whatever bundle the server gives is accepted, signed
+    /// File with an Ed25519 public key in PEM. Each bundle must be signed by the private key of one of the given public keys. For more than
+    /// one, such as the next key, repeat the flag or separate them by commas. Without it no signature is verified: whatever bundle the server gives is accepted, signed
     /// or not.
     #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
     pub bundle_public_key: Vec<PathBuf>,
@@ -99,8 +99,9 @@ pub struct Settings {
 
     /// Serve the console, a page for people on call, at /console on the admin listener.
     ///
-    /// It only reads. It shows rules, roles, user names and the last denials to whoever can reach the admin listener, so that must
-    /// be a loopback address or a Unix socket, or be limited to few.
+    /// It only reads. It shows rules, roles, user names and the last denials to whoever can reach the admin listener. So give
+    /// `--admin` a loopback address or a Unix socket, or let only few reach it, for example by a firewall. For other addresses there is
+    /// only a warning in the log.
     #[arg(
         long,
         env = "ROLEGATE_CONSOLE",

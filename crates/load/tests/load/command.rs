@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use load::Workload;
+
 use crate::server::{Act, Server};
 
 fn program(arguments: &[&str]) -> Command {
@@ -197,5 +199,21 @@ fn a_rate_at_which_requests_are_denied_is_not_the_highest() {
 fn help_has_a_place_for_those_who_come_from_elsewhere() {
     let help = text(&execute(&["--help"]).stdout);
     assert!(help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"), "{help}");
-    assert!(text(&execute(&["http", "--help"]).stdout).contains("[[requests]]"));
+}
+
+#[test]
+fn the_workload_file_that_help_shows_can_be_used() {
+    let help = text(&execute(&["http", "--help"]).stdout);
+    let (_, shown) = help.split_once("A workload file (TOML):\n").unwrap();
+    let (shown, _) = shown.split_once("\nA variable has ").unwrap();
+    let folder = std::env::temp_dir().join(format!("rolegate-load-help-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("workload.toml");
+    std::fs::write(&file, shown).unwrap();
+    std::fs::write(folder.join("names.txt"), "ada\ngrace\n").unwrap();
+    let workload = Workload::read(&file);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let workload = workload.unwrap();
+    assert_eq!(workload.variables.len(), 6);
+    assert_eq!(workload.requests.len(), 2);
 }

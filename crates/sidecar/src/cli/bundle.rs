@@ -23,6 +23,10 @@ pub struct PublicKeys {
     pub public_key: Vec<PathBuf>,
 }
 
+/// The help of `--public-key` with `inspect`.
+const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than one. If none of them has signed the bundle, it is shown \
+     nevertheless, and the exit code is 1. Without it only the hashes of the bundle's files are verified";
+
 /// What to do with a bundle.
 #[derive(Subcommand, Debug)]
 pub enum BundleCommand {
@@ -33,6 +37,7 @@ pub enum BundleCommand {
     /// Verifies the signature and the files of a bundle.
     Verify(BundleVerify),
     /// Shows what is in a bundle, who has signed it, and whether its policy compiles.
+    #[command(mut_arg("public_key", |arg| arg.help(INSPECT_KEY)))]
     Inspect(BundleInspect),
     /// Makes a key pair: a file with the private key, and one with the public key (`FILE.pub`).
     NewKey(BundleNewKey),

@@ -67,8 +67,8 @@ Examples:
   rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
 
-It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
-`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their identity
+It lists the rules of all roles that the caller has: also of those that its roles extend, and of the built-in roles
+`anyone` (every caller) and `authenticated` (every caller with valid credentials). A rule that denies wins over those that allow. User and group names include the prefix of their identity
 source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
 
 pub(super) const DIFF_EXAMPLES: &str = "\

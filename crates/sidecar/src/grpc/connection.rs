@@ -47,8 +47,8 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or opens no window
 /// for, takes 3.4 KiB until its connection is closed (November 2026, with `policies/people`; a policy whose answers are
 /// longer than some hundred bytes adds their length). With the default of 1,024 connections there are fewer than 12,000
-/// streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high held 68 MiB with
-/// only 20 connections. Division by n² instead of n would leave the hundredth connection of a service that many Envoys
+/// streams: 40 MiB at most, in addition to the connections themselves. With a `STREAMS_DIVIDEND` eight times as
+/// high, 20 connections were enough to hold 68 MiB. Division by n² instead of n would leave the hundredth connection of a service that many Envoys
 /// share hardly any streams.
 const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there

@@ -1,7 +1,7 @@
 //! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
 //! allocation. If the rest of its message is missing, its connection looks for it after each read (see `unfinished`), for up to
-//! `GRACE`. It gets a task of its own after that, at once if `unfinished` has `MOST` already or its deadline is sooner, or if its
-//! credentials must be verified.
+//! `GRACE`. It gets a task of its own after that. It gets one at once if its connection already continues as many as it may, if it must be
+//! answered before the end of `GRACE`, or if its credentials must be verified.
 
 use std::future::poll_fn;
 use std::rc::Rc;

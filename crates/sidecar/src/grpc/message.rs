@@ -25,7 +25,7 @@ use super::verifications::Verifications;
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
-    /// What those of them may take whose credentials are verified.
+    /// What those of them may take whose credentials are being verified.
     pub(super) verifications: Arc<Verifications>,
 }
 

@@ -28,7 +28,7 @@ use super::worker::{self, Parts, WorkerHandle};
 use super::wrong_protocol::WrongProtocols;
 
 /// Maximum bytes that waiting requests take over all connections, for unfinished messages and those whose credentials are
-/// verified; or four times the maximum message size if that is more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
+/// being verified; or four times the maximum message size if that is more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
 /// attack (S20 in SECURITY.md).
 const MAX_UNFINISHED_BYTES: usize = 32 << 20;
 

@@ -2,8 +2,9 @@
 //!
 //! The connection itself continues them whenever it has read. A task with timers of its own for each would cost more than its
 //! answer, and run outside of the connection's time slices: peers that sent messages of 6 KB, each in two reads, delayed
-//! others by hundreds of microseconds (November 2026). Only a message whose rest takes longer than [`exchange::GRACE`] gets a
-//! task.
+//! others by hundreds of microseconds (November 2026). A message gets a task only if its rest takes longer than
+//! [`exchange::GRACE`], if the connection already continues [`MOST`] others, if it must be answered before the end of `GRACE`, or when
+//! the connection has ended.
 
 use std::pin::Pin;
 use std::task::Context;

@@ -12,12 +12,12 @@ use runtime::ClientNetwork;
 
 use super::overload::Overload;
 
-/// What the checks of one network may take of all places, and the least number that they may in any case.
-const NETWORK_PLACES: usize = 4;
+/// The checks of one network may take one in so many of all places, and in any case so many.
+const NETWORK_PLACES_DIVISOR: usize = 4;
 const MIN_NETWORK_PLACES: usize = 16;
-/// What verifications may take of the memory of all checks that wait, and those of one network.
-const BYTES: usize = 2;
-const NETWORK_BYTES: usize = 8;
+/// All verifications may take half of the memory of all checks that wait, those of one network an eighth.
+const BYTES_DIVISOR: usize = 2;
+const NETWORK_BYTES_DIVISOR: usize = 8;
 
 /// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached are
 /// not among them.
@@ -66,10 +66,10 @@ impl Verifications {
     pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             // The places of all are counted elsewhere, with those of unfinished messages.
-            most: Held { places: usize::MAX, bytes: bytes / BYTES },
+            most: Held { places: usize::MAX, bytes: bytes / BYTES_DIVISOR },
             most_of_network: Held {
-                places: (places / NETWORK_PLACES).max(MIN_NETWORK_PLACES),
-                bytes: bytes / NETWORK_BYTES,
+                places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
+                bytes: bytes / NETWORK_BYTES_DIVISOR,
             },
             held: Mutex::default(),
         })
