@@ -67,7 +67,7 @@ pub use crate::explain::{
     Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
 };
 pub use crate::matched::{ExplainedRule, MissingRole};
-pub use crate::named::{NamedCaller, impossible_user, split_target, unknown_roles};
+pub use crate::named::{ImpossibleCaller, NamedCaller, impossible_user, split_target, unknown_roles};
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;

@@ -25,6 +25,11 @@ pub struct NamedCaller<'a> {
     pub roles: &'a [String],
 }
 
+/// Why no caller can have these names: no token of its issuer gives them. The text says what to name instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ImpossibleCaller(String);
+
 impl Authorizer {
     /// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
     /// by the source that its name can come from.
@@ -37,7 +42,7 @@ impl Authorizer {
         &self,
         host: &str,
         caller: NamedCaller<'_>,
-    ) -> Result<Result<Subject, CredentialsError>, String> {
+    ) -> Result<Result<Subject, CredentialsError>, ImpossibleCaller> {
         let NamedCaller { user, issuer, groups, roles } = caller;
         let Some(name) = issuer else {
             return Ok(self.subject_named(host.as_bytes(), user, groups, roles));
@@ -46,25 +51,26 @@ impl Authorizer {
         let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
         else {
             let known: Vec<&str> = issuers.iter().map(|known| &*known.issuer).collect();
-            return Err(unknown("issuer", name, &known).unwrap_or_default());
+            return Err(ImpossibleCaller(unknown("issuer", name, &known).unwrap_or_default()));
         };
         let users = [(&issuer.user_prefix, user)];
         let names =
             users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
         if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
-            return Err(format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?"));
+            let why = format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?");
+            return Err(ImpossibleCaller(why));
         }
         let given = [
             ("role", !roles.is_empty(), issuer.role_claim().is_some()),
             ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
         ];
         if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
-            return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave them out"));
+            let why = format!("the policy takes no {kind}s from tokens of `{name}`: leave them out");
+            return Err(ImpossibleCaller(why));
         }
         if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
-            return Err(format!(
-                "`roles_from_token` of `{name}` does not list the role `{role}`: leave it out"
-            ));
+            let why = format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out");
+            return Err(ImpossibleCaller(why));
         }
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
         Ok(Ok(Subject {

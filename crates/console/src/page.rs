@@ -48,7 +48,7 @@ impl Current {
         let expiry = metrics.authorization.certificate_expiry();
         Self {
             sample: Sample::take(metrics),
-            ready: metrics.status.ready(),
+            ready: metrics.status.ready().map_err(|why| why.to_string()),
             facts: metrics.status.facts(),
             shadow: metrics.shadow.as_ref().map(|shadow| shadow.status.facts()),
             certificate: expiry.map(|at| at.saturating_sub(clock::now())),

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 
 use crate::address::Address;
+use crate::failed::Failed;
 use crate::plan::signalled;
 use crate::screen;
 
@@ -39,18 +40,18 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If it cannot listen there.
-pub fn run(address: &Address, threads: usize) -> Result<(), String> {
+pub fn run(address: &Address, threads: usize) -> Result<(), Failed> {
     let Address::Tcp(host, port) = address else {
-        return Err("the sample application listens on a port only".to_owned());
+        return Err(Failed::App("the sample application listens on a port only".to_owned()));
     };
-    let text = |error: io::Error| error.to_string();
-    runtime(threads).map_err(text)?.block_on(async {
-        let mut signals = signalled().map_err(text)?;
+    let failed = |error: io::Error| Failed::App(error.to_string());
+    runtime(threads).map_err(failed)?.block_on(async {
+        let mut signals = signalled().map_err(failed)?;
         let listener = TcpListener::bind((host.as_str(), *port))
             .await
-            .map_err(|error| format!("cannot listen on `{address}`: {error}"))?;
-        screen::line(&format!("listening on {}", listener.local_addr().map_err(text)?));
-        serve(listener, async move { signals.next().await }, people).await.map_err(text)
+            .map_err(|error| Failed::App(format!("cannot listen on `{address}`: {error}")))?;
+        screen::line(&format!("listening on {}", listener.local_addr().map_err(failed)?));
+        serve(listener, async move { signals.next().await }, people).await.map_err(failed)
     })
 }
 

@@ -62,11 +62,12 @@ fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Re
 
 fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
     let mut workload = match &args.workload {
-        Some(file) => Workload::read(file)?,
+        Some(file) => Workload::read(file).map_err(|error| error.to_string())?,
         None => Workload::of(single(path, args)?),
     };
     let lines: Result<Vec<_>, _> = args.headers.iter().map(|header| units::header(&header.0)).collect();
-    let (lines, authorization) = (lines?, authorization(args)?);
+    let lines = lines.map_err(|error| error.to_string())?;
+    let authorization = authorization(args)?;
     for request in &mut workload.requests {
         request.headers.extend(lines.iter().cloned());
         request.headers.extend(authorization.clone());

@@ -6,6 +6,12 @@ pub enum Failed {
     /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
+    /// A workload file cannot be used. The text names the file and the place.
+    #[error("{0}")]
+    Workload(String),
+    /// The sample application cannot listen, or ends.
+    #[error("{0}")]
+    App(String),
     /// The server cannot be reached.
     #[error("cannot reach `{target}`: {reason}")]
     Unreachable {

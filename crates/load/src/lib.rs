@@ -58,7 +58,7 @@ fn command(command: Command) -> Exit {
         Command::App(args) => match app::run(&args.address, args.threads) {
             Ok(()) => Exit::Success,
             Err(error) => {
-                screen::error(&error);
+                screen::error(&error.to_string());
                 Exit::Failed
             }
         },

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use crate::results::Rate;
 
+/// Why a text is not what it should be, and how to write that. It does not repeat the text, which may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(&'static str);
+
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 ///
 /// # Errors
 /// If it is not one. The message says how to write it.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`".to_owned();
+pub fn duration(text: &str) -> Result<Duration, Invalid> {
+    let wrong = || Invalid("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
     let end =
         text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
@@ -30,28 +35,31 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A rate: requests per second, or `max`.
-pub fn rate(text: &str) -> Result<Rate, String> {
+///
+/// # Errors
+/// If it is neither.
+pub fn rate(text: &str) -> Result<Rate, Invalid> {
     if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
 }
 
 /// A ramp: two rates, such as `100..5000`.
-pub fn ramp(text: &str) -> Result<Rate, String> {
-    let (from, to) = text.split_once("..").ok_or("not a ramp: write one such as `100..5000`")?;
+pub(crate) fn ramp(text: &str) -> Result<Rate, Invalid> {
+    let (from, to) = text.split_once("..").ok_or(Invalid("not a ramp: write one such as `100..5000`"))?;
     let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
     Ok(Rate::Ramp { from: bound(from)?, to: bound(to)? })
 }
 
-fn number(text: &str) -> Result<f64, String> {
+fn number(text: &str) -> Result<f64, Invalid> {
     let number: Option<f64> = text.parse().ok();
     number
         .filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e7)
-        .ok_or_else(|| "not a rate: write requests per second, such as `1000`, or `max`".to_owned())
+        .ok_or(Invalid("not a rate: write requests per second, such as `1000`, or `max`"))
 }
 
 /// A header. Errors do not repeat it, because it may be a secret.
-pub fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), Invalid> {
     let (name, value) =
-        text.split_once(':').ok_or("not a header line: write one such as `accept: text/html`")?;
+        text.split_once(':').ok_or(Invalid("not a header line: write one such as `accept: text/html`"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

@@ -83,7 +83,7 @@ impl BundleSource {
         let key = |path: &PathBuf| {
             let pem =
                 files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-public-key", path, &error))?;
-            PublicKey::from_pem(&pem).map_err(|error| in_file("bundle-public-key", path, &error.to_string()))
+            PublicKey::from_pem(&pem).map_err(|error| in_file("bundle-public-key", path, &error))
         };
         self.settings.public_keys.iter().map(key).collect()
     }
@@ -132,6 +132,6 @@ impl BundleSource {
     }
 }
 
-fn in_file(setting: &str, path: &Path, error: &str) -> String {
+fn in_file(setting: &str, path: &Path, error: &impl std::fmt::Display) -> String {
     format!("`{setting}` {}: {error}", path.display())
 }

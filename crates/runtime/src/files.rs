@@ -32,7 +32,7 @@ impl Files for RecordedFiles {
         let answer = contents(path);
         let known = answer.as_deref().map(of_parts);
         self.remember(Watched::File(path.to_owned()), fingerprint(&known));
-        answer.map_err(FileError::new)
+        answer
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
@@ -123,25 +123,25 @@ impl Watched {
 /// The text of a file.
 ///
 /// # Errors
-/// The reason, as text for people.
-pub fn text(path: &Path) -> Result<String, String> {
-    String::from_utf8(contents(path)?).map_err(|_| "not UTF-8".to_owned())
+/// If it cannot be read.
+pub fn text(path: &Path) -> Result<String, FileError> {
+    String::from_utf8(contents(path)?).map_err(|_| FileError::new("not UTF-8"))
 }
 
 /// The contents of a file.
 ///
 /// # Errors
-/// The reason, as text for people.
-pub fn contents(path: &Path) -> Result<Vec<u8>, String> {
-    read_at_most(path, MAX_FILE)
+/// If it cannot be read.
+pub fn contents(path: &Path) -> Result<Vec<u8>, FileError> {
+    read_at_most(path, MAX_FILE).map_err(FileError::new)
 }
 
 /// The contents of a file of at most so many bytes.
 ///
 /// # Errors
-/// The reason, as text for people.
-pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
-    read_at_most(path, max)
+/// If it cannot be read.
+pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, FileError> {
+    read_at_most(path, max).map_err(FileError::new)
 }
 
 /// The folder of a file; `.` if its path has none.

@@ -188,6 +188,32 @@ impl KeyFacts {
     }
 }
 
+/// Why requests should not be sent to this process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// It stops.
+    #[error("draining")]
+    Draining,
+    /// It does not listen yet.
+    #[error("starting: waiting for keys")]
+    Starting,
+    /// The policy is older than it may be.
+    #[error("the policy is stale")]
+    StalePolicy,
+    /// No bundle was accepted yet.
+    #[error("no policy bundle yet")]
+    NoBundle,
+    /// There is no policy.
+    #[error("no policy")]
+    NoPolicy,
+    /// Keys of these issuers are needed.
+    #[error("no keys yet of {0}")]
+    NoKeys(String),
+    /// The inventory of the search cluster is needed.
+    #[error("no inventory of the search cluster yet")]
+    NoInventory,
+}
+
 impl Status {
     /// Requires these keys, and the inventory of a search cluster, before the process is ready for the first time.
     pub fn new(keys_needed: KeysNeeded, inventory_needed: bool) -> Self {
@@ -239,35 +265,35 @@ impl Status {
     /// Whether requests should be sent to this process.
     ///
     /// # Errors
-    /// The reason why not, as text for people.
-    pub fn ready(&self) -> Result<(), String> {
+    /// The reason why not.
+    pub fn ready(&self) -> Result<(), NotReady> {
         if self.draining.load(Ordering::Relaxed) {
-            return Err("draining".to_owned());
+            return Err(NotReady::Draining);
         }
         if !self.listening.load(Ordering::Relaxed) {
-            return Err("starting: waiting for keys".to_owned());
+            return Err(NotReady::Starting);
         }
         let facts = self.lock();
         match facts.policy {
             PolicyFacts { revision: Some(_), .. } => {}
-            PolicyFacts { stale: true, .. } => return Err("the policy is stale".to_owned()),
-            PolicyFacts { .. } if facts.bundle.is_some() => return Err("no policy bundle yet".to_owned()),
-            PolicyFacts { .. } => return Err("no policy".to_owned()),
+            PolicyFacts { stale: true, .. } => return Err(NotReady::StalePolicy),
+            PolicyFacts { .. } if facts.bundle.is_some() => return Err(NotReady::NoBundle),
+            PolicyFacts { .. } => return Err(NotReady::NoPolicy),
         }
         self.note_missing_in(&facts).map_or(Ok(()), Err)
     }
 
-    /// What must be fetched and is not there, as text for people.
-    fn missing_in(&self, facts: &Facts) -> Option<String> {
+    /// What must be fetched and is not there.
+    fn missing_in(&self, facts: &Facts) -> Option<NotReady> {
         if !facts.has(self.keys_needed) {
-            return Some(format!("no keys yet of {}", facts.issuers_without_keys()));
+            return Some(NotReady::NoKeys(facts.issuers_without_keys().to_string()));
         }
         let is_missing = self.inventory_needed && facts.is_without_inventory();
-        is_missing.then(|| "no inventory of the search cluster yet".to_owned())
+        is_missing.then_some(NotReady::NoInventory)
     }
 
     /// The same, unless there was once all that must be fetched.
-    fn note_missing_in(&self, facts: &Facts) -> Option<String> {
+    fn note_missing_in(&self, facts: &Facts) -> Option<NotReady> {
         if self.was_complete.load(Ordering::Relaxed) {
             return None;
         }
@@ -350,10 +376,10 @@ mod tests {
         let (nothing, one) = ([("a", false), ("b", false)], [("a", true), ("b", false)]);
         for (needed, keys, ready) in [
             (None, &nothing[..], Ok(())),
-            (Any, &nothing, Err("no keys yet of a, b".to_owned())),
+            (Any, &nothing, Err(NotReady::NoKeys("a, b".to_owned()))),
             (Any, &one, Ok(())),
             (Any, &[], Ok(())),
-            (All, &one, Err("no keys yet of b".to_owned())),
+            (All, &one, Err(NotReady::NoKeys("b".to_owned()))),
             (All, &[("a", true)], Ok(())),
             (All, &[], Ok(())),
         ] {
@@ -379,8 +405,7 @@ mod tests {
             (false, Some(false), true),
             (false, Some(true), true),
         ] {
-            let expected =
-                if is_ready { Ok(()) } else { Err("no inventory of the search cluster yet".to_owned()) };
+            let expected = if is_ready { Ok(()) } else { Err(NotReady::NoInventory) };
             assert_eq!(new(needed, loaded).ready(), expected, "{needed} {loaded:?}");
             assert_eq!(new(needed, loaded).was_complete(), is_ready, "{needed} {loaded:?}");
         }
@@ -402,6 +427,6 @@ mod tests {
         });
         assert_eq!(status.ready(), Ok(()));
         status.drain();
-        assert_eq!(status.ready(), Err("draining".to_owned()));
+        assert_eq!(status.ready(), Err(NotReady::Draining));
     }
 }

@@ -137,7 +137,8 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         ExplainedSubject::OfCredentials
     } else {
         let named = NamedCaller { user, issuer, groups: &groups, roles: &roles };
-        policy.named_caller(host, named)?.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given)
+        let subject = policy.named_caller(host, named).map_err(|error| error.to_string())?;
+        subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given)
     };
     let request = Request {
         method: if method.is_empty() { b"GET" } else { method.as_bytes() },

@@ -128,7 +128,8 @@ impl<'a> Asked<'a> {
         if user.is_empty() {
             return Ok(asked);
         }
-        let what = match authorizer.named_caller("", NamedCaller { user, ..NamedCaller::default() })? {
+        let named = NamedCaller { user, ..NamedCaller::default() };
+        let what = match authorizer.named_caller("", named).map_err(|error| error.to_string())? {
             Ok(subject) => authorizer.what_can(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
         };

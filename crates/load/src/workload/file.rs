@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::failed::Failed;
+
 use super::variable::{Format, Values, Variable};
 use super::{Request, Workload};
 
@@ -66,9 +68,10 @@ impl Workload {
     ///
     /// # Errors
     /// If it cannot be read or is invalid. The message states the place.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    pub fn read(path: &Path) -> Result<Self, Failed> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        parse(&read(path)?, folder).map_err(|error| format!("{}{error}", path.display()))
+        let text = read(path).map_err(Failed::Workload)?;
+        parse(&text, folder).map_err(|error| Failed::Workload(format!("{}{error}", path.display())))
     }
 }
 

@@ -37,7 +37,7 @@ impl Cache {
     /// When the file cannot be read, or it is not even known whether it is there.
     pub(crate) fn read(&self, max_size: usize) -> Result<Option<Vec<u8>>, String> {
         match self.file.try_exists() {
-            Ok(true) => files::bytes(&self.file, max_size).map(Some),
+            Ok(true) => files::bytes(&self.file, max_size).map(Some).map_err(|error| error.to_string()),
             Ok(false) => Ok(None),
             Err(error) => Err(error.to_string()),
         }

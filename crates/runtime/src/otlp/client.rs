@@ -263,7 +263,7 @@ fn no_answer(timeout: Duration) -> String {
     format!("no answer within `otlp-timeout`, {timeout:?}")
 }
 
-fn in_file(setting: &str, path: &Path, error: &str) -> String {
+fn in_file(setting: &str, path: &Path, error: &impl std::fmt::Display) -> String {
     format!("`{setting}` {}: {error}", path.display())
 }
 

@@ -24,7 +24,7 @@ pub(super) fn caller(
     Ok(match args {
         CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
             let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles };
-            let subject = authorizer.named_caller(host, named)?;
+            let subject = authorizer.named_caller(host, named).map_err(|error| error.to_string())?;
             (subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None)
         }
         CallerArgs { basic: Some(pair), .. } => {

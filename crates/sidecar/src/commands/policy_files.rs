@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bundle::{Bundle, PublicKey};
 use identity::FetchedKeys;
-use policy::{Files, MapFiles, Place, Problem};
+use policy::{FileError, Files, MapFiles, Place, Problem};
 use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::files;
 use runtime::settings::PolicySource;
@@ -59,7 +59,8 @@ impl PolicyFiles {
             return Ok(Self::OnDisk(compiled_policy::policy_file(path)));
         }
         let trusted = keys.read().map_err(|(exit, message)| NotOpened::Other(exit, message))?;
-        let opened = files::bytes(path, MAX_SIZE).and_then(|bytes| {
+        let read = files::bytes(path, MAX_SIZE).map_err(|error| error.to_string());
+        let opened = read.and_then(|bytes| {
             Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| error.to_string())
         });
         let bundle =
@@ -97,15 +98,16 @@ impl PolicyFiles {
     }
 
     /// The test cases beside the policy: where they are, and their text.
-    pub(super) fn cases(&self) -> (PathBuf, Result<String, String>) {
+    pub(super) fn cases(&self) -> (PathBuf, Result<String, FileError>) {
         let file = match self {
             Self::OnDisk(policy) | Self::InBundle { policy, .. } => policy.with_file_name("cases.yaml"),
         };
         let text = match self {
             Self::OnDisk(_) => files::text(&file),
             Self::InBundle { files, .. } => {
-                let read = files.read(&file).map_err(|error| error.to_string());
-                read.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
+                let text =
+                    |bytes| String::from_utf8(bytes).map_err(|error| FileError::new(error.to_string()));
+                files.read(&file).and_then(text)
             }
         };
         (file, text)
@@ -120,7 +122,7 @@ impl PublicKeys {
     pub(super) fn read(&self) -> Result<Vec<PublicKey>, (Exit, String)> {
         let key = |path: &PathBuf| {
             let failed = |exit, error: String| (exit, format!("{}: {error}", path.display()));
-            let pem = files::bytes(path, MAX_KEY).map_err(|error| failed(Exit::Failed, error))?;
+            let pem = files::bytes(path, MAX_KEY).map_err(|error| failed(Exit::Failed, error.to_string()))?;
             PublicKey::from_pem(&pem).map_err(|error| failed(Exit::Arguments, error.to_string()))
         };
         self.public_key.iter().map(key).collect()

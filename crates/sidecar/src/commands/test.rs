@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use authorizer::CaseOutcome;
 use policy::cases::{self, Case, Credentials};
-use policy::{Place, Policy, Problem};
+use policy::{FileError, Place, Policy, Problem};
 use serde::Serialize;
 
 use super::fetched::{self, Needs};
@@ -114,7 +114,7 @@ fn explain_names(case: &Case, compiled: &CompiledPolicy, failures: &mut Vec<Stri
 /// Reads the cases. A file without any is an error: it would pass without testing anything.
 fn read(
     file: &Path,
-    text: std::result::Result<String, String>,
+    text: std::result::Result<String, FileError>,
 ) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
     let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
     let text = text.map_err(|reason| {

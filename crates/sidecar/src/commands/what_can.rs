@@ -53,7 +53,7 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
     let of_token: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
         let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: of_token };
-        let subject = authorizer.named_caller(host, named)?;
+        let subject = authorizer.named_caller(host, named).map_err(|error| error.to_string())?;
         return Ok(match subject {
             Ok(subject) => listed(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
-use policy::Problem;
 use policy::document::{Fields, Key, Mark, Node, Reader, Value};
+use policy::{FileError, Problem};
 
 use crate::output::problem_lines;
 
@@ -27,7 +27,7 @@ pub enum SettingsError {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        reason: String,
+        reason: FileError,
     },
     /// The environment has variables that look like settings and are none.
     #[error("{}", .0.join("\n"))]
