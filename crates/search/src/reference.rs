@@ -187,7 +187,8 @@ impl Reference<'_> {
         let reduced = if is_permitted && permitted.len() == before {
             None
         } else {
-            permitted.retain(|row| !is_in(row, &names.left_out));
+            let out = if is_permitted { &names.taken_out } else { &names.left_out };
+            permitted.retain(|row| !is_in(row, out));
             if let Some(inventory) = self.inventory.filter(|_| is_permitted) {
                 let hidden = hidden_beside(inventory, &need.target);
                 permitted.retain(|row| !is_in(row, &hidden));

@@ -32,6 +32,8 @@ pub(crate) struct Names<'t> {
     /// Names that a request is never reduced to, though they are decided about: closed indices that only its patterns stand for
     /// (`legacy`), and what its exclusions may take out.
     pub(crate) left_out: RoaringBitmap,
+    /// Of those, what the cluster itself takes out of the request as it is, or may take out.
+    pub(crate) taken_out: RoaringBitmap,
 }
 
 /// What the inventory does not know.
@@ -204,6 +206,7 @@ impl<'t> Names<'t> {
                     self.is_reducible |= options.open;
                     let expanded = expand(inventory, pattern, options, self.is_all);
                     self.left_out -= &expanded;
+                    self.taken_out -= &expanded;
                     self.known |= expanded;
                 }
                 (Part::Pattern(pattern), None) => {
@@ -223,6 +226,7 @@ impl<'t> Names<'t> {
                     self.known -= excluded_by(inventory, pattern, exclusions);
                     let all = Options { open: true, closed: true, hidden: true, ..options };
                     self.left_out |= expand(inventory, pattern, all, false);
+                    self.taken_out |= expand(inventory, pattern, expression.options, false);
                 }
                 // What is taken out needs no privilege. Leaving it in denies more.
                 (Part::Except(_), None) => {}
@@ -238,8 +242,10 @@ impl<'t> Names<'t> {
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
             self.left_out |= inventory.closed();
         }
-        self.left_out &= &self.known;
-        self.left_out -= named.known;
+        for out in [&mut self.left_out, &mut self.taken_out] {
+            *out &= &self.known;
+            *out -= &named.known;
+        }
     }
 
     /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those

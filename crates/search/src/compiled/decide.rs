@@ -117,7 +117,7 @@ impl Privileges {
         let reduced = if is_permitted && !is_left_out {
             None
         } else {
-            known -= &names.left_out;
+            known -= if is_permitted { &names.taken_out } else { &names.left_out };
             // A request that the plugin does not reduce does not show hidden indices, with which `legacy` decides.
             if let Some(inventory) = self.inventory.as_deref().filter(|_| is_permitted) {
                 known -= hidden_beside(inventory, &need.target);

@@ -132,7 +132,8 @@ fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
         let _ = all.alias("al-gen", [".kibana", "public", "gen"]);
     });
     let caller = caller(&privileges, "ann", &["none"]);
-    for text in ["*gen", "al-gen"] {
+    // What is taken out by a pattern is not hidden, either.
+    for text in ["*gen", "al-gen", "*,-ge*"] {
         let target = Target::Indices(Expression::new(text, Options::OPEN));
         let need = Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false };
         let Verdict::PermittedInPart(parts) = privileges.decide(&caller, &[need]).verdict else {
