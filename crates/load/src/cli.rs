@@ -86,6 +86,8 @@ A workload file (TOML):
   body    = '''
 {\"id\":\"${key}\",\"age\":${age}}
 '''
+  host    = \"logs.example.com\"                     # default: that of the URL
+  bearer  = \"a.jwt.here\"                           # or basic
   repeat  = 1000                                   # repeats the body, with new values each time
   gzip    = true
 

@@ -50,7 +50,7 @@ impl<'a> PathInterpretations<'a> {
 
     /// The interpretations that no `deny` rule may match, although they need not be allowed: the path with its dot
     /// segments kept. Adjacent slashes are merged in these too. That loses no match: only `**` matches an empty
-    /// segment, so a pattern that matches a path with empty segments also matches it without them.
+    /// segment before the last one, so a pattern that matches a path with such segments also matches it without them.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }

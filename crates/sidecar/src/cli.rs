@@ -53,7 +53,8 @@ Exit codes:
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
-  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file, and the like;
+  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file other than
+     those of the policy, and the like;
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
 /// What to do.

@@ -39,7 +39,7 @@ Examples:
   rolegate explain --policy policies/people --basic alice:wonderland GET /people
   rolegate explain --policy policies/people --user bob POST /people
   rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff POST /people
-  rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
+  rolegate explain --policy policies/api --bearer - GET https://api.example.com/v1/products < token
   rolegate explain --policy policies/people GET /people        without credentials
   rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
@@ -53,7 +53,7 @@ pub(super) const WHO_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate who-can --policy policies/people POST /people
   rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
-  rolegate who-can --policy policies/api --output json GET https://api.example.com/status
+  rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
 
 User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
 may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, 3 if the policy is, and 5 if
@@ -162,7 +162,7 @@ Examples:
 Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`, `what-can`, `diff`, `replay` and
 `suggest` also take the file of a bundle, `serve` takes its URL. The exit code is 0;
 1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
-if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written, or may not be
+if it is no valid bundle, or its policy cannot be read or is wrong; and 5 if another file cannot be read or written, or may not be
 replaced (`build` replaces an older bundle, and a newer one or another file only with `--force`; `sign` always replaces, `new-key` never).";
 
 pub(super) const HASH_EXAMPLES: &str = "\

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use authorizer::{Authorizer, NamedCaller, WhatCan};
 use identity::Subject;
+use policy::Policy;
 use policy::model::ANYONE;
 
 use super::loaded;
@@ -26,6 +27,7 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     what.notes.extend(compiled.authorizer.unknown_names(host_of(args), user, (&args.groups, &[])));
+    what.notes.extend(note_on_cluster(args, &compiled.authorizer.loaded().policy));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -72,9 +74,17 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
     Ok(listed(subject.as_ref()))
 }
 
-/// The host that was given; otherwise one that belongs to a search cluster only if all do.
+/// The host that was given; otherwise none, which belongs to a search cluster only if all do.
 fn host_of(args: &WhatCanArgs) -> &str {
-    args.host.as_deref().unwrap_or("localhost")
+    args.host.as_deref().unwrap_or_default()
+}
+
+/// That the search cluster of some hosts allows other things, if no host was given.
+fn note_on_cluster(args: &WhatCanArgs, policy: &Policy) -> Option<String> {
+    let hosts = &policy.search.as_ref().filter(|_| args.host.is_none())?.hosts;
+    let named: Vec<String> = hosts.iter().map(|host| format!("`{host}`")).collect();
+    let note = || format!("the search cluster's own roles decide on {}: see `--host`", named.join(", "));
+    (!named.is_empty()).then(note)
 }
 
 /// The roles that the search cluster does not have.

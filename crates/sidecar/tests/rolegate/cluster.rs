@@ -127,3 +127,14 @@ fn what_can_lists_the_permissions_of_the_cluster() {
     assert!(code == 2 && err.contains("the search cluster has no role `ingst`"), "{err}");
     assert_eq!(what_can(&["--user", "nobody"]).0, 1);
 }
+
+/// Without a host, what the cluster's roles allow is not listed among the rules, whatever the names of its hosts are.
+#[test]
+fn what_can_without_a_host_lists_rules_and_names_the_hosts_of_the_cluster() {
+    let (code, out, err) = run(&["what-can", "--policy", &example("search"), "--user", "leo"]);
+    assert!(code == 1 && !out.contains("logs-*"), "{out}{err}");
+    assert!(
+        out.contains("note:    the search cluster's own roles decide on `search.example.com`, `localhost`: see `--host`"),
+        "{out}"
+    );
+}
