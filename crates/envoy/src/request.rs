@@ -27,9 +27,11 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// `attributes.request.http.raw_body` if it is not empty, else `body`. Only Envoy's `x-envoy-auth-partial-body`
-    /// among the headers says whether it is whole.
+    /// `attributes.request.http.raw_body`. Only Envoy's `x-envoy-auth-partial-body` among the headers says whether it is whole.
     pub body: &'a [u8],
+    /// Whether Envoy sends the body as text (`attributes.request.http.body`), as it does without `pack_as_bytes`. That is not read:
+    /// Envoy replaces bytes in it that are no UTF-8.
+    pub has_text_body: bool,
     /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's configuration says that Envoy
     /// sends each body.
     pub buffers_body: bool,
@@ -73,12 +75,9 @@ impl<'a> CheckRequest<'a> {
     /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed on before the
     /// error.
     pub fn decode(message: &'a [u8], on_header: impl FnMut(Header<'a>)) -> Decoded<Self> {
-        let (text_body, raw_body) = (&[][..], &[][..]);
-        let mut reader =
-            Reader { request: Self::default(), lines: 0, has_http: false, text_body, raw_body, on_header };
+        let mut reader = Reader { request: Self::default(), lines: 0, has_http: false, on_header };
         reader.check_request(message)?;
-        let body = if reader.raw_body.is_empty() { reader.text_body } else { reader.raw_body };
-        if reader.has_http { Ok(Self { body, ..reader.request }) } else { Err(DecodeError::NoHttpRequest) }
+        if reader.has_http { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
     }
 
     /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if there is none, as
@@ -95,9 +94,6 @@ struct Reader<'a, H> {
     lines: usize,
     /// Whether the message has an `attributes.request.http`.
     has_http: bool,
-    /// The body, as text and as bytes.
-    text_body: &'a [u8],
-    raw_body: &'a [u8],
     on_header: H,
 }
 
@@ -186,8 +182,8 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
                 3 => self.line(bytes(value, number, MESSAGE)?, "HeadersEntry")?,
                 4 => request.path = bytes(value, number, MESSAGE)?,
                 5 => request.host = bytes(value, number, MESSAGE)?,
-                11 => self.text_body = bytes(value, number, MESSAGE)?,
-                12 => self.raw_body = bytes(value, number, MESSAGE)?,
+                11 => request.has_text_body |= !bytes(value, number, MESSAGE)?.is_empty(),
+                12 => request.body = bytes(value, number, MESSAGE)?,
                 13 => self.header_map(bytes(value, number, MESSAGE)?)?,
                 _ => {}
             }

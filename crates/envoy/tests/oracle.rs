@@ -118,8 +118,8 @@ proptest! {
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.host, http.host.as_bytes());
         prop_assert_eq!(read.id, http.id.as_bytes());
-        let body = if http.raw_body.is_empty() { http.body.as_bytes() } else { &http.raw_body[..] };
-        prop_assert_eq!(read.body, body);
+        prop_assert_eq!(read.body, &http.raw_body[..]);
+        prop_assert_eq!(read.has_text_body, !http.body.is_empty());
         let attributes = request.attributes.as_ref().unwrap();
         let extension = attributes.context_extensions.get("request_body");
         prop_assert_eq!(read.buffers_body, extension.is_some_and(|value| value == "buffered"));

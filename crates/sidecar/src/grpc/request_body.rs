@@ -10,9 +10,10 @@ const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 /// The body. Envoy sends one if the filter or the route has `with_request_body`, and then always adds the header
 /// [`PARTIAL`]. Without that header, there may be a body that Envoy does not send: unless the route says by
 /// `context_extensions: { request_body: buffered }` that Envoy sends each, the request has no `content-length` that
-/// contradicts it, and does not upgrade to another protocol, whose bytes Envoy does not buffer.
+/// contradicts it, and does not upgrade to another protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not
+/// the one that the cluster gets.
 pub(super) fn of<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
-    if request.body.is_empty() && !request.buffers_body {
+    if request.has_text_body || (request.body.is_empty() && !request.buffers_body) {
         return RequestBody::Unseen;
     }
     let mut partial = headers.iter().filter(|line| line.name.eq_ignore_ascii_case(PARTIAL));
@@ -43,7 +44,16 @@ mod tests {
 
     /// The body of a request with these headers, of a route that says that Envoy sends each body, or not.
     fn seen(body: &str, headers: &[(&str, &str)], buffers: bool) -> Option<Vec<u8>> {
-        let http = auth::attribute_context::HttpRequest { raw_body: body.into(), ..Default::default() };
+        seen_of("", body, headers, buffers)
+    }
+
+    /// The same for a body that Envoy sends as text and one that it sends as bytes.
+    fn seen_of(text: &str, body: &str, headers: &[(&str, &str)], buffers: bool) -> Option<Vec<u8>> {
+        let http = auth::attribute_context::HttpRequest {
+            body: text.into(),
+            raw_body: body.into(),
+            ..Default::default()
+        };
         let extensions = buffers.then(|| ("request_body".to_owned(), "buffered".to_owned()));
         let message = auth::CheckRequest {
             attributes: Some(auth::AttributeContext {
@@ -73,6 +83,17 @@ mod tests {
             assert_eq!(seen("{}", &[WHOLE], buffers).as_deref(), Some(&b"{}"[..]));
             for headers in [&[][..], &[PART], &[WHOLE, WHOLE], &[WHOLE, PART], &[(WHOLE.0, "False")]] {
                 assert_eq!(seen("{}", headers, buffers), None, "{headers:?}");
+            }
+        }
+    }
+
+    /// Envoy replaces bytes that are no UTF-8 in it, so the cluster may get another body.
+    #[test]
+    fn a_body_that_envoy_sends_as_text_is_not_read() {
+        for buffers in [false, true] {
+            for (text, body) in [("{}", ""), ("{}", "{}"), (" ", "{}")] {
+                assert_eq!(seen_of(text, body, &[WHOLE], buffers), None, "{text} {body}");
+                assert_eq!(seen_of(text, body, &[], buffers), None, "{text} {body}");
             }
         }
     }
