@@ -286,9 +286,9 @@ pub struct WhatCanArgs {
     /// Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The issuer of the user's token. By default the name decides: of the identity sources (`basic` or a JWT issuer) whose
-    /// `user_prefix` it begins with, it is the one with the longest. If two fit equally, such as two without a prefix, it is
-    /// `basic` if that has this user; if not, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
+    /// The issuer of the user's token. By default the name decides: it is `basic` if that has this user; otherwise, of the identity
+    /// sources (`basic` or a JWT issuer) whose `user_prefix` it begins with, the one with the longest. If two fit equally, such as two without a
+    /// prefix, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the

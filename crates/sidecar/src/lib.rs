@@ -70,9 +70,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Unparsed {
-    /// An argument or an environment variable is not valid, or the arguments ask for help or the version.
+    /// An argument or the value of an environment variable is not valid, or the arguments ask for help or the version.
     Arguments(#[from] clap::Error),
-    /// The settings file cannot be read or is not valid.
+    /// The settings file cannot be read or is not valid, or the environment has a variable that looks like a setting and is none.
     Settings(#[from] SettingsError),
 }
 

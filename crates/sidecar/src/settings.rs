@@ -397,7 +397,7 @@ pub struct ServeArgs {
 /// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with the new defaults.
 ///
 /// # Errors
-/// When the file cannot be read, or an entry in it is unknown or not valid.
+/// When the environment has a variable that looks like a setting and is none, the file cannot be read, or an entry in it is unknown or not valid.
 pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
     let serves = arguments.get(1).is_some_and(|command| command == "serve");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use bundle::{Bundle, BundleError, KeyPair, PublicKey};
+use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
 use identity::FetchedKeys;
 use policy::Problem;
 use runtime::compiled_policy::{self, CompiledPolicy};
@@ -123,8 +123,10 @@ fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
     let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(wrong_key)?;
     let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
-    let signed =
-        bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| failed(&args.bundle, &error))?;
+    let signed = bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| match error {
+        BuildError::Bundle(_) => Failed(Exit::Policy, format!("{}: {error}", args.bundle.display())),
+        BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => failed(&args.bundle, &error),
+    })?;
     let to = args.out.as_ref().unwrap_or(&args.bundle);
     replace(to, &signed)?;
     output.line(&format!("{}: signed by the key {id}", to.display()));

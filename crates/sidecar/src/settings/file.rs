@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub(super) values: Vec<String>,
 }
 
-/// Why a settings file cannot be used.
+/// Why a settings file or the environment cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// It cannot be read.
