@@ -1,7 +1,7 @@
 //! What this crate decides about a request, and where it is stricter than a node.
 
 use search::reference::Reference;
-use search::{Need, Part, Request, RequestBody, Resolution, Subject, Target, Verdict, read};
+use search::{Kind, Need, Part, Request, RequestBody, Resolution, Subject, Target, Verdict, read};
 
 use crate::requests::Sent;
 use crate::world::World;
@@ -156,7 +156,7 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
         Verdict::Permitted => return Decision::Permitted(None),
         Verdict::PermittedInPart(parts) => {
             let names = parts.into_iter().flat_map(|part| part.names);
-            return Decision::Permitted(Some(names.collect()));
+            return Decision::Permitted(Some(names.flat_map(|name| indices(world, name)).collect()));
         }
         Verdict::Denied => {}
     }
@@ -168,6 +168,18 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
         format!("{} {:?}{pattern}{excludes}{reduces}", cell.action.name(), cell.reason)
     });
     Decision::Denied { operation: operation.to_owned(), why }
+}
+
+/// What a request with this name finds documents in.
+fn indices(world: &World, name: String) -> Vec<String> {
+    let inventory = &world.inventory;
+    let group = inventory.number(&name).filter(|number| !inventory.kind(*number).is_some_and(Kind::is_index));
+    match group {
+        Some(group) => {
+            inventory.related(group).iter().map(|index| inventory.name(*index).to_owned()).collect()
+        }
+        None => vec![name],
+    }
 }
 
 /// Whether an expression of a need takes something out.
