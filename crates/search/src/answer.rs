@@ -311,7 +311,7 @@ pub(crate) enum Filtering {
     Possible,
     /// The same, but only if no document is hidden.
     PossibleForFields,
-    /// It copies documents, or reads them to change them.
+    /// It copies documents, reads them to change them, or gives them another name.
     Impossible,
 }
 
@@ -428,8 +428,21 @@ pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Opti
     }
 }
 
+/// Adds an alias to an index, or takes one away.
+const ALIASES: Action = Action::of("indices:admin/aliases");
+
+/// Whether a name that the inventory lacks may be that of an alias, which was made since, of an index that a role hides something of. It
+/// may be, whatever the name is. Another alias for the same index shows no more than that one.
+pub(crate) fn may_be_of_any(action: Action) -> bool {
+    action != ALIASES
+}
+
 /// The action whose result a filter matters for most; `None` if it matters for none.
 pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
+    // Nothing has that name yet.
+    if matches!(need.target, Target::AddedName(_)) {
+        return None;
+    }
     let of = |action: Action| match filtering(action) {
         Filtering::Possible if need.is_copied => Filtering::Impossible,
         Filtering::Possible if need.shows_hidden_terms => Filtering::PossibleForFields,
@@ -447,6 +460,8 @@ fn filtering(action: Action) -> Filtering {
     let name = action.name();
     if name.starts_with("indices:data/write/update")
         || matches!(name, "indices:data/write/delete/byquery" | "indices:admin/resize")
+        // By another name, what is hidden would be shown until the inventory has that name.
+        || action == ALIASES
     {
         return Filtering::Impossible;
     }

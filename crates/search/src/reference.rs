@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 use crate::action::Action;
 use crate::answer::{
     Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
-    changes, denied_by_all, strictest,
+    changes, denied_by_all, may_be_of_any, strictest,
 };
 use crate::builtin::KIBANA_USER;
 use crate::config::{
@@ -359,12 +359,12 @@ impl Reference<'_> {
             answer.missing.insert(Missing { action, name: row.name.clone(), reason });
             return Err(Denied);
         }
-        let rows: Vec<Row> = match row.members.is_empty() {
-            true => vec![row.copy()],
-            false => row.members.iter().map(|member| self.row(member)).collect(),
-        };
-        for row in rows {
+        // For an alias or data stream, also its own name: it may have got further indices since.
+        let itself = Row { members: Vec::new(), ..row.copy() };
+        let is_group = |one: &Row| !row.members.is_empty() && one.name == row.name;
+        for row in std::iter::once(itself).chain(row.members.iter().map(|member| self.row(member))) {
             let mut restrictions = Restrictions::default();
+            let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
             for (role, permission) in caller.permissions() {
                 let patterns = patterns_of(permission, &caller.variables);
                 let is_for = patterns.iter().any(|pattern| match row.is_pattern {
@@ -374,16 +374,19 @@ impl Reference<'_> {
                 // Without an inventory, a name may be that of an alias, for an index with any name.
                 let may_be_for = match (self.inventory, row.is_pattern) {
                     (None, _) => true,
+                    // Or of one that was made since the inventory.
+                    (Some(_), _) if !is_known && may_be_of_any(action) && is_restricted(permission) => true,
                     (Some(_), true) => patterns.iter().any(|pattern| pattern.may_overlap(&row.name)),
                     (Some(_), false) => is_for,
                 };
                 let may_be_for = may_be_for
-                    || (is_restricted(permission) && may_hide(permission, &caller.variables, &row));
+                    || (!is_group(&row)
+                        && is_restricted(permission)
+                        && may_hide(permission, &caller.variables, &row));
                 if is_for || may_be_for {
                     restrictions.add(role, permission, &caller.variables, is_for);
                 }
             }
-            let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
             match restrictions.filter(&row.name, self.settings, filtering, is_known) {
                 Ok(filter) => answer.filters.extend(filter),
                 Err(reason) => {

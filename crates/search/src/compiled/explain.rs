@@ -113,7 +113,8 @@ impl Privileges {
         let unknown = if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
         let applies = |grant: &&Grant| match number {
             Some(number) => self.applies_to_known(caller, grant, number),
-            None => self.applies_to_unknown(caller, grant, unknown),
+            // It may be the name of an alias that was made since, for an index with any name.
+            None => matches!(unknown, Unknown::Name(_)) || self.matches_unknown(caller, grant, unknown),
         };
         let ids = caller.roles.ids().iter().filter_map(|id| self.roles.get(*id as usize));
         let grants = ids.flat_map(|role| &role.grants).filter(|grant| grant.is_restricted()).filter(applies);

@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Filtering, Missing, Restrictions, denied_by_all, strictest};
+use crate::answer::{Answer, Filtering, Missing, Restrictions, denied_by_all, may_be_of_any, strictest};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::inventory::Kind;
 use crate::need::Need;
@@ -42,15 +42,19 @@ impl Privileges {
         for rendered in caller.rendered(&caller.roles.restricting_templates).chain(&caller.widened) {
             restricted |= self.with_groups(rendered.effective.clone());
         }
-        for row in known & restricted {
+        for group in known & restricted {
             let members = match self.inventory.as_deref() {
-                Some(inventory) if !inventory.kind(row).is_some_and(Kind::is_index) => inventory.related(row),
+                Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
+                    inventory.related(group)
+                }
                 Some(_) | None => &[],
             };
-            let rows = if members.is_empty() { std::slice::from_ref(&row) } else { members };
-            for row in rows {
+            // What hides something of an alias or data stream is said for its name, too: it may have got further indices since.
+            for row in std::iter::once(&group).chain(members) {
                 let applies = |grant: &Grant| match self.applies_to_known(caller, grant, *row) {
                     true => Some(true),
+                    // Whether something may be hidden is found with the indices.
+                    false if *row == group && !members.is_empty() => None,
                     false => self.may_hide(caller, grant, *row).then_some(false),
                 };
                 self.filter(caller, (action, filtering), (self.name(*row), true), applies, answer)?;
@@ -58,7 +62,8 @@ impl Privileges {
         }
         for unknown in unknown {
             let applies = |grant: &Grant| {
-                let may_apply = self.applies_to_unknown(caller, grant, *unknown);
+                let may_apply = (may_be_of_any(action) && grant.is_restricted())
+                    || self.matches_unknown(caller, grant, *unknown);
                 may_apply.then(|| self.covers_unknown(caller, grant, *unknown))
             };
             self.filter(caller, (action, filtering), (unknown.text(), false), applies, answer)?;
@@ -96,9 +101,9 @@ impl Privileges {
         std::iter::once(number).chain(parents.iter().copied())
     }
 
-    /// Whether a permission may be for names that the inventory lacks. Without an inventory, a name may be that of an alias,
-    /// for an index with any name.
-    pub(super) fn applies_to_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+    /// Whether a permission may be for names that the inventory lacks: for those that its patterns match. Without an inventory, a name may be
+    /// that of an alias, for an index with any name.
+    pub(super) fn matches_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
         self.inventory.is_none()
             || match unknown {
                 Unknown::Name(name) => self.any_pattern(caller, grant, |pattern| pattern.matches(name)),

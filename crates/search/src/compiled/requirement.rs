@@ -12,7 +12,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
-use crate::answer::{Reason, changes, strictest};
+use crate::answer::{Reason, changes, may_be_of_any, strictest};
 use crate::config::{EvaluationType, Template, Variables};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
@@ -202,7 +202,7 @@ impl Privileges {
             }
         }
         match strictest(need) {
-            Some(_) => self.refuse_restrictions(names, requirement, steps),
+            Some((action, _)) => self.refuse_restrictions(action, names, requirement, steps),
             None => Some(()),
         }
     }
@@ -230,10 +230,12 @@ impl Privileges {
     /// Adds the roles that show only a part of what the request shows.
     fn refuse_restrictions(
         &self,
+        action: Action,
         names: &Names<'_>,
         requirement: &mut Requirement,
         steps: &mut Steps,
     ) -> Option<()> {
+        let may_be_of_any = may_be_of_any(action);
         let members = |number: u32| match self.inventory.as_deref() {
             Some(all) if !all.kind(number).is_some_and(Kind::is_index) && !all.related(number).is_empty() => {
                 all.related(number).to_vec()
@@ -260,7 +262,10 @@ impl Privileges {
                 self.applies_to_known(&nobody, grant, number) || self.may_hide(&nobody, grant, number)
             };
             let applies = known.iter().any(|number| of_known(*number))
-                || names.unknown.iter().any(|unknown| self.applies_to_unknown(&nobody, grant, *unknown));
+                || names
+                    .unknown
+                    .iter()
+                    .any(|unknown| may_be_of_any || self.matches_unknown(&nobody, grant, *unknown));
             let mut refuse = |matching| {
                 let held = HeldRole { matching, ..HeldRole::of(role) };
                 if !requirement.none.contains(&held) {

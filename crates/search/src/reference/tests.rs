@@ -335,6 +335,62 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
     }
 }
 
+/// Found by an attack: whoever may not see all of an index made an alias for it, and read by that name what is hidden from it, until the
+/// inventory had the alias.
+#[test]
+fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
+    const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
+    const GET: &[Action] = &[Action::of("indices:admin/get")];
+    let config = std::sync::Arc::new(config());
+    let inventory = std::sync::Arc::new(inventory());
+    let resolution = Resolution::MappingOnly;
+    for (evaluation, hands_over_filters) in [
+        (EvaluationType::Legacy, false),
+        (EvaluationType::Legacy, true),
+        (EvaluationType::V4, false),
+        (EvaluationType::V4, true),
+    ] {
+        let settings = EvaluationSettings { hands_over_filters, ..settings(evaluation) };
+        let known = Some(inventory.clone());
+        let privileges = crate::Privileges::new(config.clone(), settings.clone(), resolution, known);
+        let reference =
+            Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
+        for (target, actions, reason) in [
+            (Target::Name("logs-new-z".into()), SEARCH, Some(Reason::NeedsFilter)),
+            (
+                Target::Indices(Expression::new("logs-new-z", Options::OPEN)),
+                SEARCH,
+                Some(Reason::NeedsFilter),
+            ),
+            (Target::Name("logs-new-z".into()), GET, Some(Reason::NeedsFilter)),
+            (Target::Name("logs-new-z".into()), UPDATE, Some(Reason::CannotFilter)),
+            (Target::Name("logs-new-z".into()), WRITE, None),
+            (Target::Name("metrics-a".into()), SEARCH, None),
+            (Target::Fixed(Expression::new("logs-a", Options::OPEN)), ALIASES, Some(Reason::CannotFilter)),
+            (Target::Fixed(Expression::new("all-logs", Options::OPEN)), ALIASES, Some(Reason::CannotFilter)),
+            (Target::Fixed(Expression::new("metrics-a", Options::OPEN)), ALIASES, None),
+            // An index that the same request creates.
+            (Target::Name("logs-new-z".into()), ALIASES, None),
+            (Target::AddedName("logs-new-z".into()), ALIASES, None),
+        ] {
+            let context = format!("{evaluation:?} {hands_over_filters} {target:?} {actions:?}");
+            let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
+            for (roles, reason) in [(&["all_access", "documents"][..], reason), (&["all_access"], None)] {
+                let subject = subject(roles);
+                let answer = reference.evaluate(&subject, &needs);
+                assert_eq!(answer, privileges.decide(&privileges.caller(&subject), &needs), "{context}");
+                assert_eq!(answer.missing.first().map(|cell| cell.reason), reason, "{context} {roles:?}");
+                assert_eq!(answer.verdict == Verdict::Permitted, reason.is_none(), "{context} {roles:?}");
+                let steps = &mut crate::Steps::new(usize::MAX);
+                let requirement = privileges.requirement(&needs, |_| true, steps).unwrap();
+                let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
+                let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
+                assert!(!is_met || reason.is_none(), "{context} {roles:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_answer_names_what_is_missing_and_what_remains() {
     let settings = EvaluationSettings { do_not_fail_on_forbidden: true, ..settings(EvaluationType::Legacy) };
