@@ -71,7 +71,7 @@ fn a_key_of_the_other_kind_is_a_wrong_argument() {
         (["bundle", "verify", "--public-key", &key, &bundle], 2, "not an Ed25519 public key"),
         (["bundle", "inspect", "--public-key", &key, &bundle], 2, "not an Ed25519 public key"),
         (["bundle", "sign", "--key", "/nonexistent", &bundle], 5, "no such file"),
-        (["bundle", "sign", "--key", &key, &public], 3, "not a bundle"),
+        (["bundle", "sign", "--key", &key, &public], 3, "not a valid bundle"),
         (["bundle", "verify", "--public-key", "/nonexistent", &bundle], 5, "no such file"),
     ] {
         let (got, _, errors) = run(&args);
