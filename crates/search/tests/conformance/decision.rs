@@ -85,6 +85,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("indices.open", "indices:admin/open NotGranted", CLOSED),
     ("indices.recovery", "indices:monitor/recovery NotGranted", CLOSED),
     ("indices.validate_query", "indices:admin/validate/query NotGranted", CLOSED),
+    ("search_shards", "indices:admin/shards/search_shards NotGranted", CLOSED),
     ("reindex", "indices:data/read/search NotGranted", EARLIER),
     ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
     ("update", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
