@@ -94,6 +94,7 @@ fn on_one_index(
             target: Target::Indices(Expression::new(&**name, Options::OPEN)),
             is_copied: false,
             shows_hidden_terms: false,
+            adds_names: false,
         })
         .collect();
     assert!(privileges.permits(caller, &needs));
@@ -169,6 +170,7 @@ fn pattern(criterion: &mut Criterion) {
         target: Target::Indices(Expression::new(text, Options::OPEN)),
         is_copied: false,
         shows_hidden_terms: false,
+        adds_names: false,
     };
     for (name, text) in [("2-per-cent", "07-*"), ("all", "*")] {
         let mut group = criterion.benchmark_group(format!("search/pattern/{name}"));
@@ -241,6 +243,7 @@ fn memory() {
                 target: Target::Name("00-index-0".into()),
                 is_copied: false,
                 shows_hidden_terms: false,
+                adds_names: false,
             };
             let permitted = callers.iter().all(|caller| privileges.permits(caller, [&need]));
             assert_eq!(permitted, action != actions(&["indices:admin/refresh"]));

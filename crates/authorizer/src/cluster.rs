@@ -343,8 +343,14 @@ impl Compiled {
     ) -> Result<Forwarded, (Reason, search::Answer)> {
         match self.decide(caller, needs) {
             Ok(filters) => {
-                let target = self.privileges.forwarded(caller, request, needs).unwrap_or_default();
-                Ok(Forwarded { target, names: Vec::new(), filters, bulk: None })
+                let target = self.privileges.forwarded(caller, request, needs);
+                match self.privileges.shown_by_patterns(caller, needs).filter(|_| target.is_none()) {
+                    Some(missing) => Err((Reason::NotPermitted, denied_for(missing))),
+                    None => {
+                        let target = target.unwrap_or_default();
+                        Ok(Forwarded { target, names: Vec::new(), filters, bulk: None })
+                    }
+                }
             }
             Err((reason, answer)) => {
                 self.reduced(request, operation, caller, &answer).ok_or((reason, answer))
@@ -414,6 +420,15 @@ impl identity::HeapSize for ClusterCaller {
             + text(&subject.name)
             + names
             + attributes.sum::<usize>()
+    }
+}
+
+/// The answer to a request that is denied because of this alone.
+pub(crate) fn denied_for(missing: search::Missing) -> search::Answer {
+    search::Answer {
+        verdict: ClusterVerdict::Denied,
+        missing: BTreeSet::from([missing]),
+        ..search::Answer::default()
     }
 }
 

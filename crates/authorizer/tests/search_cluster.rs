@@ -159,6 +159,10 @@ fn what_roles_hide_is_handed_over_or_the_request_is_denied() {
     assert_eq!(of("/public/_search", "both"), Ok(None));
     assert_eq!(of("/logs-*/_search", "all"), Ok(None));
     assert_eq!(of("/public/_search", "long"), Err(Reason::DocumentSecurityTooLong));
+    // A pattern that stays as it is may stand for what was made since.
+    assert_eq!(of("/_cat/count/public", "both"), Ok(None));
+    assert_eq!(of("/_cat/count/pub*", "both"), Err(Reason::NotPermitted));
+    assert_eq!(of("/pub*/_count", "both"), Ok(None));
     // What cannot be filtered, or is not permitted, is denied.
     assert_eq!(of("/public/_search", "ann"), Err(Reason::NotPermitted));
     let reducing = format!("{header}, do_not_fail_on_forbidden: true");

@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use crate::action::Action;
 use crate::config::{Dashboards, EvaluationType, IndexPermission, Variables};
+use crate::expression::Part as NamePart;
+use crate::filtering::{Filtering, may_be_of_any, strictest};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 
@@ -302,19 +304,6 @@ static CHANGES: LazyLock<Vec<bool>> = LazyLock::new(|| {
     Action::all().map(|action| action.name() == "indices:admin/aliases" || begins(action.name())).collect()
 });
 
-/// What a filter of documents or fields means for an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Filtering {
-    /// The action shows no document and no field.
-    NotNeeded,
-    /// The cluster can filter what it shows.
-    Possible,
-    /// The same, but only if no document is hidden.
-    PossibleForFields,
-    /// It copies documents, reads them to change them, or gives them another name.
-    Impossible,
-}
-
 impl EvaluationSettings {
     /// The settings of the files. Where they do not say, the evaluation is [`EvaluationType::Legacy`], as in
     /// OpenSearch.
@@ -428,53 +417,19 @@ pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Opti
     }
 }
 
-/// Adds an alias to an index, or takes one away.
-const ALIASES: Action = Action::of("indices:admin/aliases");
-
-/// Whether a name that the inventory lacks may be that of an alias, which was made since, of an index that a role hides something of. It
-/// may be, whatever the name is. Another alias for the same index shows no more than that one.
-pub(crate) fn may_be_of_any(action: Action) -> bool {
-    action != ALIASES
-}
-
-/// The action whose result a filter matters for most; `None` if it matters for none.
-pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
-    // Nothing has that name yet.
-    if matches!(need.target, Target::AddedName(_)) {
-        return None;
+/// Why a need is denied to whoever may not see all of some index, whatever the inventory has: it gives names to indices that are not made
+/// yet, or has a pattern that cannot be replaced by names, which stands for indices and aliases that were made since.
+pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
+    let missing = |action, reason| Missing { action, name: need.target.text().to_owned(), reason };
+    if need.adds_names {
+        return need.actions.first().map(|action| missing(*action, Reason::CannotFilter));
     }
-    let of = |action: Action| match filtering(action) {
-        Filtering::Possible if need.is_copied => Filtering::Impossible,
-        Filtering::Possible if need.shows_hidden_terms => Filtering::PossibleForFields,
-        filtering @ (Filtering::NotNeeded
-        | Filtering::Possible
-        | Filtering::PossibleForFields
-        | Filtering::Impossible) => filtering,
+    let Target::Fixed(expression) = &need.target else { return None };
+    let (action, filtering) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+    let has_pattern = expression.parts().any(|part| matches!(part, NamePart::Pattern(_)));
+    let reason = match filtering {
+        Filtering::Impossible => Reason::CannotFilter,
+        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => Reason::NeedsFilter,
     };
-    let all = need.actions.iter().map(|action| (*action, of(*action)));
-    all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)
-}
-
-/// What a filter of documents or fields means for an action. Actions that are not known here need one.
-fn filtering(action: Action) -> Filtering {
-    let name = action.name();
-    if name.starts_with("indices:data/write/update")
-        || matches!(name, "indices:data/write/delete/byquery" | "indices:admin/resize")
-        // By another name, what is hidden would be shown until the inventory has that name.
-        || action == ALIASES
-    {
-        return Filtering::Impossible;
-    }
-    let shows_mappings = name.starts_with("indices:admin/mappings/")
-        || matches!(name, "indices:admin/get" | "indices:admin/validate/query" | "indices:admin/analyze");
-    let is_plain_write = matches!(
-        name,
-        "indices:data/write/index" | "indices:data/write/delete" | "indices:data/write/bulk[s]"
-    );
-    let is_administration = name.starts_with("indices:admin/") || name.starts_with("indices:monitor/");
-    if is_plain_write || (is_administration && !shows_mappings) {
-        Filtering::NotNeeded
-    } else {
-        Filtering::Possible
-    }
+    has_pattern.then(|| missing(action, reason))
 }

@@ -173,14 +173,22 @@ fn alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     }
     Json::whole(body, |json| {
         json.object(|json, key| match (&*key, json.peek()?) {
-            ("aliases", _) => lookups::read(reading, json, &lookups::nothing()),
+            ("aliases", _) => aliases_of_new(reading, json),
             ("template", Value::Object) => json.object(|json, key| match &*key {
-                "aliases" => lookups::read(reading, json, &lookups::nothing()),
+                "aliases" => aliases_of_new(reading, json),
                 _ => json.skip().map(drop),
             }),
             _ => json.skip().map(drop),
         })
     })
+}
+
+/// Aliases that an index gets when it is made.
+fn aliases_of_new<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
+    if json.clone().skip()? != b"{}" {
+        reading.add_names();
+    }
+    lookups::read(reading, json, &lookups::nothing())
 }
 
 /// `{"indices": …, "include_global_state": false}`. The state of the cluster has what roles do not grant one by one.
@@ -194,6 +202,10 @@ fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             let value = json.skip()?;
             if key == "include_global_state" && value != b"false" {
                 return Err(Problem::Unsupported("restoring the state of the cluster"));
+            }
+            // A copy by another name.
+            if key.starts_with("rename") {
+                reading.add_names();
             }
             Ok(())
         })

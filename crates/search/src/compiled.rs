@@ -426,6 +426,7 @@ mod tests {
                     target: Target::Indices(expression),
                     is_copied: false,
                     shows_hidden_terms: false,
+                    adds_names: false,
                 }];
                 let caller = privileges.uncached_caller(&subject(&["a"]));
                 assert_eq!(privileges.decide(&caller, &needs).missing.len(), 1);

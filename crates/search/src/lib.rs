@@ -18,6 +18,7 @@ mod concrete;
 pub mod config;
 mod date_math;
 mod expression;
+mod filtering;
 mod groups;
 mod inventory;
 mod json;

@@ -9,7 +9,7 @@ use crate::answer::Part;
 use crate::concrete::push_encoded;
 use crate::parameters::{Plus, decode};
 use crate::reading::{Reading, Request};
-use crate::request::{aliases, route, target};
+use crate::request::{aliases, may_be_all, route, target};
 use crate::resolve::NOTHING;
 use crate::routes::{Match, Place};
 
@@ -84,6 +84,7 @@ fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
     let mut parameters = Vec::new();
     for pattern in &reading.found.group.needs {
         let is_of_all = pattern.place == Place::All
+            || pattern.place == Place::AllIfAll && may_be_all(reading)
             || pattern.place == Place::OpenScroll && !reading.request.scrolls_are_checked;
         let is_need = is_of_all || target(reading, pattern.place).ok()?.is_some();
         match pattern.place {

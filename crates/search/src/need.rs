@@ -17,6 +17,8 @@ pub struct Need<'a> {
     pub is_copied: bool,
     /// Whether terms of documents are shown that are not found: who filters documents does not filter those.
     pub shows_hidden_terms: bool,
+    /// Whether indices that are not made yet get names by it, such as aliases: what a role hides of them could be read by these.
+    pub adds_names: bool,
 }
 
 impl Target<'_> {

@@ -98,7 +98,7 @@ impl<'a> Reading<'_, 'a> {
         if self.names > MAX_NAMES {
             return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));
         }
-        self.needs.push(Need { actions, target, is_copied, shows_hidden_terms: false });
+        self.needs.push(Need { actions, target, is_copied, shows_hidden_terms: false, adds_names: false });
         Ok(())
     }
 
@@ -106,6 +106,11 @@ impl<'a> Reading<'_, 'a> {
     pub(crate) fn show_hidden_terms(&mut self, from: usize) {
         let searches = self.needs.iter_mut().skip(from).filter(|need| need.actions.contains(&SEARCH));
         searches.for_each(|need| need.shows_hidden_terms = true);
+    }
+
+    /// Says of the first need that it gives names to indices which are not made yet.
+    pub(crate) fn add_names(&mut self) {
+        self.needs.iter_mut().take(1).for_each(|need| need.adds_names = true);
     }
 
     /// A need of all indices, for what cannot be seen.

@@ -10,18 +10,21 @@ use roaring::RoaringBitmap;
 use crate::action::Action;
 use crate::answer::{
     Answer, EvaluationSettings, MAX_MISSING, MAX_NAMES, Missing, Part, Reason, Restrictions, Verdict,
-    changes, denied_by_all, may_be_of_any, strictest,
+    changes, denied_by_all, reaches_new,
 };
 use crate::builtin::KIBANA_USER;
 use crate::config::{
     Dashboards, EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables,
 };
-use crate::inventory::{Inventory, Kind};
+use crate::filtering::{may_be_of_any, strictest};
+use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
 use crate::subject::{Resolution, Subject};
 use crate::tenants::TenantAccess;
+
+use row::Row;
 
 /// The privilege that system indices need, beside that for the action.
 const SYSTEM_INDEX: &str = "system:admin/system_index";
@@ -48,16 +51,6 @@ struct Caller<'c> {
     tenant: TenantAccess,
 }
 
-/// A name that a need is about.
-struct Row {
-    name: String,
-    is_pattern: bool,
-    /// Aliases and data streams that have this index.
-    parents: Vec<String>,
-    /// Indices of this alias or data stream.
-    members: Vec<String>,
-}
-
 impl Reference<'_> {
     /// Whether the needs of a request are permitted.
     #[must_use]
@@ -79,6 +72,14 @@ impl Reference<'_> {
                 Some(names) => self.on_indices(&caller, need, &names, &mut answer),
                 None if need.target == Target::Cluster => self.on_cluster(&caller, need, &mut answer),
                 None => Ok(None),
+            };
+            let is_restricted = caller.permissions().any(|(_, one)| is_restricted(one));
+            let outcome = match reaches_new(need).filter(|_| is_restricted && outcome.is_ok()) {
+                Some(missing) => {
+                    answer.missing.insert(missing);
+                    Err(Denied)
+                }
+                None => outcome,
             };
             match outcome {
                 Ok(None) => {}
@@ -397,58 +398,12 @@ impl Reference<'_> {
         }
         Ok(())
     }
-
-    fn rows(&self, names: &Names<'_>) -> Vec<Row> {
-        let known = self.inventory.into_iter().flat_map(|inventory| {
-            names.known.iter().map(|number| self.row(inventory.name(number))).collect::<Vec<_>>()
-        });
-        let unknown = names.unknown.iter().map(|unknown| Row {
-            name: unknown.text().to_owned(),
-            is_pattern: matches!(unknown, Unknown::Pattern(_)),
-            parents: Vec::new(),
-            members: Vec::new(),
-        });
-        known.chain(unknown).collect()
-    }
-
-    fn row(&self, name: &str) -> Row {
-        let mut row =
-            Row { name: name.to_owned(), is_pattern: false, parents: Vec::new(), members: Vec::new() };
-        let number = |inventory: &Inventory| inventory.number(name);
-        if let Some((inventory, number)) =
-            self.inventory.and_then(|inventory| Some((inventory, number(inventory)?)))
-        {
-            let related = inventory.related(number).iter().map(|other| inventory.name(*other).to_owned());
-            match inventory.kind(number) {
-                Some(Kind::OpenIndex | Kind::ClosedIndex) => row.parents = related.collect(),
-                Some(Kind::Alias | Kind::DataStream) => row.members = related.collect(),
-                None => {}
-            }
-        }
-        row
-    }
 }
 
 /// A need that is not permitted.
 struct Denied;
 
 type Outcome = Result<Option<Vec<String>>, Denied>;
-
-impl Row {
-    /// The name and, for an alias or data stream, those of its indices.
-    fn names(&self) -> impl Iterator<Item = &String> {
-        std::iter::once(&self.name).chain(&self.members)
-    }
-
-    fn copy(&self) -> Self {
-        Self {
-            name: self.name.clone(),
-            is_pattern: self.is_pattern,
-            parents: self.parents.clone(),
-            members: self.members.clone(),
-        }
-    }
-}
 
 impl<'c> Caller<'c> {
     /// The permissions on indices, each with the number of its role.
@@ -490,5 +445,6 @@ fn patterns_of(permission: &IndexPermission, variables: &Variables) -> Vec<Patte
     patterns.collect()
 }
 
+mod row;
 #[cfg(test)]
 mod tests;

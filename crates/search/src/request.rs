@@ -143,7 +143,7 @@ pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec
 }
 
 /// Whether a request may name all points in time, as `_all`. What it names does not count otherwise, so an odd body is no problem.
-fn may_be_all(reading: &Reading<'_, '_>) -> bool {
+pub(crate) fn may_be_all(reading: &Reading<'_, '_>) -> bool {
     let in_path = reading.request.target.contains("_all") || reading.request.target.contains('%');
     in_path
         || reading.body().map_or(true, |body| {

@@ -293,7 +293,7 @@ fn both_evaluators_give_the_same_answer() {
     let mut seen = [0_usize; 4];
     // Of those permitted as they are and without filters, those for which look-ups were enough.
     let (mut whole, mut by_look_up) = (0_usize, 0_usize);
-    for _ in 0..600 {
+    for _ in 0..720 {
         let text = roles(&mut rng);
         let files = MapFiles::of("os/roles.yml", text.as_str());
         let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
@@ -322,12 +322,14 @@ fn both_evaluators_give_the_same_answer() {
                         target: Target::Cluster,
                         is_copied: false,
                         shows_hidden_terms: false,
+                        adds_names: false,
                     },
                     _ => Need {
                         actions: on_indices[rng.below(on_indices.len())],
                         target: target(rng),
                         is_copied: rng.below(10) == 0,
                         shows_hidden_terms: rng.below(6) == 0,
+                        adds_names: rng.below(40) == 0,
                     },
                 };
                 let needs: Vec<Need<'_>> = (0..=rng.below(8) / 6).map(|_| need(&mut rng)).collect();

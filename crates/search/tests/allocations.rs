@@ -41,12 +41,14 @@ fn a_permitted_request_allocates_nothing() {
                 target: Target::Indices(Expression::new(text, Options::OPEN)),
                 is_copied: false,
                 shows_hidden_terms: false,
+                adds_names: false,
             };
             let cluster = Need {
                 actions: search,
                 target: Target::Cluster,
                 is_copied: false,
                 shows_hidden_terms: false,
+                adds_names: false,
             };
             assert!(privileges.permits(&caller, [&need]), "{text}");
             let mut permitted = false;

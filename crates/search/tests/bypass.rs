@@ -444,6 +444,7 @@ fn permits(permission: &str, expression: &str) -> bool {
         target: Target::Indices(Expression::new(expression, Options::OPEN)),
         is_copied: false,
         shows_hidden_terms: false,
+        adds_names: false,
     };
     reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
 }

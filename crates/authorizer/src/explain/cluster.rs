@@ -242,7 +242,8 @@ impl Cluster {
             return explained;
         }
         let Some(caller) = caller else { return explained };
-        self.compiled.add_answer(request, caller, &needs, &mut Steps::new(FOR_A_PAGE), &mut explained);
+        let asked = (request, &search_request, &*needs);
+        self.compiled.add_answer(asked, caller, &mut Steps::new(FOR_A_PAGE), &mut explained);
         explained
     }
 }
@@ -250,9 +251,8 @@ impl Cluster {
 impl Compiled {
     fn add_answer(
         &self,
-        request: &Request<'_>,
+        (request, search_request, needs): (&Request<'_>, &search::Request<'_>, &[Need<'_>]),
         caller: &Cached,
-        needs: &[Need<'_>],
         steps: &mut Steps,
         explained: &mut ExplainedCluster,
     ) {
@@ -262,6 +262,15 @@ impl Compiled {
         let mut chunks =
             needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
         let first = chunks.find(|(_, answer)| *answer != PERMITTED);
+        let first = match first {
+            Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => Some((some, answer)),
+            first => {
+                let missing = self.privileges.shown_by_patterns(&caller, needs);
+                let is_forwarded = || self.privileges.forwarded(&caller, search_request, needs).is_some();
+                let denied = missing.filter(|_| !is_forwarded()).map(cluster::denied_for);
+                denied.map(|answer| (needs, answer)).or(first)
+            }
+        };
         if first.as_ref().is_none_or(|(_, answer)| answer.verdict == ClusterVerdict::Permitted) {
             explained.granted = self.grants(&caller, needs);
         }

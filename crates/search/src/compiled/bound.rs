@@ -124,7 +124,7 @@ mod tests {
 
     fn search<'a>(target: Target<'a>) -> Need<'a> {
         const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-        Need { actions: SEARCH, target, is_copied: false, shows_hidden_terms: false }
+        Need { actions: SEARCH, target, is_copied: false, shows_hidden_terms: false, adds_names: false }
     }
 
     fn listed(part: &str, count: usize) -> Need<'static> {

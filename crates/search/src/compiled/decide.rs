@@ -33,6 +33,13 @@ impl Privileges {
                 None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
                 None => Ok(None),
             };
+            let outcome = match self.reaches_new(caller, need).filter(|_| outcome.is_ok()) {
+                Some(missing) => {
+                    answer.missing.insert(missing);
+                    Err(Denied)
+                }
+                None => outcome,
+            };
             match outcome {
                 Ok(None) => {}
                 Ok(Some(names)) => parts.push(PermittedPart { need: number, names }),

@@ -4,9 +4,10 @@
 //! the roles grant whatever it stands for is forwarded as it is.
 
 use crate::action::Action;
-use crate::answer::{changes, strictest};
+use crate::answer::{Missing, Reason, changes};
 use crate::concrete::Concrete;
 use crate::expression::{Expression, Part};
+use crate::filtering::{may_be_of_any, strictest};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
@@ -69,6 +70,23 @@ impl Privileges {
             Some(expanded) => with(expanded.names_in_place(|| self.names(expression))?),
             None => with(&self.names(expression)?),
         }
+    }
+
+    /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they may stand for an index or alias
+    /// that was made since, of which a role hides something from the caller. (Patterns that are never replaced are decided about with
+    /// the needs.)
+    #[must_use]
+    pub fn shown_by_patterns(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
+        if caller.roles.is_unrestricted() {
+            return None;
+        }
+        needs.iter().find_map(|need| {
+            let Target::Indices(expression) = &need.target else { return None };
+            let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+            let has_pattern = expression.parts().any(|part| matches!(part, Part::Pattern(_)));
+            let name = need.target.text().to_owned();
+            has_pattern.then_some(Missing { action, name, reason: Reason::NeedsFilter })
+        })
     }
 
     /// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless

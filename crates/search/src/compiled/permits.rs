@@ -7,9 +7,10 @@ use roaring::RoaringBitmap;
 
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
-use crate::answer::{denied_by_all, strictest};
+use crate::answer::{Missing, denied_by_all, reaches_new};
 use crate::config::{Dashboards, EvaluationType};
 use crate::expression::{Expression, Part};
+use crate::filtering::strictest;
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::resolve::{NOTHING, Unknown, counts, pattern_of_aliases, resolve, shows_members};
@@ -24,7 +25,7 @@ impl Privileges {
     }
 
     fn permits_need(&self, caller: &Caller, need: &Need<'_>) -> bool {
-        if self.settings.changes_all(need) {
+        if self.settings.changes_all(need) || self.reaches_new(caller, need).is_some() {
             return false;
         }
         match &need.target {
@@ -53,6 +54,11 @@ impl Privileges {
                 self.permits_expression(caller, need, expression)
             }
         }
+    }
+
+    /// What is missing for a need that may reach what the inventory lacks, if a role hides something from the caller.
+    pub(super) fn reaches_new(&self, caller: &Caller, need: &Need<'_>) -> Option<Missing> {
+        if caller.roles.is_unrestricted() { None } else { reaches_new(need) }
     }
 
     fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {

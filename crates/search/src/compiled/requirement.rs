@@ -12,8 +12,9 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
-use crate::answer::{Reason, changes, may_be_of_any, strictest};
+use crate::answer::{Reason, changes, reaches_new};
 use crate::config::{EvaluationType, Template, Variables};
+use crate::filtering::{may_be_of_any, strictest};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, resolve_need};
@@ -62,6 +63,12 @@ impl Requirement {
         Self { all: vec![Vec::new()], none: Vec::new() }
     }
 
+    fn refuse(&mut self, role: HeldRole) {
+        if !self.none.contains(&role) {
+            self.none.push(role);
+        }
+    }
+
     fn add(&mut self, any: Vec<HeldRole>, steps: &mut Steps) -> Option<()> {
         steps.take(1 + self.all.len() + any.len())?;
         if !self.all.contains(&any) {
@@ -86,6 +93,13 @@ impl Privileges {
         let numbers = names.filter(|(_, name)| can_be_held(name)).map(|(number, _)| number).collect();
         let mut roles = OneByOne { privileges: self, numbers, callers: BTreeMap::new() };
         for need in needs.iter().filter(|need| self.counts(need)) {
+            if reaches_new(need).is_some() {
+                let all = self.config.roles.keys().zip(&self.roles);
+                for (name, _) in all.filter(|(_, role)| role.grants.iter().any(Grant::is_restricted)) {
+                    steps.take(1 + requirement.none.len())?;
+                    requirement.refuse(HeldRole::of(name));
+                }
+            }
             if need.target == Target::Cluster {
                 for action in need.actions {
                     steps.take(roles.numbers.len())?;
@@ -267,10 +281,7 @@ impl Privileges {
                     .iter()
                     .any(|unknown| may_be_of_any || self.matches_unknown(&nobody, grant, *unknown));
             let mut refuse = |matching| {
-                let held = HeldRole { matching, ..HeldRole::of(role) };
-                if !requirement.none.contains(&held) {
-                    requirement.none.push(held);
-                }
+                requirement.refuse(HeldRole { matching, ..HeldRole::of(role) });
             };
             if applies {
                 refuse(None);

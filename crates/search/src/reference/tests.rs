@@ -5,9 +5,9 @@ use std::path::Path;
 use policy::MapFiles;
 
 use super::*;
-use crate::answer::Filtering;
 use crate::config::Template;
 use crate::expression::{Expression, Options};
+use crate::filtering::Filtering;
 use crate::inventory::InventoryBuilder;
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
@@ -88,6 +88,7 @@ fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
         target: Target::Indices(Expression::new(text, Options::OPEN)),
         is_copied: false,
         shows_hidden_terms: false,
+        adds_names: false,
     }
 }
 
@@ -198,7 +199,13 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
 
 #[test]
 fn cluster_actions_come_from_cluster_permissions() {
-    let need = Need { actions: BULK, target: Target::Cluster, is_copied: false, shows_hidden_terms: false };
+    let need = Need {
+        actions: BULK,
+        target: Target::Cluster,
+        is_copied: false,
+        shows_hidden_terms: false,
+        adds_names: false,
+    };
     assert_eq!(verdicts(&["writer"], &need), "++++");
     assert_eq!(verdicts(&["reader"], &need), "----");
     assert_eq!(verdicts(&["bulk_only"], &need), "----");
@@ -214,7 +221,13 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
     let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
     let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
     assert_eq!(
-        verdict(Need { actions: BULK, target: Target::Cluster, is_copied: false, shows_hidden_terms: false }),
+        verdict(Need {
+            actions: BULK,
+            target: Target::Cluster,
+            is_copied: false,
+            shows_hidden_terms: false,
+            adds_names: false
+        }),
         Verdict::Denied
     );
     assert_eq!(verdict(on(SEARCH, "logs-a")), Verdict::Denied);
@@ -374,7 +387,8 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
             (Target::AddedName("logs-new-z".into()), ALIASES, None),
         ] {
             let context = format!("{evaluation:?} {hands_over_filters} {target:?} {actions:?}");
-            let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
+            let needs =
+                [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
             for (roles, reason) in [(&["all_access", "documents"][..], reason), (&["all_access"], None)] {
                 let subject = subject(roles);
                 let answer = reference.evaluate(&subject, &needs);
@@ -408,12 +422,14 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
         target: Target::Missing(name.into()),
         is_copied: false,
         shows_hidden_terms: false,
+        adds_names: false,
     };
     let alias = |name: &'static str| Need {
         actions: CREATE,
         target: Target::AddedName(name.into()),
         is_copied: false,
         shows_hidden_terms: false,
+        adds_names: false,
     };
     assert_eq!(verdicts(&["own"], &missing("own-ann")), "++++");
     assert_eq!(verdicts(&["own"], &missing("logs-a")), "+++-");
@@ -458,7 +474,13 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
             ] {
                 let subject = Subject { roles: vec![role.to_owned()], ..Subject::default() };
                 let target = Target::Fixed(Expression::new(name, Options { hidden: true, ..Options::OPEN }));
-                let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
+                let needs = [Need {
+                    actions,
+                    target,
+                    is_copied: false,
+                    shows_hidden_terms: false,
+                    adds_names: false,
+                }];
                 let answer = reference.evaluate(&subject, &needs);
                 let caller = privileges.caller(&subject);
                 let context = format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());

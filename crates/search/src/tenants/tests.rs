@@ -45,7 +45,7 @@ fn caller(privileges: &Privileges, name: &str, roles: &[&str]) -> Caller {
 /// Whether a caller with one role may perform these actions on an expression.
 fn may(privileges: &Privileges, name: &str, role: &str, actions: &'static [Action], text: &str) -> bool {
     let target = Target::Indices(Expression::new(text, Options::OPEN));
-    let need = Need { actions, target, is_copied: false, shows_hidden_terms: false };
+    let need = Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
     let verdict = privileges.decide(&caller(privileges, name, &[role]), &[need]).verdict;
     verdict == Verdict::Permitted
 }
@@ -90,7 +90,8 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     // What a stored query looks up is not seen: it may be that index alone.
     let options = Options { closed: true, hidden: true, ..Options::OPEN };
     let target = Target::Fixed(Expression::new("", options));
-    let need = [Need { actions: MAPPINGS, target, is_copied: false, shows_hidden_terms: false }];
+    let need =
+        [Need { actions: MAPPINGS, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
     for (role, wanted) in
         [("none", Verdict::Denied), ("read", Verdict::Denied), ("write", Verdict::Permitted)]
     {
@@ -114,7 +115,8 @@ fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
     });
     let options = Options { hidden: true, ..Options::OPEN };
     let target = Target::Indices(Expression::new("*gen*,-al-b*", options));
-    let need = Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false };
+    let need =
+        Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
     let caller = caller(&privileges, "ann", &["none"]);
     let Verdict::PermittedInPart(parts) = privileges.decide(&caller, &[need]).verdict else {
         panic!("the index of Dashboards is left out")
@@ -135,7 +137,8 @@ fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
     // What is taken out by a pattern is not hidden, either.
     for text in ["*gen", "al-gen", "*,-ge*"] {
         let target = Target::Indices(Expression::new(text, Options::OPEN));
-        let need = Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false };
+        let need =
+            Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
         let Verdict::PermittedInPart(parts) = privileges.decide(&caller, &[need]).verdict else {
             panic!("the index of Dashboards is left out")
         };
@@ -185,7 +188,8 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
             (&v4, DELETE, writes && !is_kibana_user_only),
         ] {
             let target = Target::Indices(Expression::new(".kibana", Options::OPEN));
-            let needs = [Need { actions, target, is_copied: false, shows_hidden_terms: false }];
+            let needs =
+                [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
             let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
             assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
             let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
@@ -284,7 +288,8 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     // To copy them elsewhere is more than reading.
     for (role, is_copied, wanted) in [("read", false, true), ("read", true, false), ("write", true, true)] {
         let target = Target::Fixed(Expression::new(".kibana", Options::OPEN));
-        let needs = [Need { actions: SEARCH, target, is_copied, shows_hidden_terms: false }];
+        let needs =
+            [Need { actions: SEARCH, target, is_copied, shows_hidden_terms: false, adds_names: false }];
         let verdict = known.decide(&caller(&known, "ann", &[role]), &needs).verdict;
         assert_eq!(verdict == Verdict::Permitted, wanted, "{role} {is_copied}");
     }
@@ -296,14 +301,22 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     ] {
         const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
         let target = Target::Indices(Expression::new("*", Options::OPEN));
-        let needs = [Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false }];
+        let needs = [Need {
+            actions: FIELDS,
+            target,
+            is_copied: false,
+            shows_hidden_terms: false,
+            adds_names: false,
+        }];
         match known.decide(&caller(&known, name, &[role]), &needs).verdict {
             Verdict::Permitted => assert_eq!(name, "kibanaserver"),
             Verdict::PermittedInPart(parts) => assert_eq!(parts[0].names, wanted, "{role}"),
             Verdict::Denied => panic!("{role}"),
         }
     }
-    let needs = |target| [Need { actions: DELETE, target, is_copied: false, shows_hidden_terms: false }];
+    let needs = |target| {
+        [Need { actions: DELETE, target, is_copied: false, shows_hidden_terms: false, adds_names: false }]
+    };
     let verdict =
         |name: &str, target| known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict;
     assert_eq!(

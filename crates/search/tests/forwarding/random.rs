@@ -279,6 +279,7 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
                         target,
                         is_copied: false,
                         shows_hidden_terms: false,
+                        adds_names: false,
                     };
                     let verdict = reference.evaluate(&subject, &[need]).verdict;
                     assert_eq!(verdict, Verdict::Permitted, "{index}: {}", context());

@@ -1,0 +1,148 @@
+//! What a role hides may be read by names that were made after the inventory: by these names nothing is shown to its holder.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+#[path = "shared/requests.rs"]
+mod requests;
+
+use std::sync::Arc;
+
+use policy::MapFiles;
+use search::config::EvaluationType;
+use search::reference::Reference;
+use search::{
+    EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Steps, Subject, Verdict,
+    read,
+};
+
+use requests::request;
+
+/// `free` may do everything with every index, and `hiding` hides documents of `secret`.
+const ROLES: &str = r#"
+_meta: { type: roles, config_version: 2 }
+free: { cluster_permissions: ['*'], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
+hiding: { index_permissions: [{ index_patterns: [secret], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
+"#;
+
+/// Whether a request is permitted to a caller with these roles, and is not forwarded with a pattern that may show what is hidden. The
+/// evaluators agree, and so does what is said about who may make it.
+#[track_caller]
+fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool {
+    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+    let config = Arc::new(config);
+    let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let mut needs = Vec::new();
+    let request = request(method, target, body);
+    read(&request, &mut needs).unwrap();
+    let mut builder = InventoryBuilder::default();
+    builder.index("logs", true, false).index("other", true, false).alias("al", ["other"]);
+    let inventory = Arc::new(builder.build());
+    let all = [
+        (EvaluationType::Legacy, false),
+        (EvaluationType::Legacy, true),
+        (EvaluationType::V4, false),
+        (EvaluationType::V4, true),
+    ];
+    let permitted = all.map(|(evaluation, hands_over_filters)| {
+        let settings = EvaluationSettings {
+            evaluation,
+            hands_over_filters,
+            dashboards: None,
+            ..EvaluationSettings::default()
+        };
+        let resolution = Resolution::MappingOnly;
+        let reference =
+            Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
+        let answer = reference.evaluate(&subject, &needs);
+        let privileges =
+            Privileges::new(config.clone(), settings.clone(), resolution, Some(inventory.clone()));
+        let caller = privileges.caller(&subject);
+        assert_eq!(privileges.decide(&caller, &needs), answer, "{method} {target} {body}");
+        let is_permitted = answer.verdict == Verdict::Permitted;
+        let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
+        let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
+        let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
+        assert_eq!(is_met, is_permitted, "{method} {target} {body}");
+        let is_replaced = privileges.forwarded(&caller, &request, &needs).is_some();
+        is_permitted && (is_replaced || privileges.shown_by_patterns(&caller, &needs).is_none())
+    });
+    assert!(permitted.iter().all(|one| *one == permitted[0]), "{permitted:?} {method} {target} {body}");
+    permitted[0]
+}
+
+#[track_caller]
+fn assert_denied_where_something_is_hidden(method: &str, target: &str, body: &str) {
+    assert!(is_permitted(&["free"], method, target, body), "{method} {target} {body}");
+    assert!(!is_permitted(&["free", "hiding"], method, target, body), "{method} {target} {body}");
+}
+
+#[track_caller]
+fn assert_permitted(method: &str, target: &str, body: &str) {
+    for roles in [&["free"][..], &["free", "hiding"]] {
+        assert!(is_permitted(roles, method, target, body), "{roles:?} {method} {target} {body}");
+    }
+}
+
+#[test]
+fn whoever_may_not_see_all_gives_no_alias_to_indices_of_the_future() {
+    let aliases = r#"{"aliases":{"al":{}}}"#;
+    let in_template = r#"{"index_patterns":["x"],"template":{"aliases":{"al":{}}}}"#;
+    for (method, target, body) in [
+        ("POST", "/al/_rollover/logs-3", aliases),
+        ("POST", "/al/_rollover/logs-2", aliases),
+        ("POST", "/al/_rollover/logs-3", r#"{"\u0061liases":{"al":{}}}"#),
+        ("POST", "/al/_rollover/logs-3", r#"{"aliases":{},"conditions":{},"aliases":{"al":{}}}"#),
+        ("PUT", "/_index_template/t", in_template),
+        ("POST", "/_index_template/t", in_template),
+        ("PUT", "/_component_template/t", in_template),
+        ("PUT", "/_template/t", r#"{"index_patterns":["x"],"aliases":{"al":{}}}"#),
+        ("PUT", "/logs/_clone/logs-2", aliases),
+        (
+            "POST",
+            "/_snapshot/r/s/_restore",
+            r#"{"indices":"a","include_global_state":false,"rename_pattern":"a","rename_replacement":"b"}"#,
+        ),
+    ] {
+        // Duplicate members are no plain JSON.
+        if read(&request(method, target, body), &mut Vec::new()).is_ok() {
+            assert_denied_where_something_is_hidden(method, target, body);
+        }
+    }
+    for (method, target, body) in [
+        ("POST", "/al/_rollover/logs-3", "{}"),
+        ("POST", "/al/_rollover/logs-3", r#"{"aliases":{},"conditions":{"max_docs":1}}"#),
+        ("PUT", "/_index_template/t", r#"{"index_patterns":["x"],"template":{"settings":{}}}"#),
+        ("PUT", "/_template/t", r#"{"index_patterns":["x"],"aliases":{}}"#),
+        ("POST", "/_snapshot/r/s/_restore", r#"{"indices":"a","include_global_state":false}"#),
+    ] {
+        assert_permitted(method, target, body);
+    }
+}
+
+#[test]
+fn a_pattern_that_is_not_replaced_by_names_shows_nothing_to_whoever_may_not_see_all() {
+    let found = r#"{"source":{"index":"lo*"},"dest":{"index":"copy"}}"#;
+    for (method, target, body) in [
+        ("POST", "/_msearch", "{\"index\":\"lo*\"}\n{}\n"),
+        ("POST", "/_msearch", "{\"index\":[\"logs\",\"new*\"]}\n{}\n"),
+        ("POST", "/_msearch", "{}\n{}\n"),
+        ("POST", "/_reindex", found),
+        ("GET", "/_cat/count/lo*", ""),
+        ("GET", "/_cat/count", ""),
+        ("GET", "/lo*/_search_shards", ""),
+        // It reaches the alias as it is, because names would not reach the same.
+        ("POST", "/a*/_update_by_query", "{}"),
+    ] {
+        assert_denied_where_something_is_hidden(method, target, body);
+    }
+    for (method, target, body) in [
+        ("POST", "/_msearch", "{\"index\":\"logs\"}\n{}\n"),
+        ("GET", "/_cat/count/logs", ""),
+        ("GET", "/lo*/_search", ""),
+        ("GET", "/_search", ""),
+        ("GET", "/_cat/indices/lo*", ""),
+        ("DELETE", "/lo*", ""),
+    ] {
+        assert_permitted(method, target, body);
+    }
+}
