@@ -183,6 +183,9 @@ impl Reference<'_> {
         let left_out = dashboards.map(left_out).unwrap_or_default();
         let number = |row: &Row| self.inventory.and_then(|inventory| inventory.number(&row.name));
         let is_in = |row: &Row, all: &RoaringBitmap| number(row).is_some_and(|number| all.contains(number));
+        let is_kept = |row: &Row| permitted.iter().any(|kept| kept.name == row.name);
+        // The plugin may not ask about what is left out, and then it reduces nothing.
+        let may_be_whole = rows.iter().all(|row| is_kept(row) || is_in(row, &names.left_out));
         let before = permitted.len();
         permitted.retain(|row| !is_in(row, &left_out));
         let reduced = if is_permitted && permitted.len() == before {
@@ -190,7 +193,7 @@ impl Reference<'_> {
         } else {
             let out = if is_permitted { &names.taken_out } else { &names.left_out };
             permitted.retain(|row| !is_in(row, out));
-            if let Some(inventory) = self.inventory.filter(|_| is_permitted) {
+            if let Some(inventory) = self.inventory.filter(|_| may_be_whole) {
                 let hidden = hidden_beside(inventory, &need.target);
                 permitted.retain(|row| !is_in(row, &hidden));
             }

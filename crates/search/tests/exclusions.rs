@@ -24,6 +24,10 @@ writer:
 ";
 
 fn privileges(evaluation: EvaluationType, reduces: bool) -> Privileges {
+    with(evaluation, reduces, |_| ())
+}
+
+fn with(evaluation: EvaluationType, reduces: bool, build: impl FnOnce(&mut InventoryBuilder)) -> Privileges {
     let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os"));
     let config = Arc::new(config.expect("valid roles").config);
     let mut all = InventoryBuilder::default();
@@ -37,6 +41,7 @@ fn privileges(evaluation: EvaluationType, reduces: bool) -> Privileges {
         .data_stream("secret-stream", [".ds-secret-stream-1"]);
     // That an alias is hidden is not known.
     all.alias("mix", ["logs-b", "secret"]).alias("pub", ["public"]).alias("hid-al", ["secret-b"]);
+    build(&mut all);
     let settings = EvaluationSettings {
         evaluation,
         do_not_fail_on_forbidden: reduces,
@@ -162,6 +167,19 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
             assert!(sent == wanted || sent == format!("/{list}/_search"), "{evaluation:?} {list}: {sent}");
         }
     }
+}
+
+/// Found by comparison with a node: where all that is missing may be taken out, the plugin may reduce nothing, and then shows no hidden
+/// index, although `legacy` decides about hidden ones, too.
+#[test]
+fn a_hidden_index_is_not_shown_where_only_what_may_be_taken_out_is_missing() {
+    let privileges = with(EvaluationType::Legacy, true, |all| {
+        all.index("logs-hid-b", true, true);
+    });
+    let sent = |list: &str| forwarded(&privileges, ("GET", &format!("/{list}/_search"), ""));
+    assert_eq!(sent("*hid-b,mi*,-mi*").as_deref(), Some("/*,-*/_search"));
+    // Something else is missing, so the plugin does reduce it, to hidden ones, too.
+    assert_eq!(sent("*hid-b,secret,secret-b").as_deref(), Some("/logs-hid-b/_search"));
 }
 
 /// A pattern takes out the indices of the aliases that it stands for, unless these are hidden, which is not known. So they

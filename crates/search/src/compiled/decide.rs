@@ -118,6 +118,9 @@ impl Privileges {
         let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
         let unknown: Vec<Unknown<'_>> = kept.collect();
         let is_permitted = known.len() == names.known.len() && unknown.len() == names.unknown.len();
+        // The plugin may not ask about what is left out, and then it reduces nothing.
+        let may_be_whole =
+            unknown.len() == names.unknown.len() && (&names.known - &known).is_subset(&names.left_out);
         let left_out = self.left_out(need, caller.tenant);
         let is_left_out = !known.is_disjoint(&left_out);
         known -= left_out;
@@ -126,7 +129,7 @@ impl Privileges {
         } else {
             known -= if is_permitted { &names.taken_out } else { &names.left_out };
             // A request that the plugin does not reduce does not show hidden indices, with which `legacy` decides.
-            if let Some(inventory) = self.inventory.as_deref().filter(|_| is_permitted) {
+            if let Some(inventory) = self.inventory.as_deref().filter(|_| may_be_whole) {
                 known -= hidden_beside(inventory, &need.target);
             }
             let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
