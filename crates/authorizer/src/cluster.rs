@@ -343,14 +343,14 @@ impl Compiled {
     ) -> Result<Forwarded, (Reason, search::Answer)> {
         match self.decide(caller, needs) {
             Ok(filters) => {
-                let target = self.privileges.forwarded(caller, request, needs);
-                match self.privileges.shown_by_patterns(caller, needs).filter(|_| target.is_none()) {
-                    Some(missing) => Err((Reason::NotPermitted, denied_for(missing))),
-                    None => {
-                        let target = target.unwrap_or_default();
-                        Ok(Forwarded { target, names: Vec::new(), filters, bulk: None })
-                    }
-                }
+                let target = match self.privileges.forwarded(caller, request, needs) {
+                    Some(target) => target,
+                    None => match self.privileges.shown_by_patterns(caller, needs) {
+                        Some(missing) => return Err((Reason::NotPermitted, denied_for(missing))),
+                        None => String::new(),
+                    },
+                };
+                Ok(Forwarded { target, names: Vec::new(), filters, bulk: None })
             }
             Err((reason, answer)) => {
                 self.reduced(request, operation, caller, &answer).ok_or((reason, answer))
