@@ -214,13 +214,16 @@ impl Authorizer {
             return self.check_cluster(cluster, request, result, scratch, now);
         }
         let Scratch { parse, answer, callers, .. } = scratch;
-        let parsed = match request::parse(request, parse) {
+        let parsed = match request::parse_but_credentials(request, parse) {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.subject_data(subject);
-        let caller = match self.authenticator.authenticate(parsed.authorization, result, now, callers, attach)
-        {
+        let caller = self.authenticator.authenticate(parsed.authorization, result, now, callers, attach);
+        if let (Err(_), Err(reason)) = (&caller, request::validate_authorization(parsed.authorization)) {
+            return Outcome::Decided(self.deny_unparsed(request, reason, answer));
+        }
+        let caller = match caller {
             Ok(caller) => Ok(caller),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),

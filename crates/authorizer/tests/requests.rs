@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Limit, Reason, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, Outcome, Reason, Request, Scratch, Verdict};
 use identity::CredentialsError;
 use policy::canonical::{HostError, PathError};
 
@@ -144,6 +144,45 @@ fn control_bytes_are_denied() {
         (("GET", "", "/open/\u{1}", &[]), Some(Reason::InvalidPath(PathError::ForbiddenByte))),
         (("GET", "a\u{1}", "/open/x", &[]), Some(Reason::InvalidHost(HostError))),
     ]);
+}
+
+fn people<'a>(headers: &'a [Header<'a>]) -> Request<'a> {
+    Request { method: b"GET", path: b"/people", headers, ..Request::default() }
+}
+
+/// `check` validates a value only if it is not that of a known caller: what follows is true only because no such value
+/// authenticates anybody.
+#[test]
+fn a_value_that_is_no_credentials_is_denied_for_the_same_reason_where_the_caller_is_known() {
+    let unverified = POLICY.replace("realm: people", "verify: false");
+    for policy in [POLICY, &unverified] {
+        let authorizer = authorizer_of(policy);
+        let mut known = Scratch::default();
+        let alice = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
+        let verified = match authorizer.check(&people(&alice), None, &mut known, NOW) {
+            Outcome::Pending(verification) => Some(verification.run()),
+            Outcome::Decided(_) => None,
+        };
+        for _ in 0..2 {
+            let known_caller = authorizer.check(&people(&alice), verified.as_ref(), &mut known, NOW);
+            assert!(matches!(known_caller, Outcome::Decided(Verdict::Allowed(_))));
+        }
+        for place in 0..=ALICE.1.len() {
+            for byte in (0..0x20).chain([b',', 0x7F]) {
+                let mut value = ALICE.1.as_bytes().to_vec();
+                value.insert(place, byte);
+                let headers = [Header { name: b"authorization", value: &value }];
+                let expected =
+                    if byte == b',' { Reason::DuplicateAuthorization } else { Reason::ControlBytes };
+                for result in [None, verified.as_ref()] {
+                    match authorizer.check(&people(&headers), result, &mut known, NOW) {
+                        Outcome::Decided(Verdict::Denied(denied)) => assert_eq!(denied.reason, expected),
+                        Outcome::Decided(Verdict::Allowed(_)) | Outcome::Pending(_) => panic!("{value:?}"),
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

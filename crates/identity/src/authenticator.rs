@@ -148,6 +148,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at a thread's first call with
     /// this authenticator.
     ///
+    /// A value that has a control byte or a comma is invalid in every scheme.
+    ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.
     pub fn authenticate<'c>(

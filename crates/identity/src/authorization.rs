@@ -15,7 +15,8 @@ pub(crate) enum Scheme<'a> {
 pub(crate) fn parse(value: &[u8]) -> Scheme<'_> {
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();
-    let rest = rest.trim_ascii_start();
+    let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
+    let rest = rest.get(spaces..).unwrap_or_default();
     if scheme.eq_ignore_ascii_case(b"basic") {
         Scheme::Basic(rest)
     } else if scheme.eq_ignore_ascii_case(b"bearer") {
@@ -52,6 +53,12 @@ mod tests {
         ] {
             assert_eq!(parse(value.as_bytes()), Scheme::Other, "{value:?}");
         }
+    }
+
+    #[test]
+    fn other_white_space_is_a_part_of_the_credentials() {
+        assert_eq!(parse(b"Basic \tYTpi"), Scheme::Basic(b"\tYTpi"));
+        assert_eq!(parse(b"Bearer  \x0ba.b.c"), Scheme::Bearer(b"\x0ba.b.c"));
     }
 
     #[test]
