@@ -220,7 +220,9 @@ impl Authorizer {
         };
         let attach = |subject: &Subject| self.subject_data(subject);
         let caller = self.authenticator.authenticate(parsed.authorization, result, now, callers, attach);
-        if let (Err(_), Err(reason)) = (&caller, request::validate_authorization(parsed.authorization)) {
+        if caller.is_err()
+            && let Err(reason) = request::validate_authorization(parsed.authorization)
+        {
             return Outcome::Decided(self.deny_unparsed(request, reason, answer));
         }
         let caller = match caller {
