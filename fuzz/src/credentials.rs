@@ -50,8 +50,15 @@ pub fn basic(data: &[u8]) {
         let known = verifying.authenticate(Some(header), None, NOW, cache, |_| ());
         assert!(known.is_err(), "a caller is known whose password was not hashed");
     }
-    let cache = &mut LocalCache::default();
-    if let Ok(Some(known)) = unverified.authenticate(Some(encoded.as_bytes()), None, NOW, cache, |_| ()) {
+    for header in [data, encoded.as_bytes()] {
+        let cache = &mut LocalCache::default();
+        let Ok(Some(known)) = unverified.authenticate(Some(header), None, NOW, cache, |_| ()) else {
+            continue;
+        };
+        assert!(
+            header.iter().all(|byte| *byte != b',' && !byte.is_ascii_control()),
+            "an invalid value is accepted"
+        );
         let user = &known.subject.user;
         assert!(!user.is_empty() && !user.contains(':'), "a user name is empty or has a colon");
         assert!(!user.chars().any(char::is_control), "a user name has a control character");

@@ -225,6 +225,7 @@ impl Authorizer {
         {
             return Outcome::Decided(self.deny_unparsed(request, reason, answer));
         }
+        debug_assert!(caller.is_err() || request::validate_authorization(parsed.authorization).is_ok());
         let caller = match caller {
             Ok(caller) => Ok(caller),
             Err(NotAuthenticated::Invalid(error)) => Err(error),

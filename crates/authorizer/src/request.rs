@@ -1,4 +1,4 @@
-//! Parses a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
+//! Parses a request. One that is malformed or ambiguous is denied here, before a password or a token is verified for it.
 
 use policy::canonical::{self, Buffers, PathInterpretations};
 use search::RequestBody;
@@ -91,7 +91,7 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
 
 /// The value of the one line of the `Authorization` header, if there is one. The header is not a list, so two of them are
 /// denied (RFC 9110, 11.6.2 and 5.3): here two lines, in [`validate_authorization`] two values in one line.
-pub(crate) fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
+fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let mut lines = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(b"authorization"));
     let line = lines.next();
     if lines.next().is_some() { Err(Reason::DuplicateAuthorization) } else { Ok(line.map(|line| line.value)) }
@@ -100,9 +100,9 @@ pub(crate) fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'
 /// Whether the value of the `Authorization` header may be credentials: it has no control bytes, and is not two values, as
 /// proxies join them with a comma.
 ///
-/// A value that [`identity::Authenticator::authenticate`] accepts is valid: neither canonical base64 nor a token has such bytes. So
-/// the value of a known caller need not be read for it, which takes 50 ns for a token of 900 bytes (November 2026). The reason for
-/// which another one is denied is found first here.
+/// A value that [`identity::Authenticator::authenticate`] accepts is valid: it is a scheme, spaces, and base64 or a token, none of which
+/// has such bytes. So the value of a known caller need not be read for them, which takes 50 ns for a token of 900 bytes (November 2026).
+/// Any other must be validated before it is denied for another reason, or verified.
 pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason> {
     let Some(value) = value else { return Ok(()) };
     // One pass without an early exit, so the compiler vectorizes it: tokens are long.
@@ -122,8 +122,8 @@ pub(crate) fn is_bearer(authorization: Option<&[u8]>) -> bool {
 }
 
 /// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
-/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). Requests with any other scheme are denied later, by the
-/// authenticator, with the reason that the scheme is not supported.
+/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). Requests with any other scheme are denied because it is not
+/// supported.
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
     is_token(scheme)

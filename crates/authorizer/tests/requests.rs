@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::{Authorizer, Header, Limit, Outcome, Reason, Request, Scratch, Verdict};
-use identity::CredentialsError;
+use identity::{CredentialsError, VerificationResult};
 use policy::canonical::{HostError, PathError};
+use testbed::tokens::{AUDIENCE, ISSUER, Signer};
 
 const POLICY: &str = r#"
 version: 1
@@ -30,9 +31,12 @@ fn authorizer() -> Authorizer {
 }
 
 fn authorizer_of(policy: &str) -> Authorizer {
-    let files = policy::MapFiles::of("policy.yaml", policy);
+    compiled(&policy::MapFiles::of("policy.yaml", policy))
+}
+
+fn compiled(files: &policy::MapFiles) -> Authorizer {
     let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        policy::load(files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -53,8 +57,22 @@ fn check(authorizer: &Authorizer, (method, host, path, headers): TestRequest<'_>
         ..Request::default()
     };
     let mut scratch = Scratch::default();
-    let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
-    let reason = match &verdict {
+    let inline = answer(&authorizer.check_inline(&request, &mut scratch, NOW));
+    // As a server does it.
+    let mut scratch = Scratch::default();
+    let result = match authorizer.check(&request, None, &mut scratch, NOW) {
+        Outcome::Pending(verification) => Some(verification.run()),
+        Outcome::Decided(_) => None,
+    };
+    match authorizer.check(&request, result.as_ref(), &mut scratch, NOW) {
+        Outcome::Decided(verdict) => assert_eq!(answer(&verdict), inline),
+        Outcome::Pending(_) => panic!("verified twice"),
+    }
+    inline
+}
+
+fn answer(verdict: &Verdict<'_>) -> (u16, Option<Reason>) {
+    let reason = match verdict {
         Verdict::Allowed(_) => None,
         Verdict::Denied(denied) => Some(denied.reason),
     };
@@ -146,43 +164,110 @@ fn control_bytes_are_denied() {
     ]);
 }
 
-fn people<'a>(headers: &'a [Header<'a>]) -> Request<'a> {
-    Request { method: b"GET", path: b"/people", headers, ..Request::default() }
-}
-
-/// `check` validates a value only if it is not that of a known caller: what follows is true only because no such value
-/// authenticates anybody.
+/// `check` validates a value only if it is not that of a known caller. That is right only because no value that is invalid
+/// authenticates anybody, in any way.
 #[test]
 fn a_value_that_is_no_credentials_is_denied_for_the_same_reason_where_the_caller_is_known() {
-    let unverified = POLICY.replace("realm: people", "verify: false");
-    for policy in [POLICY, &unverified] {
-        let authorizer = authorizer_of(policy);
-        let mut known = Scratch::default();
-        let alice = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
-        let verified = match authorizer.check(&people(&alice), None, &mut known, NOW) {
-            Outcome::Pending(verification) => Some(verification.run()),
-            Outcome::Decided(_) => None,
-        };
-        for _ in 0..2 {
-            let known_caller = authorizer.check(&people(&alice), verified.as_ref(), &mut known, NOW);
-            assert!(matches!(known_caller, Outcome::Decided(Verdict::Allowed(_))));
-        }
-        for place in 0..=ALICE.1.len() {
-            for byte in (0..0x20).chain([b',', 0x7F]) {
-                let mut value = ALICE.1.as_bytes().to_vec();
-                value.insert(place, byte);
-                let headers = [Header { name: b"authorization", value: &value }];
-                let expected =
-                    if byte == b',' { Reason::DuplicateAuthorization } else { Reason::ControlBytes };
-                for result in [None, verified.as_ref()] {
-                    match authorizer.check(&people(&headers), result, &mut known, NOW) {
-                        Outcome::Decided(Verdict::Denied(denied)) => assert_eq!(denied.reason, expected),
-                        Outcome::Decided(Verdict::Allowed(_)) | Outcome::Pending(_) => panic!("{value:?}"),
-                    }
-                }
+    let basic = authorizer();
+    assert_no_other_byte_is_accepted(&basic, ALICE.1);
+    let carried_over =
+        Authorizer::compile(Arc::clone(basic.loaded()), &identity::FetchedKeys::new(), Some(&basic));
+    assert_no_other_byte_is_accepted(&carried_over.unwrap().0, ALICE.1);
+    assert_no_other_byte_is_accepted(
+        &authorizer_of(&POLICY.replace("realm: people", "verify: false")),
+        ALICE.1,
+    );
+
+    let signer = Signer::default();
+    let (tokens, bearer) = (authorizer_of_tokens(&signer), signer.bearer("ES256", NOW.as_secs()));
+    assert_no_other_byte_is_accepted(&tokens, &bearer);
+    // Too long for the cache of the thread.
+    let long = bearer.replacen(' ', &" ".repeat(20_000), 1);
+    assert!(matches!(
+        tokens.check_inline(&people(&[authorization(&long)]), &mut Scratch::default(), NOW),
+        Verdict::Allowed(_)
+    ));
+    assert_denied(
+        &tokens,
+        &format!("{long},"),
+        None,
+        &mut Scratch::default(),
+        Reason::DuplicateAuthorization,
+    );
+}
+
+/// Nothing is verified for them, so that nothing waits.
+#[test]
+fn two_tokens_and_control_bytes_are_denied_before_a_token_is_verified() {
+    let tokens = authorizer_of_tokens(&Signer::default());
+    let mut scratch = Scratch::default();
+    for (value, reason) in [
+        ("Bearer a.b.c,Bearer a.b.c", Reason::DuplicateAuthorization),
+        ("Bearer a.b.c, Basic YTpi", Reason::DuplicateAuthorization),
+        ("Bearer a.b.\0", Reason::ControlBytes),
+        ("Bearer \ta.b.c", Reason::ControlBytes),
+    ] {
+        assert_denied(&tokens, value, None, &mut scratch, reason);
+    }
+}
+
+/// Makes the caller with this value known, then inserts a comma and each control byte at each place of it.
+#[track_caller]
+fn assert_no_other_byte_is_accepted(authorizer: &Authorizer, value: &str) {
+    let scratch = &mut Scratch::default();
+    let verified = match authorizer.check(&people(&[authorization(value)]), None, scratch, NOW) {
+        Outcome::Pending(verification) => Some(verification.run()),
+        Outcome::Decided(_) => None,
+    };
+    for _ in 0..2 {
+        let headers = [authorization(value)];
+        let outcome = authorizer.check(&people(&headers), verified.as_ref(), scratch, NOW);
+        assert!(matches!(outcome, Outcome::Decided(Verdict::Allowed(_))));
+    }
+    for place in 0..=value.len() {
+        for byte in ('\0'..' ').chain([',', '\u{7f}']) {
+            let mut value = value.to_owned();
+            value.insert(place, byte);
+            let reason = if byte == ',' { Reason::DuplicateAuthorization } else { Reason::ControlBytes };
+            for result in [None, verified.as_ref()] {
+                assert_denied(authorizer, &value, result, scratch, reason);
             }
         }
     }
+}
+
+#[track_caller]
+fn assert_denied(
+    authorizer: &Authorizer,
+    value: &str,
+    result: Option<&VerificationResult>,
+    scratch: &mut Scratch,
+    reason: Reason,
+) {
+    match authorizer.check(&people(&[authorization(value)]), result, scratch, NOW) {
+        Outcome::Decided(Verdict::Denied(denied)) => assert_eq!(denied.reason, reason, "{value:?}"),
+        Outcome::Decided(Verdict::Allowed(_)) | Outcome::Pending(_) => panic!("{value:?}"),
+    }
+}
+
+fn authorizer_of_tokens(signer: &Signer) -> Authorizer {
+    let policy = format!(
+        "version: 1
+identity:
+  jwt: [{{ issuer: '{ISSUER}', audiences: ['{AUDIENCE}'], keys: {{ file: jwks.json }}, claims: {{ user: sub }} }}]
+roles: {{ authenticated: {{ allow: [GET /people] }} }}
+"
+    );
+    let files = policy::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
+    compiled(&files)
+}
+
+fn authorization(value: &str) -> Header<'_> {
+    Header { name: b"authorization", value: value.as_bytes() }
+}
+
+fn people<'a>(headers: &'a [Header<'a>]) -> Request<'a> {
+    Request { method: b"GET", path: b"/people", headers, ..Request::default() }
 }
 
 #[test]

@@ -148,7 +148,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at a thread's first call with
     /// this authenticator.
     ///
-    /// A value that has a control byte or a comma is invalid in every scheme.
+    /// A value with a control byte or a comma never authenticates a caller. (For a token this may first return a verification, which
+    /// fails.)
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.
@@ -331,7 +332,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> Found<T> {
-        let key = self.hasher.hash(user.as_bytes());
+        let key = self.hasher.hash_pair(user.as_bytes(), b"");
         basic.find(key, now).valid().unwrap_or_else(|| {
             let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);
             basic.insert(key, cached, None, self.basic_window(now))

@@ -13,14 +13,17 @@ const LONG: usize = 64;
 /// A hash function with secret keys of this process: a keyed pseudo-random function. Without the keys, nobody can search
 /// for two credentials of the same hash, or learn credentials from a hash.
 ///
-/// Short strings are hashed by SipHash-2-4, long ones by HighwayHash, both with 128 bits of output. HighwayHash was studied less. What is
-/// needed of it is little: no hash leaves this process, and to be taken for another caller one would have to send a value with the same
-/// hash as that caller's, without the key and without that value (who has it is that caller already). POLYVAL (RFC 8452), for which that
-/// is proven, takes 230 ns for a token where its multiplication takes two cycles.
+/// Short strings are hashed by SipHash-2-4, long ones by HighwayHash, both with 128 bits of output. HighwayHash was studied less, so
+/// names, which others may know, are hashed by SipHash alone. What is needed of it is little: no hash leaves this process, and to be
+/// taken for another caller one would have to send a value with the same hash as that caller's, without the key and, where rolegate
+/// verifies credentials, without that value (who has it is that caller already). POLYVAL (RFC 8452), for which that is proven, takes
+/// 230 ns for a token where its multiplication takes two cycles.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
     short: SipHasher24,
     long: HighwayHasher,
+    /// For several strings: otherwise one string could have the hash of two.
+    pairs: SipHasher24,
 }
 
 impl KeyedHasher {
@@ -29,10 +32,15 @@ impl KeyedHasher {
     /// The keys come straight from the system. aws-lc first gathers entropy of its own from timing jitter, which took
     /// 50 ms of each start (November 2026) and adds nothing to what the kernel gives.
     pub(crate) fn random() -> Option<Self> {
-        let mut keys = [[0; 8]; 6];
-        getrandom::fill(keys.as_flattened_mut()).ok()?;
-        let [short, more, long @ ..] = keys.map(u64::from_ne_bytes);
-        Some(Self { short: SipHasher24::new_with_keys(short, more), long: HighwayHasher::new(Key(long)) })
+        let (mut short, mut pairs, mut long) = ([0; 16], [0; 16], [[0; 8]; 4]);
+        for key in [&mut short[..], &mut pairs, long.as_flattened_mut()] {
+            getrandom::fill(key).ok()?;
+        }
+        Some(Self {
+            short: SipHasher24::new_with_key(&short),
+            long: HighwayHasher::new(Key(long.map(u64::from_ne_bytes))),
+            pairs: SipHasher24::new_with_key(&pairs),
+        })
     }
 
     /// The hash of one string.
@@ -46,7 +54,7 @@ impl KeyedHasher {
 
     /// The hash of two strings, each with its length before it, so that `("ab", "c")` and `("a", "bc")` differ.
     pub(crate) fn hash_pair(&self, first: &[u8], second: &[u8]) -> u128 {
-        let mut hasher = self.short;
+        let mut hasher = self.pairs;
         for part in [first, second] {
             hasher.write(&part.len().to_le_bytes());
             hasher.write(part);
@@ -74,9 +82,19 @@ mod tests {
     }
 
     #[test]
-    fn each_hasher_has_its_own_key() {
+    fn one_string_does_not_have_the_hash_of_two() {
+        let hasher = KeyedHasher::random().unwrap();
+        let joined = [&2_u64.to_le_bytes()[..], b"ab", &1_u64.to_le_bytes(), b"c"].concat();
+        assert_ne!(hasher.hash(&joined), hasher.hash_pair(b"ab", b"c"));
+    }
+
+    #[test]
+    fn each_hasher_has_its_own_keys() {
         let (one, other) = (KeyedHasher::random().unwrap(), KeyedHasher::random().unwrap());
-        assert_ne!(one.hash(b"x"), other.hash(b"x"));
+        for bytes in [&[0][..], &[0; LONG], &[0; 900]] {
+            assert_ne!(one.hash(bytes), other.hash(bytes));
+        }
+        assert_ne!(one.hash_pair(b"x", b"y"), other.hash_pair(b"x", b"y"));
         assert_eq!(format!("{one:?}"), "KeyedHasher(…)");
     }
 
