@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, RequestBody, WhoCan};
+use authorizer::{
+    Attribute, Authorizer, CallerSource, Callers, Request, RequestBody, Scratch, Verdict as Decided, WhoCan,
+};
 use generator::Rng;
 use policy::MapFiles;
 use search::reference::Reference;
@@ -181,6 +183,54 @@ fn users_and_holders_of_tokens_are_described() {
     );
     let unknown = who_can(&policy, ("GET", "/_nothing/of/this/kind"));
     assert_eq!((unknown.reason, unknown.callers.is_empty()), (Some("unknown_operation"), true));
+}
+
+/// Names take the place of the pattern of a search, but not of that of `_cat/count`: an index that was made since would be
+/// counted with what a role hides of it.
+#[test]
+fn a_pattern_that_stays_is_for_those_from_whom_no_role_hides_anything() {
+    let policy = policy(
+        "reader: { cluster_permissions: [cluster_monitor], index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n\
+         masked: { index_permissions: [{ index_patterns: [red-1], allowed_actions: [read], fls: [~a] }] }\n",
+        "reader: { backend_roles: [dev] }\nmasked: { backend_roles: [intern] }\n",
+        &format!(
+            "ann: {{ hash: {HASH}, backend_roles: [dev] }}\nbob: {{ hash: {HASH}, backend_roles: [dev, intern] }}\n"
+        ),
+        true,
+    );
+    for (path, expected) in [
+        ("/logs-*/_search", ["ann", "bob"].as_slice()),
+        ("/_cat/count/logs-1", &["ann", "bob"]),
+        ("/_cat/count/logs-*", &["ann"]),
+    ] {
+        let who = who_can(&policy, ("GET", path));
+        let listed: Vec<&str> = who
+            .callers
+            .iter()
+            .flat_map(|callers| callers.users.iter().flatten())
+            .map(String::as_str)
+            .collect();
+        assert_eq!(listed, expected, "{path}");
+        for name in ["ann", "bob"] {
+            let subject =
+                policy.authorizer.subject_named::<&str>(b"search.example.com", name, &[], &[]).unwrap();
+            let request = Request {
+                method: b"GET",
+                host: b"search.example.com",
+                path: path.as_bytes(),
+                body: RequestBody::Whole(b""),
+                ..Request::default()
+            };
+            let mut scratch = Scratch::default();
+            let verdict = policy.authorizer.check_as(
+                &request,
+                Some(subject),
+                &mut scratch,
+                Duration::from_secs(1_800_000_000),
+            );
+            assert_eq!(matches!(verdict, Decided::Allowed(_)), expected.contains(&name), "{path} {name}");
+        }
+    }
 }
 
 /// Whoever reads "a or b and c" cannot tell what must be met.

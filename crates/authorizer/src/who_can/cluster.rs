@@ -47,12 +47,13 @@ impl Authorizer {
         }
         let mut needs = Vec::new();
         let read = cluster_request(&cluster.compiled, request, now)
-            .and_then(|asked| cluster.compiled.read(&asked, &mut needs));
-        if let Err(problem) = read {
-            return nobody.because_of(Reason::Cluster(problem));
-        }
+            .and_then(|asked| cluster.compiled.read(&asked, &mut needs).map(|_| asked));
+        let asked = match read {
+            Ok(asked) => asked,
+            Err(problem) => return nobody.because_of(Reason::Cluster(problem)),
+        };
         let mut callers = Vec::new();
-        let is_whole = self.callers_on_cluster(cluster, &needs, &mut callers, &mut steps).is_some();
+        let is_whole = self.callers_on_cluster(cluster, (&asked, &needs), &mut callers, &mut steps).is_some();
         let mut who = WhoCan { callers, left_out: !is_whole, ..nobody };
         if !is_whole {
             who.notes.push(LEFT_OUT.to_owned());
@@ -73,7 +74,7 @@ impl Authorizer {
     fn callers_on_cluster(
         &self,
         cluster: &Cluster,
-        needs: &[Need<'_>],
+        (request, needs): (&search::Request<'_>, &[Need<'_>]),
         callers: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
@@ -81,8 +82,8 @@ impl Authorizer {
         let mapped = config.mappings.iter().map(|mapping| &*mapping.role);
         let direct = config.users.iter().flat_map(|user| user.roles.iter().map(|role| &**role));
         let held: BTreeSet<&str> = mapped.chain(direct).collect();
-        let requirement =
-            cluster.compiled.privileges.requirement(needs, |role| held.contains(role), steps)?;
+        let can_be_held = |role: &str| held.contains(role);
+        let requirement = cluster.compiled.privileges.requirement_for(request, needs, can_be_held, steps)?;
         let requirements = requirement.alternatives();
         let identity = cluster.identity();
         let mapped = Mapped::of(config);

@@ -28,7 +28,7 @@ impl Privileges {
     /// and the names are those that were decided about.
     #[must_use]
     pub fn forwarded(&self, caller: &Caller, request: &Request<'_>, needs: &[Need<'_>]) -> Option<String> {
-        let inventory = self.inventory.as_deref()?;
+        self.inventory.as_ref()?;
         // All of them are the same parameter.
         let expression = needs.iter().find_map(|need| match &need.target {
             Target::Indices(expression) => Some(expression),
@@ -45,10 +45,26 @@ impl Privileges {
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         };
         let mut same = needs.iter().filter(is_same);
-        if same.all(|need| self.is_certain(caller, need, expression)) || needs.iter().any(reaches_all) {
+        if same.all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
+        self.with_names(request, needs, expression, caller.caches)
+    }
+
+    /// The path and query of a request with names in place of the patterns of `expression`, which are worked out once if `caches` is
+    /// set. `None` if that is not possible.
+    fn with_names(
+        &self,
+        request: &Request<'_>,
+        needs: &[Need<'_>],
+        expression: &Expression<'_>,
+        caches: bool,
+    ) -> Option<String> {
+        let inventory = self.inventory.as_deref()?;
         let found = find(request).filter(|found| found.group.takes_names)?;
+        if needs.iter().any(reaches_all) {
+            return None;
+        }
         // What changes something reaches a hidden alias neither by its pattern nor by its name.
         let changes_something =
             !needs.iter().flat_map(|need| need.actions).all(|action| self.settings.reduces(*action));
@@ -66,10 +82,24 @@ impl Privileges {
             is_same.then_some(target)
         };
         let expand = || self.expand(inventory, expression);
-        match caller.caches.then(|| self.expressions.names(expression, expand)).flatten() {
+        match caches.then(|| self.expressions.names(expression, expand)).flatten() {
             Some(expanded) => with(expanded.names_in_place(|| self.names(expression))?),
             None => with(&self.names(expression)?),
         }
+    }
+
+    /// Whether a request is denied to every caller from whom a role hides something, because it is forwarded with its patterns as they
+    /// are.
+    pub(super) fn keeps_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
+        let mut shown = needs.iter().filter(|need| shown_by_pattern(need).is_some());
+        shown.any(|need| match &need.target {
+            Target::Indices(expression) => self.with_names(request, needs, expression, false).is_none(),
+            Target::Cluster
+            | Target::Name(_)
+            | Target::Fixed(_)
+            | Target::Missing(_)
+            | Target::AddedName(_) => false,
+        })
     }
 
     /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they may stand for an index or alias
@@ -81,11 +111,8 @@ impl Privileges {
             return None;
         }
         needs.iter().find_map(|need| {
-            let Target::Indices(expression) = &need.target else { return None };
-            let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
-            let has_pattern = expression.parts().any(|part| matches!(part, Part::Pattern(_)));
-            let name = need.target.text().to_owned();
-            has_pattern.then_some(Missing { action, name, reason: Reason::NeedsFilter })
+            let action = shown_by_pattern(need)?;
+            Some(Missing { action, name: need.target.text().to_owned(), reason: Reason::NeedsFilter })
         })
     }
 
@@ -138,6 +165,13 @@ impl Privileges {
                 .dashboards_closed_to(caller)
                 .is_some_and(|one| one.is_part(None, self.settings.evaluation, Part::Pattern(pattern)))
     }
+}
+
+/// The action by which a pattern of a need may show what a role hides of an index that it stands for since.
+fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
+    let Target::Indices(expression) = &need.target else { return None };
+    let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+    expression.parts().any(|part| matches!(part, Part::Pattern(_))).then_some(action)
 }
 
 /// Whether a need is about all indices, whatever the path names: a body may look documents up in any.
