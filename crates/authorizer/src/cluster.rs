@@ -19,13 +19,15 @@ use policy::canonical;
 use policy::pattern::Scope;
 use search::{Caller, Filter, Need, Privileges, Verdict as ClusterVerdict};
 
+use crate::Authorizer;
 use crate::answer::{self as rules_answer, TemplateValues};
-use crate::identity_header::{NotSigned, SignedIdentity};
+use crate::cluster_caller::ClusterCaller;
+use crate::identity_header::NotSigned;
 use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
+use crate::scratch::{AnswerScratch, Scratch};
 use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, PartialBulk, Verdict};
-use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
 pub(crate) use compile::Compiled;
 pub use compile::{ClusterHashes, cluster_hashes};
@@ -38,19 +40,6 @@ pub(crate) struct Cluster {
     pub(crate) authenticator: Authenticator<ClusterCaller>,
     pub(crate) compiled: Compiled,
     denials: Denials,
-}
-
-/// A caller of the cluster, cached with its subject.
-#[derive(Debug)]
-pub(crate) struct ClusterCaller {
-    /// As the cluster sees it, without an address.
-    pub(crate) subject: search::Subject,
-    /// The subject, prepared for decisions by its roles.
-    prepared: Caller,
-    /// Its values of `set_headers`.
-    values: Box<[Rendered]>,
-    /// Its identity header, if the policy has one and the caller was authenticated by credentials.
-    pub(crate) signed: Option<SignedIdentity>,
 }
 
 /// A permitted request as it is forwarded.
@@ -402,24 +391,6 @@ impl Compiled {
         let filters = self.decide(caller, &needs).ok()?;
         let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
         Some(Forwarded { target, names, filters, bulk: None })
-    }
-}
-
-impl identity::HeapSize for ClusterCaller {
-    fn heap_size(&self) -> usize {
-        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
-        let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
-        let subject = &self.subject;
-        let text = |text: &String| identity::allocated(text.len()) + size_of::<String>();
-        let names = subject.backend_roles.iter().chain(&subject.roles).map(text).sum::<usize>();
-        let attributes = subject.attributes.iter().map(|(name, value)| text(name) + text(value));
-        identity::allocated(size_of_val(&*self.values))
-            + values
-            + signed
-            + self.prepared.heap_size()
-            + text(&subject.name)
-            + names
-            + attributes.sum::<usize>()
     }
 }
 

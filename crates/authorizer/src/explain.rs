@@ -20,8 +20,9 @@ use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
+use crate::scratch::AnswerScratch;
 use crate::verdict::Verdict;
-use crate::{AnswerScratch, Authorizer, Caller};
+use crate::{Authorizer, Caller};
 use extending::Extending;
 use nearly::Compared;
 

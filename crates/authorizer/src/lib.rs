@@ -10,11 +10,12 @@
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
 //! * `identity_header`: the header that tells the application who the caller is, signed;
 //! * `revision`: the ids of a policy and of its keys;
+//! * `scratch`: what a thread keeps from request to request;
 //! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
 //!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, likely mistakes in a request;
 //! * `cluster`: requests to a search cluster, which its own roles decide;
 //! * `decided`: a decided request that another policy decides again, to compare the two;
-//! * `subject_data`: what is computed for a subject and cached with it;
+//! * `subject_data` and `cluster_caller`: what is computed for a subject and cached with it;
 //! * `subjects` and `named`: callers that tools name without authenticating them, and, for logs, what is known of a caller whose
 //!   credentials are invalid;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
@@ -24,6 +25,7 @@
 mod answer;
 mod case;
 mod cluster;
+mod cluster_caller;
 mod decided;
 mod explain;
 mod identity_header;
@@ -34,6 +36,7 @@ mod reason;
 mod request;
 mod revision;
 mod sanitizer;
+mod scratch;
 mod steps;
 mod subject_data;
 mod subjects;
@@ -45,17 +48,18 @@ use std::sync::Arc;
 
 use engine::{AccessRequest, Decision, Engine};
 use identity::{
-    Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated,
-    Subject, UnixTime, VerificationResult,
+    Authenticator, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject, UnixTime,
+    VerificationResult,
 };
 use policy::model::RuleId;
 use policy::problem::Problem;
 
 use crate::answer::{Denials, Rendered, TemplateValues};
-use crate::cluster::{Cluster, ClusterCaller};
+use crate::cluster::Cluster;
 use crate::identity_header::{IdentitySigner, NotSigned};
-use crate::request::{ParseScratch, ParsedRequest};
+use crate::request::ParsedRequest;
 use crate::sanitizer::{Changes, HeaderSanitizer};
+use crate::scratch::AnswerScratch;
 use crate::subject_data::{Caller, SubjectData, pattern_subject};
 
 pub use crate::answer::ResponseHeader;
@@ -71,6 +75,7 @@ pub use crate::named::{ImpossibleCaller, NamedCaller, impossible_user, split_tar
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
+pub use crate::scratch::Scratch;
 pub use crate::verdict::{
     Allowed, BulkErrors, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, PartialBulk, Verdict,
 };
@@ -97,43 +102,6 @@ pub struct Authorizer {
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
     revision: Revision,
-}
-
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request that the rules decide, of a
-/// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates, and so does a path of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate, and use caches that threads share.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// The host of a request, to find out whether it is one of the search cluster.
-    host: Vec<u8>,
-    parse: ParseScratch,
-    answer: AnswerScratch,
-    callers: LocalCache<SubjectData>,
-    cluster_callers: LocalCache<ClusterCaller>,
-}
-
-impl Scratch {
-    /// How many look-ups since the last call found their credentials in the thread's cache, in that of all threads, or in
-    /// neither: of requests that the rules decide, and of requests to a search cluster.
-    pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
-        [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
-    }
-}
-
-#[derive(Debug, Default)]
-struct AnswerScratch {
-    /// The headers of the request to remove because they are aliases of those that the policy sets or removes.
-    aliases: Vec<usize>,
-    /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
-    with_rule: Vec<String>,
-    /// The value of the identity header.
-    identity: String,
-    body: String,
-    /// More about the reason of a denial, for the decision log.
-    detail: String,
-    /// The path and query with which a request to a search cluster is forwarded, if they are changed; otherwise empty.
-    target: String,
-    /// What must be filtered in the answer of a search cluster, as the value of a header; empty if nothing.
-    document_security: String,
 }
 
 impl Authorizer {

@@ -7,7 +7,8 @@ use identity::{Attempted, CachedSubject, CredentialsError, Subject, UnixTime, Un
 use policy::KeyUrl;
 use policy::model::{Identity, SourceId};
 
-use crate::cluster::{Cluster, ClusterCaller};
+use crate::cluster::Cluster;
+use crate::cluster_caller::ClusterCaller;
 use crate::request::{self, Request};
 use crate::{Authorizer, SubjectData};
 

@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
 use crate::cluster::{self, Cached, Cluster, Compiled, cluster_request};
 use crate::request::Request;
+use crate::scratch::AnswerScratch;
 use crate::steps::FOR_A_PAGE;
-use crate::{AnswerScratch, Authorizer, notes};
+use crate::{Authorizer, notes};
 
 /// How many steps it takes to make the set of roles of a caller with another role.
 const STEPS_FOR_A_ROLE: usize = 300;

@@ -13,9 +13,11 @@ use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::request::find;
 use crate::resolve::{NOTHING, Unknown, resolve};
+use crate::steps::Steps;
 
 use super::actions::SYSTEM_INDEX;
 use super::expressions::Names;
+use super::requirement::Requirement;
 use super::{Caller, Privileges};
 
 impl Privileges {
@@ -88,9 +90,26 @@ impl Privileges {
         }
     }
 
+    /// The same as [`Privileges::requirement`] for a request with these needs, where patterns that are forwarded as they are must show nothing
+    /// that a role hides.
+    #[must_use]
+    pub fn requirement_for(
+        &self,
+        request: &Request<'_>,
+        needs: &[Need<'_>],
+        can_be_held: impl Fn(&str) -> bool,
+        steps: &mut Steps,
+    ) -> Option<Requirement> {
+        let mut requirement = self.requirement(needs, can_be_held, steps)?;
+        if self.keeps_patterns(request, needs) {
+            self.refuse_restricted(&mut requirement, steps)?;
+        }
+        Some(requirement)
+    }
+
     /// Whether a request is denied to every caller from whom a role hides something, because it is forwarded with its patterns as they
     /// are.
-    pub(super) fn keeps_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
+    fn keeps_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
         let mut shown = needs.iter().filter(|need| shown_by_pattern(need).is_some());
         shown.any(|need| match &need.target {
             Target::Indices(expression) => self.with_names(request, needs, expression, false).is_none(),

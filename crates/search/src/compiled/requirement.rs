@@ -17,7 +17,6 @@ use crate::config::{EvaluationType, Template, Variables};
 use crate::filtering::{may_be_of_any, strictest};
 use crate::inventory::Kind;
 use crate::need::{Need, Target};
-use crate::reading::Request;
 use crate::resolve::{Names, Unknown, resolve_need};
 use crate::steps::Steps;
 
@@ -80,25 +79,8 @@ impl Requirement {
 }
 
 impl Privileges {
-    /// The same as [`Privileges::requirement`] for a request with these needs, where patterns that are forwarded as they are must show nothing
-    /// that a role hides.
-    #[must_use]
-    pub fn requirement_for(
-        &self,
-        request: &Request<'_>,
-        needs: &[Need<'_>],
-        can_be_held: impl Fn(&str) -> bool,
-        steps: &mut Steps,
-    ) -> Option<Requirement> {
-        let mut requirement = self.requirement(needs, can_be_held, steps)?;
-        if self.keeps_patterns(request, needs) {
-            self.refuse_restricted(&mut requirement, steps)?;
-        }
-        Some(requirement)
-    }
-
     /// Adds that no role may hide anything.
-    fn refuse_restricted(&self, requirement: &mut Requirement, steps: &mut Steps) -> Option<()> {
+    pub(super) fn refuse_restricted(&self, requirement: &mut Requirement, steps: &mut Steps) -> Option<()> {
         let all = self.config.roles.keys().zip(&self.roles);
         for (name, _) in all.filter(|(_, role)| role.grants.iter().any(Grant::is_restricted)) {
             steps.take(1 + requirement.none.len())?;
