@@ -8,8 +8,8 @@ use crate::subject_data::SubjectData;
 
 /// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request that the rules decide, of a
 /// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates, and
-/// so does a path of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate, and use caches that
-/// threads share.
+/// so does a path of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate,
+/// and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.

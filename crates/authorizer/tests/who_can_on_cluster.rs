@@ -23,6 +23,7 @@ identity:
     - { issuer: https://ci.example.com, audiences: [a], keys: { url: https://ci.example.com/k }, user_prefix: 'ci:', group_prefix: 'ci:', claims: { user: sub, groups: groups } }
     - { issuer: https://plain.example.com, audiences: [a], keys: { url: https://plain.example.com/k } }
 ";
+const NOW: Duration = Duration::from_secs(1_800_000_000);
 const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
 const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"], "aliases": ["all"]}, {"name": "logs-2", "attributes": ["open"], "aliases": ["all"]}, {"name": "red-1", "attributes": ["open"]}, {"name": "red-2", "attributes": ["open"]}, {"name": "own-ann", "attributes": ["open"]}], "aliases": [{"name": "all", "indices": ["logs-1", "logs-2"]}], "data_streams": []}"#;
 
@@ -64,14 +65,17 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
 }
 
 fn who_can(policy: &Policy, (method, path): (&str, &str)) -> WhoCan {
-    let request = Request {
+    policy.authorizer.who_can(&request(method, path), NOW)
+}
+
+fn request<'a>(method: &'a str, path: &'a str) -> Request<'a> {
+    Request {
         method: method.as_bytes(),
         host: b"search.example.com",
         path: path.as_bytes(),
         body: RequestBody::Whole(b""),
         ..Request::default()
-    };
-    policy.authorizer.who_can(&request, Duration::from_secs(1_800_000_000))
+    }
 }
 
 /// A page shows who was found after so many steps, and says so; a command takes more.
@@ -87,14 +91,7 @@ fn what_takes_too_many_steps_is_left_out() {
     let all = who_can(&policy, ("GET", "/logs-1/_search"));
     let listed = |who: &WhoCan| who.callers.iter().flat_map(|callers| callers.users.iter().flatten()).count();
     assert_eq!((listed(&all), all.left_out), (1_000, false));
-    let request = Request {
-        method: b"GET",
-        host: b"search.example.com",
-        path: b"/logs-1/_search",
-        body: RequestBody::Whole(b""),
-        ..Request::default()
-    };
-    let page = policy.authorizer.who_can_listing(&request, Duration::from_secs(1_800_000_000), 50);
+    let page = policy.authorizer.who_can_listing(&request("GET", "/logs-1/_search"), NOW, 50);
     assert!(page.left_out && (1..1_000).contains(&listed(&page)), "{} listed", listed(&page));
     assert!(page.to_string().ends_with("finding them takes too many steps"), "{page}");
     // Where none is found, it is not said that there is none.
@@ -123,7 +120,7 @@ fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
     let request =
         Request { method: b"GET", path: b"/_search", body: RequestBody::Whole(b""), ..Request::default() };
     let begun = std::time::Instant::now();
-    let who = policy.who_can_listing(&request, Duration::from_secs(1_800_000_000), 50);
+    let who = policy.who_can_listing(&request, NOW, 50);
     assert!(who.left_out && who.callers.is_empty(), "{who}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
@@ -214,20 +211,8 @@ fn a_pattern_that_stays_is_for_those_from_whom_no_role_hides_anything() {
         for name in ["ann", "bob"] {
             let subject =
                 policy.authorizer.subject_named::<&str>(b"search.example.com", name, &[], &[]).unwrap();
-            let request = Request {
-                method: b"GET",
-                host: b"search.example.com",
-                path: path.as_bytes(),
-                body: RequestBody::Whole(b""),
-                ..Request::default()
-            };
             let mut scratch = Scratch::default();
-            let verdict = policy.authorizer.check_as(
-                &request,
-                Some(subject),
-                &mut scratch,
-                Duration::from_secs(1_800_000_000),
-            );
+            let verdict = policy.authorizer.check_as(&request("GET", path), Some(subject), &mut scratch, NOW);
             assert_eq!(matches!(verdict, Decided::Allowed(_)), expected.contains(&name), "{path} {name}");
         }
     }
@@ -480,7 +465,7 @@ fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
                 content_encoding: None,
                 scrolls_are_checked: false,
                 body: RequestBody::Whole(b""),
-                now: search::Request::time(Duration::from_secs(1_800_000_000)),
+                now: search::Request::time(NOW),
             };
             let mut needs = Vec::new();
             search::read(&request, &mut needs).unwrap();

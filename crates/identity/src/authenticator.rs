@@ -332,6 +332,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> Found<T> {
+        // SipHash whatever its length: other callers may know the name.
         let key = self.hasher.hash_pair(user.as_bytes(), b"");
         basic.find(key, now).valid().unwrap_or_else(|| {
             let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);

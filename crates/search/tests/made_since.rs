@@ -84,7 +84,7 @@ fn assert_permitted(method: &str, target: &str, body: &str) {
 }
 
 #[test]
-fn whoever_may_not_see_all_gives_no_alias_to_indices_of_the_future() {
+fn a_caller_with_hidden_documents_gives_no_alias_to_indices_of_the_future() {
     let aliases = r#"{"aliases":{"al":{}}}"#;
     let in_template = r#"{"index_patterns":["x"],"template":{"aliases":{"al":{}}}}"#;
     for (method, target, body) in [
@@ -120,7 +120,7 @@ fn whoever_may_not_see_all_gives_no_alias_to_indices_of_the_future() {
 }
 
 #[test]
-fn a_pattern_that_is_not_replaced_by_names_shows_nothing_to_whoever_may_not_see_all() {
+fn a_pattern_that_is_not_replaced_by_names_shows_nothing_hidden() {
     let found = r#"{"source":{"index":"lo*"},"dest":{"index":"copy"}}"#;
     for (method, target, body) in [
         ("POST", "/_msearch", "{\"index\":\"lo*\"}\n{}\n"),

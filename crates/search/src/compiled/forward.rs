@@ -63,10 +63,10 @@ impl Privileges {
         caches: bool,
     ) -> Option<String> {
         let inventory = self.inventory.as_deref()?;
-        let found = find(request).filter(|found| found.group.takes_names)?;
         if needs.iter().any(reaches_all) {
             return None;
         }
+        let found = find(request).filter(|found| found.group.takes_names)?;
         // What changes something reaches a hidden alias neither by its pattern nor by its name.
         let changes_something =
             !needs.iter().flat_map(|need| need.actions).all(|action| self.settings.reduces(*action));
@@ -90,8 +90,7 @@ impl Privileges {
         }
     }
 
-    /// The same as [`Privileges::requirement`] for a request with these needs, where patterns that are forwarded as they are must show nothing
-    /// that a role hides.
+    /// The same as [`Privileges::requirement`] for a request with these needs, and also what [`Privileges::shown_by_patterns`] denies.
     #[must_use]
     pub fn requirement_for(
         &self,
