@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use load::{Exit, Plan, Rate, Request, Stop, Workload};
 use testbed::client::get;
 use testbed::collector::Collector;
 use testbed::envoy::{Envoy, Listener, Settings, Target};
-use testbed::rolegate::{ANY_PORT, Rolegate};
+use testbed::rolegate::ANY_PORT;
 use testbed::{Failed, block_on};
 
 use crate::compare::CONNECTIONS;
@@ -86,6 +87,9 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
     };
     let listeners: Vec<Listener> = targets.into_iter().enumerate().map(listener).collect();
     let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
+    for variant in &variants {
+        variant.server.warm_up(&pins);
+    }
     for round in 0..usize::from(args.rounds) {
         eprintln!("round {} of {}", round + 1, args.rounds);
         for step in 0..variants.len() {
@@ -127,8 +131,7 @@ fn variants(folder: &Path, collector: &Collector) -> Result<Vec<(Variant, Target
         let (rolegate, _) = wire::started(&place, policy, &keys, Target::Tcp(ANY_PORT), options)?;
         let console = options.contains(&"--console").then_some(rolegate.admin);
         let (at, listen) = ((rolegate.id(), rolegate.listen.to_string()), rolegate.listen.clone());
-        let keep: Box<Rolegate> = Box::new(rolegate);
-        let server = wire::server(name, at, ALICE, keep);
+        let server = wire::server(name, at, ALICE, Rc::new(rolegate));
         let (alone, cpu, through_envoy) = (Vec::new(), Vec::new(), Vec::new());
         Ok::<_, Failed>((Variant { name, server, console, alone, cpu, through_envoy, wrong: 0 }, listen))
     };
@@ -163,7 +166,7 @@ impl Variant {
                 let (cores, done) = (pins.outside.as_deref(), &done);
                 scope.spawn(move || on(cores, || open(console, done)));
             }
-            let Measured { rate, cpu } = self.server.measure(pins, seconds);
+            let Measured { rate, cpu } = self.server.measure(pins, Duration::from_secs(seconds.into()));
             self.alone.push(rate);
             self.cpu.push(cpu);
             let through = self.through_envoy(at, pins, seconds, stop);

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::machine::Facts;
-use crate::spread::Spread;
+use crate::spread::{Spread, median_within};
 
 /// One measurement.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,12 +31,19 @@ pub(crate) enum Ends {
     Rounds,
 }
 
+/// Of so many rounds the ends are no longer the lowest and the highest: those say how bad the worst moment of the machine was.
+const MANY: usize = 20;
+
 impl Record {
     /// Several rounds of one measurement; `None` without any.
     pub(crate) fn of_rounds(name: &str, unit: &str, values: &[f64]) -> Option<Self> {
         let spread = Spread::of(values.iter().copied())?;
+        let (spread, ends) = match median_within(values) {
+            Some((low, high)) if values.len() >= MANY => (Spread { low, high, ..spread }, Ends::Confidence),
+            _ => (spread, Ends::Rounds),
+        };
         let (name, unit) = (name.to_owned(), unit.to_owned());
-        Some(Self { name, unit, spread, ends: Ends::Rounds, samples: values.len() })
+        Some(Self { name, unit, spread, ends, samples: values.len() })
     }
 }
 
@@ -68,6 +75,16 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_rounds_have_a_confidence_interval() {
+        let rounds: Vec<f64> = (1..=24).map(f64::from).collect();
+        let record = Record::of_rounds("a", "ns", &rounds).unwrap();
+        assert_eq!(record.spread, Spread { median: 12.5, low: 7.0, high: 18.0 });
+        assert_eq!((record.ends, record.samples), (Ends::Confidence, 24));
+        let few = Record::of_rounds("a", "ns", &rounds[..9]).unwrap();
+        assert_eq!((few.spread.low, few.spread.high, few.ends), (1.0, 9.0, Ends::Rounds));
+    }
 
     #[test]
     fn each_run_adds_its_lines() {

@@ -1,16 +1,23 @@
 //! Checks per second of the server alone: rolegate with Basic (verified password, cached), the same with its policy as shadow
-//! policy too, and with a token (cached), beside the baseline.
+//! policy too, and with a token (cached), beside the baseline. The baseline gets the message with the token as well: what it
+//! then loses is what a message of that size costs a server that does nothing with it.
 //!
 //! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
-//! each stream. Rounds are interleaved, so that a slow minute of the machine affects all. Prints a line per run, and notes
-//! it: checks per second, and the processor time per check, which neither other load nor a slow client affects much.
+//! each stream. Prints a line per run, and notes it: checks per second, and the processor time per check, which neither other
+//! load nor a slow client affects much.
+//!
+//! The speed of a virtual machine can change by a factor of two within seconds. So measurements are short, the servers take
+//! turns, and what is compared are the rates within a round: many short rounds decide what a few long ones cannot.
 
 #![expect(clippy::expect_used, reason = "an experiment that cannot start has no results")]
 
 mod client;
 
+use std::any::Any;
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use benches::message::{self, ALICE};
@@ -29,17 +36,18 @@ use testbed::{Failed, block_on};
 
 use crate::machine::Usage;
 use crate::pin::{Pins, on};
+use crate::spread::{Spread, median_within};
 use crate::{announced, write};
 
 /// The arguments of `wire`.
 #[derive(Args)]
 pub(crate) struct WireArgs {
     /// Number of rounds; the servers take turns in each.
-    #[arg(default_value_t = 5)]
+    #[arg(long, default_value_t = 60, value_name = "N")]
     rounds: u32,
-    /// Duration of each measurement, in seconds.
-    #[arg(default_value_t = 3)]
-    seconds: u32,
+    /// Duration of each measurement.
+    #[arg(long, short = 'd', default_value = "300ms", value_name = "TIME", value_parser = load::units::duration)]
+    duration: Duration,
     /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -52,23 +60,57 @@ pub(crate) struct Server {
     address: String,
     /// The message in its gRPC frame.
     message: Vec<u8>,
-    /// Stops it when it is dropped.
-    _keep: Box<dyn std::any::Any>,
+    /// Stops the process when the last of its servers is dropped.
+    _keep: Rc<dyn Any>,
 }
+
+/// The rates that are compared within each round: of which server to which, and the name of the ratio.
+const RATIOS: [(&str, &str, &str); 4] = [
+    ("rolegate-basic", "baseline", "Basic to baseline"),
+    ("rolegate-jwt", "rolegate-basic", "JWT to Basic"),
+    ("baseline-jwt", "baseline", "baseline, JWT to Basic"),
+    ("rolegate-shadow", "rolegate-basic", "shadow to none"),
+];
+
+/// How long a server runs under load before the first round.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// The same before each measurement, in which the connections are opened.
+const OPENING: Duration = Duration::from_millis(100);
 
 /// Runs the experiment.
 pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let pins = Pins::new();
     let servers = on(pins.server.as_deref(), || servers(args, folder.path()))?;
+    for server in &servers {
+        server.warm_up(&pins);
+    }
     println!("round server checks/s cpu_ns_per_check");
+    let mut ratios = RATIOS.map(|(above, below, name)| (above, below, name, Vec::new()));
     for round in 1..=args.rounds {
-        for server in &servers {
-            let Measured { rate, cpu } = server.measure(&pins, args.seconds);
+        let mut rates = HashMap::new();
+        // There and back, so that none always follows the same one.
+        let order: Vec<&Server> =
+            if round % 2 == 0 { servers.iter().rev().collect() } else { servers.iter().collect() };
+        for server in order {
+            let Measured { rate, cpu } = server.measure(&pins, args.duration);
             println!("{round} {} {rate:.0} {cpu:.0}", server.name);
             note(&format!("wire/{}/rate", server.name), "checks/s", rate)?;
             note(&format!("wire/{}/cpu", server.name), "ns", cpu)?;
+            rates.insert(server.name, rate);
         }
+        for (above, below, name, values) in &mut ratios {
+            if let (Some(above), Some(below)) = (rates.get(above), rates.get(below)) {
+                note(&format!("wire/{name}"), "×", above / below)?;
+                values.push(above / below);
+            }
+        }
+    }
+    println!("rates within a round, median and its 95 % confidence interval:");
+    for (_, _, name, values) in &ratios {
+        let median = Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median);
+        let within = median_within(values).map(|(low, high)| format!(" ({low:.3} to {high:.3})"));
+        println!("{name} {median:.3}{}", within.unwrap_or_default());
     }
     Ok(Exit::Success)
 }
@@ -81,16 +123,20 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let rolegate = |name, policy, files, authorization, options: &[&str]| {
         let (rolegate, _) = started(&folder.join(name), policy, files, Target::Tcp(ANY_PORT), options)?;
         let (address, process) = (rolegate.listen.to_string(), rolegate.id());
-        Ok::<_, Failed>(server(name, (process, address), authorization, Box::new(rolegate)))
+        Ok::<_, Failed>(server(name, (process, address), authorization, Rc::new(rolegate)))
     };
     let program = crate::baseline(args.baseline.as_ref())?;
     let (process, address) = announced("baseline", &program, &["127.0.0.1:0"], folder)?;
+    let id = process.id();
+    let baseline: Rc<dyn Any> = Rc::new(process);
     let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
+    // Those that are compared with each other stand side by side.
     Ok(vec![
-        rolegate("rolegate-basic", people::BASIC, &[], ALICE, &[])?,
         rolegate("rolegate-shadow", people::BASIC, &[], ALICE, &["--shadow", &shadow])?,
-        server("baseline", (process.id(), address), ALICE, Box::new(process)),
+        server("baseline", (id, address.clone()), ALICE, Rc::clone(&baseline)),
+        rolegate("rolegate-basic", people::BASIC, &[], ALICE, &[])?,
         rolegate("rolegate-jwt", &with_tokens, &[("jwks.json", &jwks)], &bearer, &[])?,
+        server("baseline-jwt", (id, address), &bearer, baseline),
     ])
 }
 
@@ -121,12 +167,17 @@ pub(crate) struct Measured {
 }
 
 impl Server {
-    /// Measures it for so many seconds, after one second to warm up.
-    pub(crate) fn measure(&self, pins: &Pins, seconds: u32) -> Measured {
-        let load = |seconds| on(pins.outside.as_deref(), || load(self, seconds));
-        load(1);
+    /// Puts it under load before it is measured for the first time.
+    pub(crate) fn warm_up(&self, pins: &Pins) {
+        on(pins.outside.as_deref(), || load(self, WARM_UP));
+    }
+
+    /// Measures it for so long.
+    pub(crate) fn measure(&self, pins: &Pins, duration: Duration) -> Measured {
+        let load = |time| on(pins.outside.as_deref(), || load(self, time));
+        load(OPENING);
         let before = Usage::of(self.process).ran;
-        let Run { rate, answered, .. } = load(seconds);
+        let Run { rate, answered, .. } = load(duration);
         let ran = units::float(Usage::of(self.process).ran.saturating_sub(before));
         Measured { rate, cpu: ran / units::float(answered) }
     }
@@ -136,15 +187,14 @@ pub(crate) fn server(
     name: &'static str,
     (process, address): (u32, String),
     authorization: &str,
-    keep: Box<dyn std::any::Any>,
+    keep: Rc<dyn Any>,
 ) -> Server {
     Server { name, process, address, message: message::wire(authorization), _keep: keep }
 }
 
 /// A run of the client. Every answer is the same, and allows the request.
-fn load(server: &Server, seconds: u32) -> Run {
+fn load(server: &Server, time: Duration) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let time = Duration::from_secs(seconds.into());
     let run = runtime.block_on(client::run(&server.address, &server.message, time));
     let run = run.expect("a server that answers");
     let answer = run.message.get(5..).and_then(|message| CheckResponse::decode(message).ok());

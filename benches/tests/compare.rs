@@ -131,10 +131,14 @@ fn more_cores_are_tried_one_after_the_other() {
 
 #[test]
 fn each_server_is_measured_alone() {
-    let printed = run(&["wire", "1", "1"]);
-    for server in ["rolegate-basic", "baseline", "rolegate-jwt"] {
+    let printed = run(&["wire", "--rounds", "1", "--duration", "200ms"]);
+    for server in ["rolegate-basic", "baseline", "rolegate-jwt", "baseline-jwt"] {
         let line = printed.lines().find(|line| line.starts_with(&format!("1 {server} "))).unwrap();
         assert!(line.split(' ').skip(2).all(|figure| figure.parse::<u64>().unwrap() > 0), "{line}");
+    }
+    for ratio in ["Basic to baseline ", "JWT to Basic ", "baseline, JWT to Basic ", "shadow to none "] {
+        let measured = printed.lines().find_map(|line| line.strip_prefix(ratio)).unwrap();
+        assert!(measured.parse::<f64>().unwrap() > 0.0, "{printed}");
     }
 }
 

@@ -61,7 +61,8 @@ pub(crate) fn parts(
         Part::Facts(facts.clone()),
         Part::Text(
             "In brackets is the spread: the lowest and the highest of the rounds; for `compile` and `peers`, which have one \
-             round, the 95 % confidence interval of the median. Differences under 5 % are within noise."
+             round, and for `wire`, which has many, the 95 % confidence interval of the median. Differences under 5 % are \
+             within noise."
                 .into(),
         ),
         Part::Heading("Goals".into()),
