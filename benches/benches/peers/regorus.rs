@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ::regorus::languages::rego::compiler::Compiler;
 use ::regorus::rvm::vm::RegoVM;
 use ::regorus::{Engine, Value, cache};
+use aws_lc_rs::digest::{SHA256, digest};
 use policy::Policy;
 use serde_json::{Map, json};
 
@@ -80,6 +81,13 @@ impl Decider for Machine {
 /// Runs requests through the policy that `benches/README.md` names for a comparison with OPA-Envoy.
 pub(crate) fn check_policy_for_opa() {
     let mut engine = Engine::new();
+    // OPA has it built in, regorus has not.
+    let sha256 = |arguments: Vec<Value>| {
+        let text = arguments.first().and_then(|text| text.as_string().ok()).unwrap();
+        let hash = digest(&SHA256, text.as_bytes());
+        Ok(Value::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    };
+    engine.add_extension("crypto.sha256".to_owned(), 1, Box::new(sha256)).unwrap();
     engine.add_policy("policy.rego".to_owned(), include_str!("../../opa/policy.rego").to_owned()).unwrap();
     for (authorization, method, path, expected) in [
         ("Basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people", 200),
