@@ -1,7 +1,7 @@
 //! The goals that the benchmarks test: computed from the records, and never rounded in favour of rolegate.
 
 use super::record::Records;
-use crate::records::Record;
+use crate::records::{Ends, Record};
 use crate::spread::Spread;
 use crate::verdict::{Limit, Verdict};
 
@@ -45,16 +45,11 @@ fn search(records: &Records) -> Vec<Verdict> {
     };
     let memory: Vec<Record> = records.below("search/memory/").map(kilobytes).collect();
     let curve = below("search/one-index/");
-    let extremes = slowest(curve.iter()).zip(fastest(curve.iter())).filter(|_| curve.len() > 1);
-    let flat = extremes.map(|(slow, fast)| {
-        let ratio = slow.spread.median / fast.spread.median;
-        (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
-    });
     let over = "the slowest decision on one index ÷ the fastest, over indices and roles".to_owned();
     let compiling = "compiling 3,000 roles for 6,000 indices and 9,000 aliases";
     vec![
         at_most("P10", "the slowest decision on one index of a search cluster", (200.0, " ns"), &curve),
-        Verdict::new("P10", over, Limit::AtMost(1.3, " ×"), flat),
+        Verdict::new("P10", over, Limit::AtMost(1.3, " ×"), extremes(curve.iter())),
         at_most(
             "P10",
             "a bulk request of 10 items, read and decided",
@@ -134,13 +129,24 @@ fn threads(records: &Records) -> Verdict {
 fn flat(records: &Records, axis: &str) -> Verdict {
     let what = format!("the slowest warm decision ÷ the fastest, over {}", axis.replace('-', " "));
     let curve = records.curve(&format!("decide/{axis}/warm"));
-    let extremes = slowest(curve.iter().map(|(_, record)| *record))
-        .zip(fastest(curve.iter().map(|(_, record)| *record)));
-    let measured = extremes.filter(|_| curve.len() > 1).map(|(slow, fast)| {
-        let ratio = slow.spread.median / fast.spread.median;
-        (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
-    });
-    Verdict::new("P4", what, Limit::AtMost(1.3, " ×"), measured)
+    Verdict::new("P4", what, Limit::AtMost(1.3, " ×"), extremes(curve.iter().map(|(_, record)| *record)))
+}
+
+/// The slowest of several records compared with the fastest, if there are two.
+fn extremes<'a>(of: impl Iterator<Item = &'a Record> + Clone) -> Option<(f64, String)> {
+    let by = |one: &&Record, other: &&Record| fastest_round(one).total_cmp(&fastest_round(other));
+    let (slow, fast) = (of.clone().max_by(by)?, of.clone().min_by(by)?);
+    let ratio = fastest_round(slow) / fastest_round(fast);
+    (of.count() > 1).then(|| (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast))))
+}
+
+/// What is compared where a cost must stay the same. The median of one record may come from slow moments of the machine and that
+/// of another from fast ones; in its fastest round the machine disturbed each the least.
+fn fastest_round(record: &Record) -> f64 {
+    match record.ends {
+        Ends::Rounds => record.spread.low,
+        Ends::Confidence => record.spread.median,
+    }
 }
 
 /// P4: a peer at 1,000 rules compared with rolegate on the same cases.
@@ -196,10 +202,6 @@ fn at_least(goal: &'static str, what: &str, least: f64, of: Option<(&Record, &Re
 
 fn slowest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
     of.max_by(|a, b| a.spread.median.total_cmp(&b.spread.median))
-}
-
-fn fastest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
-    of.min_by(|a, b| a.spread.median.total_cmp(&b.spread.median))
 }
 
 fn in_seconds(record: Record) -> Record {
@@ -298,6 +300,18 @@ mod tests {
         );
         assert_eq!((reached(&all, "seen before"), reached(&all, "first time")), (Some(true), None));
         assert_eq!(reached(&all, "10,000 indices"), Some(false), "933 kB");
+    }
+
+    /// The machine was slow in most rounds of one of them.
+    #[test]
+    fn the_fastest_rounds_say_whether_a_cost_stays_the_same() {
+        let mut records = Records::default();
+        for (size, rounds) in [("100", [50.0, 51.0, 52.0]), ("1000", [55.0, 99.0, 101.0])] {
+            let name = format!("decide/resources/warm/{size}");
+            records.insert(Record::of_rounds(&name, "ns", &rounds).unwrap());
+        }
+        assert_eq!(reached(&verdicts(&records), "over resources"), Some(true), "1.1");
+        assert_eq!(reached(&verdicts(&records), "slowest warm decision (median)"), Some(true), "99 ns");
     }
 
     #[test]

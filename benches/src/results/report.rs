@@ -61,8 +61,8 @@ pub(crate) fn parts(
         Part::Facts(facts.clone()),
         Part::Text(
             "In brackets is the spread: the lowest and the highest of the rounds; for `compile` and `peers`, which have one \
-             round, and for `wire`, which has many, the 95 % confidence interval of the median. Differences under 5 % are \
-             within noise."
+             round, and for `wire`, which has many, the 95 % confidence interval of the median. Where a cost must stay the \
+             same for policies of all sizes, the fastest rounds are compared. Differences under 5 % are within noise."
                 .into(),
         ),
         Part::Heading("Goals".into()),
