@@ -41,8 +41,8 @@ CHROMIUM_TOOLS := .tools/chromium-$(CHROMIUM_VERSION)
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-# The cargo profile of the images' programs and of the library. `quick` builds in half the time what runs slower and is larger; into
-# folders of its own, so that it is never deployed in place of the others.
+# The cargo profile of the images' programs and of the library. `quick` takes half the time to build; its programs are slower and
+# larger. They go to folders of their own, so that they are never deployed by mistake.
 PROFILE := release
 IMAGES := $(BUILT)/$(if $(filter release,$(PROFILE)),,$(PROFILE)-)image
 MODULES := $(BUILT)/$(if $(filter release,$(PROFILE)),,$(PROFILE)-)module
@@ -67,7 +67,7 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
+test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images (of the profile `quick`); NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
 	@echo "building the tests: minutes the first time"
 	@cargo test --workspace --locked --no-run
 	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests
@@ -109,7 +109,7 @@ module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy lo
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are. The
 # module is built meanwhile, into a folder of its own: linking is long, and on one core.
-image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the container images, into target/image/.
+image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the container images, into target/image/; PROFILE=quick builds them faster, into target/quick-image/.
 	@echo "building the images' programs: minutes the first time"
 	@$(MAKE) --no-print-directory module & module=$$!; \
 		target=$$(rustc -vV | sed -n 's/^host: //p'); built=$(BUILT)/$$target/$(PROFILE); \
@@ -142,13 +142,13 @@ endef
 load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
 	$(build-experiments)
 	$(build-baseline)
-	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
-	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
+	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure filters --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
 	@$(BUILT)/release/measure options --out $(BUILT)/load $(if $(QUICK),--rounds 3)
 
 soak: needs-rust needs-cc $(NEEDS_ENVOY) $(if $(MODULE),module) ## Send 10 million requests through Envoy to rolegate while its policy and its shadow policy are replaced; MODULE=1 runs it inside Envoy, REQUESTS=100000 sends fewer.
 	$(build-experiments)
-	@$(BUILT)/release/measure soak $(if $(MODULE),--module $(BUILT)/module) $(if $(REQUESTS),--requests $(REQUESTS))
+	@$(BUILT)/release/measure soak $(if $(MODULE),--module $(MODULES)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 differential: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare the answers of the sidecar with those of the module, through one Envoy, REQUESTS=100000, SEED=1.
 	@REQUESTS="$(or $(REQUESTS),100000)" SEED="$(or $(SEED),1)" cargo test --quiet --workspace --locked --test envoy -- --nocapture \
@@ -162,7 +162,7 @@ search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions abou
 
 load-search: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare a search cluster behind rolegate with one without authorization, PLAIN=127.0.0.1:9200, and with one with its security plugin, NODE=127.0.0.1:9201, into target/load/; QUICK=1 is shorter. Deletes what the clusters contain.
 	$(build-experiments)
-	@$(BUILT)/release/measure cluster --module $(BUILT)/module --out $(BUILT)/load --plain "$(or $(PLAIN),127.0.0.1:9200)" \
+	@$(BUILT)/release/measure cluster --module $(MODULES) --out $(BUILT)/load --plain "$(or $(PLAIN),127.0.0.1:9200)" \
 		$(if $(NODE),--secure "$(NODE)") $(if $(QUICK),--rounds 1 --duration 1s --indices 10)
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.

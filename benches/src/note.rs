@@ -9,8 +9,11 @@ pub const FILE: &str = "BENCH_NOTES";
 /// Adds a measurement. Several with one name are rounds of the same measurement.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If the name has a comma, or the file cannot be written.
 pub fn note(name: &str, unit: &str, value: f64) -> std::io::Result<()> {
+    if name.contains(',') {
+        return Err(std::io::Error::other(format!("the name of a measurement has a comma: `{name}`")));
+    }
     let Some(file) = std::env::var_os(FILE) else { return Ok(()) };
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     writeln!(file, "{name},{unit},{value}")

@@ -31,19 +31,24 @@ pub(crate) enum Ends {
     Rounds,
 }
 
-/// Of so many rounds the ends are no longer the lowest and the highest: those say how bad the worst moment of the machine was.
+/// From this number of rounds on, the ends are the confidence interval of the median: the lowest and the highest round would
+/// show only the worst disturbance.
 const MANY: usize = 20;
 
 impl Record {
     /// Several rounds of one measurement; `None` without any.
     pub(crate) fn of_rounds(name: &str, unit: &str, values: &[f64]) -> Option<Self> {
         let spread = Spread::of(values.iter().copied())?;
-        let (spread, ends) = match median_within(values) {
-            Some((low, high)) if values.len() >= MANY => (Spread { low, high, ..spread }, Ends::Confidence),
-            _ => (spread, Ends::Rounds),
-        };
         let (name, unit) = (name.to_owned(), unit.to_owned());
-        Some(Self { name, unit, spread, ends, samples: values.len() })
+        Some(Self { name, unit, spread, ends: Ends::Rounds, samples: values.len() })
+    }
+
+    /// The same; of many rounds with the confidence interval of the median.
+    pub(crate) fn of_few_or_many(name: &str, unit: &str, values: &[f64]) -> Option<Self> {
+        let record = Self::of_rounds(name, unit, values)?;
+        let within = median_within(values).filter(|_| values.len() >= MANY);
+        let Some((low, high)) = within else { return Some(record) };
+        Some(Self { spread: Spread { low, high, ..record.spread }, ends: Ends::Confidence, ..record })
     }
 }
 
@@ -79,10 +84,10 @@ mod tests {
     #[test]
     fn many_rounds_have_a_confidence_interval() {
         let rounds: Vec<f64> = (1..=24).map(f64::from).collect();
-        let record = Record::of_rounds("a", "ns", &rounds).unwrap();
+        let record = Record::of_few_or_many("a", "ns", &rounds).unwrap();
         assert_eq!(record.spread, Spread { median: 12.5, low: 7.0, high: 18.0 });
         assert_eq!((record.ends, record.samples), (Ends::Confidence, 24));
-        let few = Record::of_rounds("a", "ns", &rounds[..9]).unwrap();
+        let few = Record::of_few_or_many("a", "ns", &rounds[..9]).unwrap();
         assert_eq!((few.spread.low, few.spread.high, few.ends), (1.0, 9.0, Ends::Rounds));
     }
 

@@ -1,6 +1,6 @@
 //! Checks per second of the server alone: rolegate with Basic (verified password, cached), the same with its policy as shadow
-//! policy too, and with a token (cached), beside the baseline. The baseline gets the message with the token as well: what it
-//! then loses is what a message of that size costs a server that does nothing with it.
+//! policy too, and with a token (cached), beside the baseline. The baseline gets the message with the token as well: the
+//! difference between its two rates is what the larger message costs a server that ignores the token.
 //!
 //! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
 //! each stream. Prints a line per run, and notes it: checks per second, and the processor time per check, which neither other
@@ -43,7 +43,7 @@ use crate::{announced, write};
 #[derive(Args)]
 pub(crate) struct WireArgs {
     /// Number of rounds; the servers take turns in each.
-    #[arg(long, default_value_t = 60, value_name = "N")]
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "300ms", value_name = "TIME", value_parser = load::units::duration)]
@@ -60,22 +60,22 @@ pub(crate) struct Server {
     address: String,
     /// The message in its gRPC frame.
     message: Vec<u8>,
-    /// Stops the process when the last of its servers is dropped.
+    /// Stops the process when the last `Server` that uses it is dropped.
     _keep: Rc<dyn Any>,
 }
 
 /// The rates that are compared within each round: of which server to which, and the name of the ratio.
 const RATIOS: [(&str, &str, &str); 4] = [
-    ("rolegate-basic", "baseline", "Basic to baseline"),
-    ("rolegate-jwt", "rolegate-basic", "JWT to Basic"),
-    ("baseline-jwt", "baseline", "baseline, JWT to Basic"),
-    ("rolegate-shadow", "rolegate-basic", "shadow to none"),
+    ("rolegate-basic", "baseline", "Basic ÷ baseline"),
+    ("rolegate-jwt", "rolegate-basic", "JWT ÷ Basic"),
+    ("baseline-jwt", "baseline", "baseline with token ÷ without"),
+    ("rolegate-shadow", "rolegate-basic", "with shadow policy ÷ without"),
 ];
 
 /// How long a server runs under load before the first round.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// The same before each measurement, in which the connections are opened.
-const OPENING: Duration = Duration::from_millis(100);
+/// The same before each measurement: other servers ran meanwhile, and caches and clock of the core are theirs.
+const WARM_AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs the experiment.
 pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
     let mut ratios = RATIOS.map(|(above, below, name)| (above, below, name, Vec::new()));
     for round in 1..=args.rounds {
         let mut rates = HashMap::new();
-        // There and back, so that none always follows the same one.
+        // Every second round in reverse order, so that no server always follows the same one.
         let order: Vec<&Server> =
             if round % 2 == 0 { servers.iter().rev().collect() } else { servers.iter().collect() };
         for server in order {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
         }
         for (above, below, name, values) in &mut ratios {
             if let (Some(above), Some(below)) = (rates.get(above), rates.get(below)) {
-                note(&format!("wire/{name}"), "×", above / below)?;
+                note(&format!("wire/{name}"), "ratio", above / below)?;
                 values.push(above / below);
             }
         }
@@ -130,13 +130,13 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let id = process.id();
     let baseline: Rc<dyn Any> = Rc::new(process);
     let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
-    // Those that are compared with each other stand side by side.
+    // Servers that are compared are measured one after the other.
     Ok(vec![
-        rolegate("rolegate-shadow", people::BASIC, &[], ALICE, &["--shadow", &shadow])?,
-        server("baseline", (id, address.clone()), ALICE, Rc::clone(&baseline)),
+        server("baseline-jwt", (id, address.clone()), &bearer, Rc::clone(&baseline)),
+        server("baseline", (id, address), ALICE, baseline),
         rolegate("rolegate-basic", people::BASIC, &[], ALICE, &[])?,
         rolegate("rolegate-jwt", &with_tokens, &[("jwks.json", &jwks)], &bearer, &[])?,
-        server("baseline-jwt", (id, address), &bearer, baseline),
+        rolegate("rolegate-shadow", people::BASIC, &[], ALICE, &["--shadow", &shadow])?,
     ])
 }
 
@@ -175,7 +175,7 @@ impl Server {
     /// Measures it for so long.
     pub(crate) fn measure(&self, pins: &Pins, duration: Duration) -> Measured {
         let load = |time| on(pins.outside.as_deref(), || load(self, time));
-        load(OPENING);
+        load(WARM_AGAIN);
         let before = Usage::of(self.process).ran;
         let Run { rate, answered, .. } = load(duration);
         let ran = units::float(Usage::of(self.process).ran.saturating_sub(before));

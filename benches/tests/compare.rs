@@ -136,7 +136,12 @@ fn each_server_is_measured_alone() {
         let line = printed.lines().find(|line| line.starts_with(&format!("1 {server} "))).unwrap();
         assert!(line.split(' ').skip(2).all(|figure| figure.parse::<u64>().unwrap() > 0), "{line}");
     }
-    for ratio in ["Basic to baseline ", "JWT to Basic ", "baseline, JWT to Basic ", "shadow to none "] {
+    for ratio in [
+        "Basic ÷ baseline ",
+        "JWT ÷ Basic ",
+        "baseline with token ÷ without ",
+        "with shadow policy ÷ without ",
+    ] {
         let measured = printed.lines().find_map(|line| line.strip_prefix(ratio)).unwrap();
         assert!(measured.parse::<f64>().unwrap() > 0.0, "{printed}");
     }

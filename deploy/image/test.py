@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the images of `make image` without a daemon: what they say of themselves, and that they run.
 
-    test.py FOLDER [--limit BYTES]    with rolegate.tar, rolegate-load.tar and rolegate-module.tar in it; none may be larger
+    test.py FOLDER [--limit BYTES]    with rolegate.tar, rolegate-load.tar and rolegate-module.tar in it; no image may be larger than BYTES
 
 As root each program runs as in a container: it sees nothing but its image, as the image's user, in a file system that
 it cannot write to. Without root the program is run where its layer was unpacked.
@@ -16,7 +16,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -32,7 +31,7 @@ POLICY = Path(__file__).resolve().parents[2] / "policies/people"
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", type=Path)
-    arguments.add_argument("--limit", type=int, help="the most bytes of an image")
+    arguments.add_argument("--limit", type=int, metavar="BYTES", help="maximum size of an image")
     arguments = arguments.parse_args()
     for name, check in (("rolegate", rolegate), ("rolegate-load", load), ("rolegate-module", module)):
         image = Image(arguments.folder / f"{name}.tar")

@@ -97,16 +97,16 @@ fn wire(records: &Records) -> [Verdict; 2] {
         let measured = records.named(&format!("wire/{name}")).zip(rate(above)).zip(rate(below)).map(
             |((ratio, above), below)| {
                 let Spread { median, low, high } = ratio.spread;
-                let shown = format!("{} [{}–{}]", down(median), down(low), up(high));
-                (median, format!("{shown} ({}, {})", time(above), time(below)))
+                let within = format!("[{low:.3}–{high:.3}]");
+                (median, format!("{} {within} ({}, {})", down(median), time(above), time(below)))
             },
         );
         Verdict::new("P1", format!("checks per second, {what}"), Limit::AtLeast(least, " ×"), measured)
     };
     let basic = "rolegate-basic";
     [
-        goal("Basic to baseline", "Basic (verified, cached) ÷ baseline", 1.6, (basic, "baseline")),
-        goal("JWT to Basic", "JWT (cached) ÷ Basic", 0.95, ("rolegate-jwt", basic)),
+        goal("Basic ÷ baseline", "Basic (verified, cached) ÷ baseline", 1.6, (basic, "baseline")),
+        goal("JWT ÷ Basic", "JWT (cached) ÷ Basic", 0.95, ("rolegate-jwt", basic)),
     ]
 }
 
@@ -137,7 +137,8 @@ fn extremes<'a>(of: impl Iterator<Item = &'a Record> + Clone) -> Option<(f64, St
     let by = |one: &&Record, other: &&Record| fastest_round(one).total_cmp(&fastest_round(other));
     let (slow, fast) = (of.clone().max_by(by)?, of.clone().min_by(by)?);
     let ratio = fastest_round(slow) / fastest_round(fast);
-    (of.count() > 1).then(|| (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast))))
+    let shown = |record: &Record| format!("{:.2} {}, {}", fastest_round(record), record.unit, record.name);
+    (of.count() > 1).then(|| (ratio, format!("{} ({} ÷ {})", up(ratio), shown(slow), shown(fast))))
 }
 
 /// What is compared where a cost must stay the same. The median of one record may come from slow moments of the machine and that
@@ -320,8 +321,8 @@ mod tests {
             ("wire/baseline/rate", "checks/s", 1000.0),
             ("wire/rolegate-basic/rate", "checks/s", 1700.0),
             ("wire/rolegate-jwt/rate", "checks/s", 1520.0),
-            ("wire/Basic to baseline", "×", 1.599),
-            ("wire/JWT to Basic", "×", 0.95),
+            ("wire/Basic ÷ baseline", "ratio", 1.599),
+            ("wire/JWT ÷ Basic", "ratio", 0.95),
             ("peers/rolegate/1000", "ns", 100.0),
             ("peers/casbin/1000", "ns", 5_000.0),
             ("load/10-roles-each", "ns", 2.1e9),

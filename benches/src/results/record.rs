@@ -121,7 +121,9 @@ fn noted(lines: &str) -> Vec<Record> {
             rounds.entry((name, unit)).or_default().push(value);
         }
     }
-    rounds.into_iter().filter_map(|((name, unit), values)| Record::of_rounds(name, unit, &values)).collect()
+    let record =
+        |((name, unit), values): ((&str, &str), Vec<f64>)| Record::of_few_or_many(name, unit, &values);
+    rounds.into_iter().filter_map(record).collect()
 }
 
 fn json(file: &Path) -> io::Result<Value> {

@@ -60,9 +60,9 @@ pub(crate) fn parts(
         ),
         Part::Facts(facts.clone()),
         Part::Text(
-            "In brackets is the spread: the lowest and the highest of the rounds; for `compile` and `peers`, which have one \
-             round, and for `wire`, which has many, the 95 % confidence interval of the median. Where a cost must stay the \
-             same for policies of all sizes, the fastest rounds are compared. Differences under 5 % are within noise."
+            "In brackets is the spread: the lowest and the highest of the rounds; for `hostile`, `compile` and `peers`, which \
+             have one round, and for `wire` with 20 rounds and more, the 95 % confidence interval of the median. Where a cost must \
+             stay the same for policies of all sizes, the fastest rounds are compared. Differences under 5 % are within noise."
                 .into(),
         ),
         Part::Heading("Goals".into()),
@@ -144,7 +144,7 @@ fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Opt
     let all = || curves.iter().flat_map(|(_, points)| points);
     all().next()?;
     let times = all().flat_map(|(_, record)| [record.spread.low, record.spread.high]).chain(goal);
-    let (label, shown) = ("median, lowest and highest", &units::duration);
+    let (label, shown) = ("median and spread", &units::duration);
     let axis = if goal.is_some() {
         Axis::linear(label, times, shown)
     } else {
@@ -172,7 +172,7 @@ fn dots<'a>(
     let records: Vec<&Record> = records.collect();
     let count = units::float(records.len() as u64);
     let values = records.iter().flat_map(|record| [record.spread.low, record.spread.high]);
-    let mut x = Axis::logarithmic("median, lowest and highest; logarithmic", values, shown);
+    let mut x = Axis::logarithmic("median and spread; logarithmic", values, shown);
     // Room for the value beside the last point.
     x.ends.1 *= (x.ends.1 / x.ends.0).powf(0.15);
     let rows = || (0..).map(|number| count - units::float(number) - 0.5).zip(&records);
