@@ -130,7 +130,7 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let id = process.id();
     let baseline: Rc<dyn Any> = Rc::new(process);
     let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
-    // Servers that are compared are measured one after the other.
+    // Servers that are compared are measured one after the other; only the one with a shadow policy is not next to Basic.
     Ok(vec![
         server("baseline-jwt", (id, address.clone()), &bearer, Rc::clone(&baseline)),
         server("baseline", (id, address), ALICE, baseline),
