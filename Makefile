@@ -56,7 +56,7 @@ NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test compiled-tests manifests lint fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,12 +67,16 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images (of the profile `quick`); NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
-	@echo "building the tests: minutes the first time"
-	@cargo test --workspace --locked --no-run
+# Tools are fetched while the tests compile: a minute of that is waiting for downloads.
+test: needs-rust needs-cc ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images (of the profile `quick`); NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
+	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
 	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests
 	$(if $(NODE),@$(MAKE) --no-print-directory search-conformance NODE="$(NODE)" PLAIN= MODULE= RECORD= REQUESTS=400)
 	@$(MAKE) --no-print-directory test-image PROFILE=quick
+
+compiled-tests:
+	@echo "building the tests: minutes the first time"
+	@cargo test --workspace --locked --no-run
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests

@@ -19,6 +19,7 @@ pub mod grpc;
 pub mod manifests;
 pub mod pages;
 pub mod policies;
+pub mod port;
 mod process;
 pub mod rolegate;
 mod stack;

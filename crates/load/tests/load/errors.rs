@@ -47,7 +47,10 @@ fn an_answer_that_does_not_come_is_a_timeout() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound, so that no other test gets it.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = closed.local_addr().unwrap().port();
     let plan = Plan::http(&format!("http://127.0.0.1:{port}/people")).unwrap();
     let Err(Failed::Unreachable { target, reason }) = run(&plan) else { panic!("it was reached") };
     assert!(target.contains(&port.to_string()) && reason.contains("refused"), "{target} {reason}");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use testbed::pages::table;
+use testbed::port::ReservedPort;
 
 use crate::Authorization;
 use crate::fake::{self, Host};
@@ -109,8 +110,8 @@ fn pages_show_what_was_counted_and_the_status_of_the_policy() {
 #[test]
 fn readiness_waits_for_the_inventory_of_a_search_cluster_unless_configured_otherwise() {
     let test = Test::new();
-    // Nothing listens there any more.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = ReservedPort::new().unwrap();
+    let address = closed.address();
     let cluster = test.0.path().join("cluster");
     std::fs::create_dir(&cluster).unwrap();
     std::fs::write(cluster.join("roles.yml"), "_meta: { type: roles, config_version: 2 }\n").unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
+use testbed::port::ReservedPort;
 use testbed::tokens::Signer;
 use tonic_health::pb::health_check_response::ServingStatus;
 
@@ -254,8 +255,8 @@ fn the_server_is_not_ready_before_it_answers() {
 /// A second attempt may be long in coming, and callers with passwords do not wait for it.
 #[test]
 fn the_start_waits_only_for_the_first_attempt_to_fetch_keys() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let policy = policy_with_keys_at(&format!("http://{closed}/keys"));
+    let closed = ReservedPort::new().unwrap();
+    let policy = policy_with_keys_at(&format!("http://{}/keys", closed.address()));
     let start = Instant::now();
     let server = Server::start(&policy.arg(), &["--keys-wait", "1h"]);
     assert!(start.elapsed() < LONG, "{}", server.log());

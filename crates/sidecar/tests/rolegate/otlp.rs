@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testbed::collector::{Answers, Collector, Options, attribute};
 use testbed::grpc::{handshake, head, reply};
+use testbed::port::ReservedPort;
 use tokio::net::TcpStream;
 use tonic::Code;
 
@@ -261,7 +262,8 @@ const DROPPED: &str = "rolegate_otlp_records_total{signal=\"logs\",result=\"drop
 
 #[tokio::test]
 async fn what_a_collector_that_is_away_misses_is_sent_when_it_is_there() {
-    let address = Collector::start(Options::default()).unwrap().address();
+    let port = ReservedPort::new().unwrap();
+    let address = port.address();
     let endpoint = format!("http://{address}");
     let server =
         Server::start(&example("people"), &[&EVERYTHING[..], &["--otlp-endpoint", &endpoint]].concat());
@@ -368,8 +370,9 @@ async fn credentials_of_the_collector_are_sent_and_never_shown() {
     let file = folder.path().join("headers");
     fs::write(&file, "Authorization: Bearer c0llector-key\nx-tenant: one\n").unwrap();
     let headers = ["--otlp-headers", &file.display().to_string(), "--decision-log-to", "otlp"];
-    let refusing = Collector::start(Options { answers, ..Options::default() }).unwrap();
-    let address = refusing.address();
+    let port = ReservedPort::new().unwrap();
+    let address = Some(port.address());
+    let refusing = Collector::start(Options { answers, address, ..Options::default() }).unwrap();
     let server = serve(&refusing, &headers);
     check_quickly(&server, 1).await;
     server.wait_for_log_line(&["refuses the logs", "Unauthenticated"]);
@@ -377,7 +380,7 @@ async fn credentials_of_the_collector_are_sent_and_never_shown() {
     // The file is read again: nothing is lost.
     fs::write(&file, "authorization: Bearer renewed").unwrap();
     drop(refusing);
-    let collector = Collector::start(Options { address: Some(address), ..Options::default() }).unwrap();
+    let collector = Collector::start(Options { address, ..Options::default() }).unwrap();
     wait_until(|| collector.logs().len() == 1, || format!("{collector:?}"));
     assert!(collector.has("Bearer renewed") && !collector.has("c0llector-key"));
     assert!(!server.log().contains("c0llector") && !server.out().contains("c0llector"), "{}", server.log());

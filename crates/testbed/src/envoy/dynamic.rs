@@ -1,10 +1,11 @@
 //! An Envoy that watches a file with its listener (LDS), so that the listener can be replaced while it serves.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{CLUSTERS, Envoy, FILE, LISTENERS, Listener, program, render, repository};
+use crate::port::ReservedPort;
 use crate::process::Failed;
 
 /// A running Envoy, whose listener can be replaced.
@@ -14,8 +15,8 @@ pub struct Dynamic {
     pub envoy: Envoy,
     folder: PathBuf,
     app: SocketAddr,
-    /// The address of the listener, the same for each.
-    address: SocketAddr,
+    /// That of the listener, the same for each.
+    port: ReservedPort,
     /// How many listeners it has accepted.
     accepted: u64,
 }
@@ -31,9 +32,9 @@ impl Dynamic {
     /// # Errors
     /// Like [`Envoy::start`].
     pub async fn start(folder: &Path, app: SocketAddr, listener: &Listener) -> Result<Self, Failed> {
-        // Free now. Envoy binds it at once; with port 0 each listener would get another one.
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let address = free.map_err(|error| Failed::io("port", &error))?;
+        // With port 0 each listener would get another one.
+        let port = ReservedPort::new()?;
+        let address = port.address();
         let file = file(folder);
         write(&file, &resource(app, listener, address)?)?;
         let template = template()?;
@@ -46,7 +47,7 @@ impl Dynamic {
         let modules = listener.module.as_ref().map_or(folder, |module| &module.folder);
         let envoy =
             Envoy::spawn(&program()?, folder, &bootstrap, &[&listener.name], modules, DRAIN_SECONDS).await?;
-        Ok(Self { envoy, folder: folder.to_owned(), app, address, accepted: 1 })
+        Ok(Self { envoy, folder: folder.to_owned(), app, port, accepted: 1 })
     }
 
     /// Replaces the listener by this one, which must differ from it, and waits until Envoy has accepted it.
@@ -54,7 +55,7 @@ impl Dynamic {
     /// # Errors
     /// If Envoy rejects it or does not notice it.
     pub async fn replace(&mut self, listener: &Listener) -> Result<(), Failed> {
-        write(&file(&self.folder), &resource(self.app, listener, self.address)?)?;
+        write(&file(&self.folder), &resource(self.app, listener, self.port.address())?)?;
         let until = Instant::now() + UPDATE_TIMEOUT;
         self.accepted += 1;
         loop {

@@ -2,7 +2,7 @@
 //! and refuses a request that reaches it past Envoy.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use aws_lc_rs::rand::SystemRandom;
@@ -12,6 +12,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use testbed::client::{Answer, Connection, Version, get};
 use testbed::policies::{self, Example};
+use testbed::port::ReservedPort;
 use testbed::tokens::private_key;
 use testbed::{Options, Stack};
 
@@ -37,7 +38,9 @@ pub(crate) async fn show(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let policy = signing(example, folder.path())?;
-    let admin = if options.module.is_some() { Some(free_address()?) } else { None };
+    // The address of the module's admin pages, which nothing tells.
+    let port = options.module.as_ref().map(|_| ReservedPort::new()).transpose()?;
+    let admin = port.as_ref().map(ReservedPort::address);
     if let Some(admin) = admin {
         options.arguments.push(format!("admin: \"{admin}\"").leak());
     }
@@ -127,9 +130,4 @@ fn forged(keys: &str) -> Result<String, Box<dyn std::error::Error>> {
     let claims = json!({ "iss": "rolegate", "sub": "bob", "aud": AUDIENCE, "exp": far, "roles": ["admin"] });
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())?;
     Ok(encode(&header, &claims, &EncodingKey::from_ec_der(key.as_ref()))?)
-}
-
-/// A free loopback address, for admin pages whose address nothing tells.
-fn free_address() -> std::io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
