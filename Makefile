@@ -41,7 +41,7 @@ CHROMIUM_TOOLS := .tools/chromium-$(CHROMIUM_VERSION)
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-# The cargo profile of the images' programs and of the library. `quick` takes half the time to build; its programs are slower and
+# The cargo profile of the images' programs and of the library. `quick` takes less time to build; its programs are slower and
 # larger. They go to folders of their own, so that they are never deployed by mistake.
 PROFILE := release
 IMAGES := $(BUILT)/$(if $(filter release,$(PROFILE)),,$(PROFILE)-)image

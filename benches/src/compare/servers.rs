@@ -67,7 +67,7 @@ pub(crate) struct Places {
 const ALICE: &str = "alice:wonderland";
 /// How often a password that was not hashed in time is sent again: hashes are computed at a low priority, and a busy machine may
 /// need longer for the first than Envoy waits.
-const HASHES: usize = 5;
+const RETRIES: usize = 5;
 /// Allows everything to everyone. Basic is read but not verified, so that the requests can be the same for all servers.
 const NOP: &str = "version: 1
 identity:
@@ -145,7 +145,7 @@ impl Running {
         };
         let with = || status(&self.request(scenario).headers);
         let mut answer = with()?;
-        for _ in 0..HASHES {
+        for _ in 0..RETRIES {
             if answer == 503 {
                 answer = with()?;
             }

@@ -15,7 +15,7 @@ pub struct Dynamic {
     pub envoy: Envoy,
     folder: PathBuf,
     app: SocketAddr,
-    /// That of the listener, the same for each.
+    /// The port of the listener, the same for each.
     port: ReservedPort,
     /// How many listeners it has accepted.
     accepted: u64,

@@ -9,8 +9,7 @@ use tokio::io::{AsyncReadExt as _, DuplexStream};
 use super::super::respond;
 use super::*;
 
-/// A socket that always has data.
-/// A socket that gives so many bytes to each read.
+/// A socket that always has data: so many bytes for each read.
 struct Endless(usize);
 
 impl AsyncRead for Endless {
