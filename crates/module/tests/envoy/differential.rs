@@ -28,7 +28,7 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
     let names = policies::names().unwrap();
     // Each example is used with and without `normalize_path`, over HTTP/1.1 and HTTP/2.
-    let requests = number("REQUESTS", 2000).div_ceil(4 * names.len() as u64);
+    let requests = number("REQUESTS", 1000).div_ceil(4 * names.len() as u64);
     let mut seeds = fastrand::Rng::with_seed(number("SEED", 1));
     for name in names {
         let folder = tempfile::tempdir().unwrap();
