@@ -9,6 +9,7 @@
 
 mod body;
 mod callbacks;
+mod grpc;
 pub mod hooks;
 mod message;
 pub mod response;
@@ -41,11 +42,12 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// The message, which may have several lines, is logged; Envoy then rejects the configuration.
     fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Result<Self, String>;
 
-    /// Reads the configuration of a route, on Envoy's main thread. There are no metrics to define here.
+    /// Reads the configuration of a route, on Envoy's main thread. There are no metrics to define here. If `validating`, Envoy
+    /// only checks its configuration ([`Setup::validating`]).
     ///
     /// # Errors
     /// As [`Self::new`].
-    fn route(name: &[u8], config: &[u8]) -> Result<Self::Route, String>;
+    fn route(name: &[u8], config: &[u8], validating: bool) -> Result<Self::Route, String>;
 
     /// Decides about a request, on the worker thread of its connection, or pauses it, or buffers its body. Must not block.
     fn request_headers(&self, state: &mut Self::State, stream: Stream<'_, Self>) -> Handled;

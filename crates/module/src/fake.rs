@@ -106,6 +106,16 @@ struct Events {
 thread_local! {
     /// What was logged on this thread: tests run on one each.
     static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// Whether the Envoy of this thread only validates its configuration.
+    static VALIDATING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `load` as an Envoy that only validates its configuration.
+pub fn validating<T>(load: impl FnOnce() -> T) -> T {
+    VALIDATING.set(true);
+    let result = load();
+    VALIDATING.set(false);
+    result
 }
 
 /// The lines that were logged on this thread since the last call.

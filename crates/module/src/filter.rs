@@ -35,14 +35,16 @@ pub enum RoutePolicy {
     Own(OwnPolicy),
 }
 
-/// The policy of a route.
+/// The policy of a route. `None` if Envoy only validates its configuration.
 #[derive(Debug)]
-pub struct OwnPolicy(Arc<SharedPolicy>);
+pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 
 /// What a request keeps while it waits, and until its response.
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
+    /// How many passwords it has waited for: another one, if its user was changed meanwhile.
+    passwords: u64,
     /// What must be added to the response of a bulk request that went on without some of its items.
     bulk_errors: Option<Arc<BulkErrors>>,
 }
@@ -68,6 +70,8 @@ enum Wait {
 struct PasswordWait {
     result: Arc<Mutex<Option<HashResult>>>,
     timeout: AbortHandle,
+    /// The event that says that the time for it has passed.
+    timed_out: u64,
     _registration: Registration,
 }
 
@@ -79,8 +83,9 @@ impl Drop for PasswordWait {
 
 /// The event that says that the hashing of a password has ended, with a result or not.
 const HASHED: u64 = 1;
-/// The event that says that the time for that has passed.
-const TIMEOUT: u64 = 2;
+/// Events from this one on say that the time for that has passed. Each wait of a request has its own, because that of a wait that has
+/// ended may still arrive.
+const TIMEOUT: u64 = 1 << 32;
 
 /// The answer if no decision can be made.
 const ERROR: Reply<'static> = Reply { details: "rolegate_error", ..Reply::FAILURE };
@@ -104,12 +109,16 @@ impl Filter for Authorization {
         Ok(Self { policy: Some(policy), stats: Some(stats) })
     }
 
-    fn route(_name: &[u8], config: &[u8]) -> Result<RoutePolicy, String> {
+    fn route(_name: &[u8], config: &[u8], validating: bool) -> Result<RoutePolicy, String> {
         log::start();
         Ok(match RouteSettings::read(config).map_err(named)? {
             RouteSettings::Disabled => RoutePolicy::Disabled,
+            RouteSettings::Policy(settings) if validating => {
+                SharedPolicy::validate(&settings).map_err(named)?;
+                RoutePolicy::Own(OwnPolicy(None))
+            }
             RouteSettings::Policy(settings) => {
-                RoutePolicy::Own(OwnPolicy(SharedPolicy::get_or_start(*settings).map_err(named)?))
+                RoutePolicy::Own(OwnPolicy(Some(SharedPolicy::get_or_start(*settings).map_err(named)?)))
             }
         })
     }
@@ -117,7 +126,7 @@ impl Filter for Authorization {
     fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
         let policy = match stream.route() {
             Route::None => self.policy.clone(),
-            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => Some(Arc::clone(policy)),
+            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => policy.clone(),
             Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
             Route::Foreign => None,
         };
@@ -159,13 +168,20 @@ impl Filter for Authorization {
                     Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
                 }
             }
-            (Wait::Password(_), TIMEOUT) => self.deny(state, stream, &policy, received, Limit::Deadline),
+            (Wait::Password(wait), event) if event == wait.timed_out => {
+                self.deny(state, stream, &policy, received, Limit::Deadline)
+            }
             (Wait::Token(admission), ADMITTED) => {
                 let handled = self.verify(state, stream, policy, received);
                 drop(admission);
                 handled
             }
             (Wait::Token(_), DISPLACED) => self.deny(state, stream, &policy, received, Limit::Capacity),
+            // The time of a wait that has ended.
+            (wait, TIMEOUT..) => {
+                state.paused = Some(Paused { policy, received, wait });
+                stream.pause()
+            }
             // An event that nobody sends.
             (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
                 self.fail(stream, &policy, ErrorKind::Internal)
@@ -253,8 +269,10 @@ impl Authorization {
                     waker.commit(HASHED);
                 });
                 let registration = policy.hashing.submit_with(verification, network, on_result);
-                let timeout = policy.after(policy.settings.hash_timeout, scheduler, TIMEOUT);
-                Wait::Password(PasswordWait { result, timeout, _registration: registration })
+                state.passwords += 1;
+                let timed_out = TIMEOUT | state.passwords;
+                let timeout = policy.after(policy.settings.hash_timeout, scheduler, timed_out);
+                Wait::Password(PasswordWait { result, timeout, timed_out, _registration: registration })
             }
             VerificationKind::Token => match Worker::of(&policy).tokens.enqueue(network, scheduler) {
                 Ok(admission) => Wait::Token(admission),

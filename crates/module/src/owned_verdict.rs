@@ -107,7 +107,9 @@ impl OwnedVerdict {
             }
         }
         for name in &self.remove {
-            stream.remove_header(self.at(name).as_bytes());
+            if !stream.remove_header(self.at(name).as_bytes()) {
+                return false;
+            }
         }
         bulk.is_none_or(|bulk| forward_in_part(bulk, stream))
     }
@@ -159,9 +161,9 @@ impl OwnedVerdict {
 fn forward_in_part<F: Filter>(bulk: &PartialBulk, stream: &mut Stream<'_, F>) -> bool {
     let has_length = stream.headers().iter().any(|(name, _)| name == b"content-length");
     let length = bulk.body.len().to_string();
-    stream.remove_header(b"accept-encoding");
     stream.await_response(bulk.errors.response_limit());
-    stream.replace_body(&bulk.body)
+    stream.remove_header(b"accept-encoding")
+        && stream.replace_body(&bulk.body)
         && stream.set_header(b"accept", b"application/json")
         && (!has_length || stream.set_header(b"content-length", length.as_bytes()))
 }

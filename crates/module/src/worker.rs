@@ -59,11 +59,13 @@ impl Worker {
     /// The worker of this policy on the calling thread, made on first use.
     pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
+            if workers.len() > 1 {
+                workers.retain(|(policy, _)| policy.strong_count() > 0);
+            }
             let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(policy));
             if let Some((_, worker)) = found {
                 return Rc::clone(worker);
             }
-            workers.retain(|(policy, _)| policy.strong_count() > 0);
             let counters = Arc::<ThreadCounters>::default();
             policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
             let thread = ThreadAuthorizer::new(policy.active.clone(), counters);
@@ -106,7 +108,7 @@ impl Worker {
             if stream.is_complete() && stream.body_size() <= max_body {
                 request.body = RequestBody::Whole(body.bytes(&mut copy));
             }
-            if authorizer.reads_client() {
+            if authorizer.reads_client() || self.thread.has_shadow() {
                 request.client = client(stream);
             }
             let too_many = headers.iter().len() > MAX_HEADERS;
@@ -152,7 +154,10 @@ impl Worker {
     ) -> Result<(), ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
             let (headers, mut lines) = (stream.headers(), Lines::new());
-            let request = read(&headers, &mut lines);
+            let mut request = read(&headers, &mut lines);
+            if self.thread.has_shadow() {
+                request.client = client(stream);
+            }
             let verdict = authorizer.deny_over_limit(&request, limit, scratch);
             self.record(&verdict, authorizer, &request, stream, received, Instant::now());
             Ok(())

@@ -70,11 +70,11 @@ pub(crate) enum Event {
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<TakenKeys>),
     /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
     Bundle(Fetched, oneshot::Sender<Taken>),
-    /// The process is stopping.
+    /// The policy is no longer used.
     Stop,
 }
 
-/// The handle to the policy thread, which keeps the active policy current.
+/// The handle to the policy thread, which keeps the active policy current until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Policies {
     events: Sender<Event>,
@@ -116,9 +116,13 @@ impl Policies {
     pub(crate) fn events(&self) -> Sender<Event> {
         self.events.clone()
     }
+}
 
+impl Drop for Policies {
     /// Ends the thread after its current work.
-    pub(crate) fn stop(self) {
+    fn drop(&mut self) {
+        // The thread holds a sender itself, for the watch of its folders: it would not see that all others are gone.
+        // Sending fails only if the thread has ended.
         let _ = self.events.send(Event::Stop);
     }
 }
@@ -226,7 +230,11 @@ impl Reloader {
                     // Fails only when the process stops.
                     let _ = taken.send(self.take_bundle(&fetched, background));
                 }
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    // What is left of it on worker threads must neither keep the snapshot nor free it.
+                    self.active.replace(None);
+                    return;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();

@@ -322,7 +322,7 @@ impl Runtime {
     /// threads must have ended.
     pub fn stop(self) {
         let Self { policy, policies, mut writers, shadow, .. } = self;
-        policies.stop();
+        drop(policies);
         if let Some(shadow) = shadow {
             shadow.runtime.stop();
         }

@@ -74,6 +74,12 @@ impl ThreadAuthorizer {
         self.joins_traces() || self.policy.decisions().is_some_and(|sink| sink.wants(allowed))
     }
 
+    /// Whether a shadow policy decides requests as well. It may depend on more of them than the active one does.
+    #[must_use]
+    pub fn has_shadow(&self) -> bool {
+        self.policy.shadow().is_some()
+    }
+
     /// Whether the `traceparent` of the proxy's own call matters.
     #[must_use]
     pub fn joins_traces(&self) -> bool {

@@ -103,11 +103,14 @@ pub unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void) {
 /// # Safety
 /// As Envoy calls it.
 pub unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *const c_void {
+    let Some(callbacks) = callbacks::loaded() else { return ptr::null() };
     // SAFETY: Envoy keeps both until we return.
     let name = unsafe { name.bytes() };
     // SAFETY: the same.
     let config = unsafe { config.bytes() };
-    created(|| F::route(name, config).map(Tagged::new))
+    // SAFETY: it takes nothing, and this is Envoy's main thread.
+    let validating = unsafe { (callbacks.validating)() };
+    created(|| F::route(name, config, validating).map(Tagged::new))
 }
 
 /// Drops the configuration of a route.

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::Body;
 use super::callbacks::{Buffer, Pair};
+use super::grpc;
 use super::message::{Headers, Message};
 use super::scheduler::Scheduler;
 use super::setup::{Counter, Gauge, Histogram, buffers};
@@ -211,7 +212,7 @@ impl<F: Filter> Stream<'_, F> {
             }
     }
 
-    /// Removes all lines of the header `name`.
+    /// Removes all lines of the header `name`. Returns false, and the request must not go on, if Envoy cannot.
     pub fn remove_header(&mut self, name: &[u8]) -> bool {
         self.message.set_header(name, b"")
     }
@@ -293,12 +294,15 @@ impl<F: Filter> Stream<'_, F> {
         Handled(Phase::Buffering)
     }
 
-    /// Answers the request with a local reply. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
+    /// Answers the request with a local reply, a gRPC request with its gRPC status. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
         let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
         let reply = if unfit { &Reply::FAILURE } else { reply };
-        let headers: SmallVec<[Pair; 8]> =
+        let mut headers: SmallVec<[Pair; 8]> =
             reply.headers.iter().map(|(name, value)| Pair::of(name, value)).collect();
+        if grpc::is_grpc(&self.headers()) {
+            headers.push(Pair::of(grpc::NAME, grpc::status(reply.status)));
+        }
         // Before the call, in which the stream may end.
         self.slot.phase.set(Phase::Replied);
         self.slot.response.set(ResponsePhase::Untouched);

@@ -61,7 +61,7 @@ impl Filter for Scripted {
         })
     }
 
-    fn route(_name: &[u8], config: &[u8]) -> Result<String, String> {
+    fn route(_name: &[u8], config: &[u8], _validating: bool) -> Result<String, String> {
         let text = String::from_utf8(config.to_vec()).map_err(|_| "a route that is not UTF-8".to_owned())?;
         assert_ne!(text, "panic");
         Ok(text)

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{Buffer, Callbacks, Pair};
 
-use super::{BUFFERED, Envoy, Events, LOG, Metrics, RESPONSE_BUFFERED, Sent};
+use super::{BUFFERED, Envoy, Events, LOG, Metrics, RESPONSE_BUFFERED, Sent, VALIDATING};
 
 /// Has the hooks use the fake host.
 pub(super) fn install() {
@@ -65,7 +65,7 @@ unsafe extern "C" fn workers() -> u32 {
 }
 
 unsafe extern "C" fn validating() -> bool {
-    false
+    VALIDATING.get()
 }
 
 unsafe extern "C" fn define(

@@ -1,6 +1,7 @@
 //! The filter in a fake Envoy.
 
 mod bulk;
+mod lifetime;
 mod search;
 
 use std::time::{Duration, Instant};
@@ -91,6 +92,19 @@ fn decided(stream: &FakeStream<'_, Authorization>) -> u32 {
         std::thread::sleep(Duration::from_millis(1));
     }
     panic!("never decided");
+}
+
+/// Whether this process runs only the test of this name. If not, one is started that does, and must pass.
+fn alone(test: &str) -> bool {
+    const ALONE: &str = "TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}{output:?}");
+    false
 }
 
 #[test]
@@ -212,6 +226,70 @@ fn an_event_that_nobody_waits_for_allows_nothing() {
     assert_eq!(stream.resumed(), 0);
 }
 
+/// Envoy would answer 200 and `grpc-status: 0`.
+#[test]
+fn a_grpc_request_is_denied_with_a_grpc_status() {
+    let test = Test::new();
+    let host = test.host("");
+    let bob = basic("bob:password");
+    let status = |content_type: &str, path: &str, authorization: &str| {
+        let stream = get(&host, path, &[("authorization", authorization), ("content-type", content_type)]);
+        decided(&stream);
+        let sent = stream.sent().unwrap();
+        let mut found = sent.headers.into_iter().filter(|(name, _)| name == b"grpc-status");
+        let status = found.next().map(|(_, value)| String::from_utf8(value).unwrap());
+        assert_eq!(found.next(), None);
+        status
+    };
+    for content_type in ["application/grpc", "application/grpc+proto"] {
+        assert_eq!(status(content_type, "/reports/1", &bob).as_deref(), Some("7"));
+        assert_eq!(status(content_type, "/reports/1", "Bearer x").as_deref(), Some("16"));
+        assert_eq!(status(content_type, "/open%2F", &bob).as_deref(), Some("13"));
+    }
+    for content_type in ["application/grpc-web", "application/json", "application/grpc; a=b"] {
+        assert_eq!(status(content_type, "/reports/1", &bob), None, "{content_type}");
+    }
+    let foreign = get(&host, "/open", &[("content-type", "application/grpc")]).with_foreign_route(&[0; 4]);
+    assert_eq!(decided(&foreign), 503);
+    assert_eq!(foreign.sent().unwrap().headers, [(b"grpc-status".to_vec(), b"14".to_vec())]);
+}
+
+/// The user may be changed while the first password is hashed: then the request waits for another one.
+#[test]
+fn the_time_of_an_earlier_wait_does_not_end_another_one() {
+    let test = Test::new();
+    let host = test.host("");
+    let ann = basic("ann:password");
+    let stream = get(&host, "/reports/1", &[("authorization", &ann)]);
+    assert_eq!(stream.request_headers(true), hooks::STOP);
+    stream.scheduled(super::TIMEOUT | 9);
+    assert_eq!((stream.resumed(), stream.sent()), (0, None));
+    let until = Instant::now() + Duration::from_secs(20);
+    while stream.resumed() == 0 {
+        assert!(Instant::now() < until && stream.sent().is_none(), "{:?}", stream.sent());
+        stream.deliver_events();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let stream = get(&host, "/reports/1", &[("authorization", &basic("ann:another"))]);
+    assert_eq!(stream.request_headers(true), hooks::STOP);
+    stream.scheduled(super::TIMEOUT | 1);
+    assert_eq!((stream.resumed(), stream.sent().unwrap().status), (0, 503));
+}
+
+/// `SECURITY.md`, S12: an identity header that cannot be removed must not arrive.
+#[test]
+fn a_header_that_cannot_be_removed_is_not_forwarded() {
+    let only_removes = "version: 1
+roles: { anyone: { allow: [\"GET /open\"] } }
+allow_response: { remove_headers: [x-user] }
+";
+    let test = Test::with(only_removes);
+    let host = test.host("");
+    let stream = || get(&host, "/open", &[("x-user", "root")]);
+    assert_eq!(decided(&stream()), 200);
+    assert_eq!(decided(&stream().with_frozen_headers()), 503);
+}
+
 #[test]
 fn a_route_is_authorized_by_another_policy_or_not_at_all() {
     let (test, other) = (Test::new(), Test::new());
@@ -232,13 +310,7 @@ fn a_route_is_authorized_by_another_policy_or_not_at_all() {
 /// policies of other tests.
 #[test]
 fn the_gauges_count_the_policies_of_all_routes() {
-    const ALONE: &str = "TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        let name = "filter::tests::the_gauges_count_the_policies_of_all_routes";
-        let output = command.args([name, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}{output:?}");
+    if !alone("filter::tests::the_gauges_count_the_policies_of_all_routes") {
         return;
     }
     let (test, other) = (Test::new(), Test::new());

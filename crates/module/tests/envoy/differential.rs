@@ -176,6 +176,14 @@ const PIECES: [&str; 16] = [
     "/", "//", "/.", "/..", "%2f", "%2F", "%2e", ";a=b", "?q=1", "#f", "%00", "%zz", "\\", "people", "users",
     "*",
 ];
+/// Envoy answers gRPC requests in gRPC.
+const CONTENT_TYPES: [&str; 5] = [
+    "application/grpc",
+    "application/grpc+proto",
+    "application/grpc-web",
+    "application/grpc; a=b",
+    "application/json",
+];
 const NAMES: [&str; 8] =
     ["x-user", "X_User", "x.user", "x_roles", "cookie", "x-forwarded-for", "x-original-url", "x-request-id"];
 
@@ -233,6 +241,11 @@ impl Requests {
         for _ in 0..random.u8(..3) {
             let name = random.choice(NAMES).unwrap_or_default();
             headers.push((name.to_lowercase(), format!("value-{}", random.u8(..))));
+        }
+        if random.u8(..10) == 0 {
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+            let content_type = random.choice(CONTENT_TYPES).unwrap_or_default();
+            headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
         if random.u8(..3) == 0 {
             headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));

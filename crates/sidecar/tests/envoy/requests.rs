@@ -174,3 +174,30 @@ async fn a_header_may_be_any_bytes() {
         }
     }
 }
+
+/// Envoy answers a gRPC request with 200, and with the status of the denial in `grpc-status`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grpc_request_is_denied_with_a_grpc_status() {
+    for stack in in_each_form().await {
+        for version in [Version::Http1, Version::Http2] {
+            for content_type in ["application/grpc", "application/grpc+proto"] {
+                let denied = [(ALICE, "7"), ("Bearer x", "16"), ("Basic YTpi, Basic YTpi", "13")];
+                for (authorization, status) in denied {
+                    let headers = [("content-type", content_type), ("authorization", authorization)];
+                    let answer = send(&stack, version, "POST", &headers, b"").await;
+                    let found = answer.header("grpc-status");
+                    assert_eq!(
+                        (answer.status, found.as_deref()),
+                        (200, Some(status)),
+                        "{version:?} {content_type}"
+                    );
+                    assert!(answer.header("grpc-message").is_some(), "{version:?} {content_type}");
+                }
+            }
+            let headers = [("content-type", "application/grpc-web"), ("authorization", ALICE)];
+            let answer = send(&stack, version, "POST", &headers, b"").await;
+            assert_eq!((answer.status, answer.header("grpc-status")), (403, None), "{version:?}");
+        }
+        assert_eq!(stack.app.requests(), 0);
+    }
+}

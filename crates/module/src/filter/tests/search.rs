@@ -333,3 +333,25 @@ fn a_request_is_reduced_to_the_permitted_indices() {
         assert_eq!(outcome(&stream, stream.request_body(lookup, true)), 403);
     }
 }
+
+/// Unlike the active one, the candidate looks at the client's address.
+#[test]
+fn a_shadow_policy_knows_the_client() {
+    let (test, candidate) = (Test::of_cluster(), Test::of_cluster());
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }
+reader: { users: [ann] }
+";
+    std::fs::write(test.folder.path().join("cluster/roles_mapping.yml"), mapping).unwrap();
+    let host = test.host(&format!(r#", "shadow": "{}""#, candidate.folder.path().display()));
+    let ann = basic("ann:password");
+    let until = Instant::now() + Duration::from_secs(20);
+    // Requests set the gauges, at most once per second.
+    while host.metric("rolegate.shadow.same") == 0 {
+        assert!(Instant::now() < until && host.metric("rolegate.shadow.would_deny") == 0);
+        let stream = get(&host, "/logs-1/_doc/1", &[("authorization", &ann)])
+            .with_attribute(Attribute::SourceAddress, b"192.0.2.1:80");
+        assert_eq!(decided(&stream), 200);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(host.metric("rolegate.shadow.would_deny"), 0);
+}
