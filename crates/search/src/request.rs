@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::body;
-use crate::expression::Options;
+use crate::expression::{Options, Part};
 use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
@@ -68,6 +68,12 @@ pub(crate) fn route<'r, 'a>(
     if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
         return Err(Problem::Invalid("its path has a fragment or dot segments"));
     }
+    // A node reads such bytes as Latin-1, or as UTF-8, by what else stands beside them.
+    if !request.target.is_ascii() {
+        return Err(Problem::Invalid(
+            "its path or query has bytes outside of ASCII that are not percent-encoded",
+        ));
+    }
     let found = find(request).ok_or(Problem::UnknownRoute)?;
     if let Some(why) = found.group.denied {
         return Err(Problem::Unsupported(why));
@@ -92,7 +98,17 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
         Place::All | Place::AllIfAll | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => {
             None
         }
-        Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
+        Place::List(parameter) => {
+            let list = reading.list(parameter)?;
+            if reading.found.group.takes_nothing_out
+                && list.parts().any(|part| matches!(part, Part::Except(_)))
+            {
+                return Err(Problem::Unsupported(
+                    "a list that takes names out again, of which a node takes nothing out",
+                ));
+            }
+            Some(Target::Indices(list))
+        }
         Place::OptionalList(parameter) => match reading.parameter(parameter)? {
             Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),
             None => None,

@@ -49,6 +49,8 @@ pub(crate) struct Group {
     /// Whether names may be forwarded in place of the patterns of its parameter `index`, and it may be told to leave out those
     /// that do not exist any more (`ignore_unavailable`).
     pub(crate) takes_names: bool,
+    /// Whether a node takes `-name` in its list for a name like any other.
+    pub(crate) takes_nothing_out: bool,
 }
 
 /// A need of an operation, before its target is read from a request.
@@ -331,6 +333,7 @@ impl Group {
             body: Body::Ignored,
             options: Options::OPEN,
             takes_names: false,
+            takes_nothing_out: false,
         };
         if let Some(why) = words.strip_prefix("denied: ") {
             group.denied = Some(why);
@@ -343,6 +346,8 @@ impl Group {
                 group.body = Body::named(body)?;
             } else if let Some(states) = word.strip_prefix("expand=") {
                 group.options = group.options.expanding(states)?;
+            } else if word == "takes-nothing-out" {
+                group.takes_nothing_out = true;
             } else if word == "takes-names" {
                 group.takes_names = true;
             } else {

@@ -467,6 +467,7 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
         ("/logs-*/_recovery", true),
         ("/_recovery", true),
         ("/_cat/recovery/logs-*", true),
+        ("/_cat/segment_replication/logs-*", true),
         ("/_cat/indices/logs-*", true),
         ("/logs-*/_recovery?expand_wildcards=open", false),
         ("/logs-*/_search", false),

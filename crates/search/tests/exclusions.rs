@@ -207,3 +207,16 @@ fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
         }
     }
 }
+
+/// A node deletes each data stream that is named or matched, and takes none out again.
+#[test]
+fn no_data_stream_is_taken_out_of_those_to_be_deleted() {
+    for list in ["*-stream,-secret*", "logs-stream,secret-s*,-secret-stream", "*,-secret*"] {
+        let target = format!("/_data_stream/{list}");
+        assert!(read(&request("DELETE", &target, ""), &mut Vec::new()).is_err(), "{list}");
+    }
+    for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
+        let sent = forwarded(&privileges(evaluation, true), ("DELETE", "/_data_stream/logs-str*", ""));
+        assert!(sent.is_some(), "{evaluation:?}");
+    }
+}

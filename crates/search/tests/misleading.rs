@@ -352,3 +352,41 @@ fn the_query_of_a_script_that_is_tried_counts() {
     );
     assert_needs("POST", "/_scripts/painless/_execute", &body, "indices:data/read/mtv[shard] on secret");
 }
+
+/// The module `opensearch-dashboards` has routes below `/_opensearch_dashboards`, with the indices in the query: all of them without it.
+/// No index has a name that begins with `_`.
+#[test]
+fn what_begins_with_an_underscore_is_no_index() {
+    let mget = "{\"ids\":[\"1\"]}";
+    let delete = "{\"delete\":{\"_id\":\"1\"}}\n";
+    for (method, target, body) in [
+        ("GET", "/_opensearch_dashboards/_search?index=secret", ""),
+        ("GET", "/_opensearch_dashboards/_search", ""),
+        ("GET", "/%5Fopensearch_dashboards/_search", ""),
+        ("GET", "/logs-a,_opensearch_dashboards/_search", ""),
+        ("POST", "/_opensearch_dashboards/_mget?index=secret", mget),
+        ("POST", "/_opensearch_dashboards/_bulk?index=secret", delete),
+        ("POST", "/_opensearch_dashboards/_msearch?index=secret", "{}\n{}\n"),
+        ("PUT", "/_opensearch_dashboards/_settings?index=secret", "{}"),
+        ("PUT", "/_opensearch_dashboards/_alias/x?index=secret", ""),
+        ("GET", "/_opensearch_dashboards/_alias", ""),
+        ("GET", "/_opensearch_dashboards/_alias/x", ""),
+        ("POST", "/_opensearch_dashboards/_refresh", ""),
+        ("PUT", "/_opensearch_dashboards/_doc/1?index=secret", "{}"),
+        ("POST", "/_opensearch_dashboards/_update/1?index=secret", "{\"doc\":{}}"),
+        ("DELETE", "/_opensearch_dashboards", ""),
+        ("GET", "/_all/_doc/1", ""),
+    ] {
+        assert_denied(method, target, body);
+    }
+    assert_needs("GET", "/_all/_search", "", "indices:data/read/search on all");
+    assert_needs("GET", "/a,b_c/_search", "", "indices:data/read/search on [a,b_c]");
+}
+
+/// A node reads them as Latin-1, and as UTF-8 where a `%` or `+` stands beside them.
+#[test]
+fn bytes_outside_of_ascii_are_percent_encoded() {
+    assert_denied("GET", "/caf\u{e9}/_search", "");
+    assert_denied("DELETE", "/?index=c*,-caf\u{e9}*", "");
+    assert_needs("GET", "/caf%C3%A9/_search", "", "indices:data/read/search on [caf\u{e9}]");
+}
