@@ -125,17 +125,27 @@ fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     // Envoy closes a connection of HTTP/1.1 on which it answers before the body has arrived, as only the module may do.
     let differing = ["date", "x-envoy-upstream-service-time", "content-length", "connection"];
     let lines = answer.headers.iter().filter(|(name, _)| !differing.contains(&name.as_str()));
+    // Of a gRPC request, the body of a denial is in a header.
+    let value = |name: &str, value: &[u8]| match name {
+        "grpc-message" => {
+            without_id(value).map_or_else(|| value.to_vec(), |body| body.to_string().into_bytes())
+        }
+        _ => value.to_vec(),
+    };
     let mut lines: Vec<_> =
-        lines.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+        lines.map(|(name, bytes)| (name.to_string(), value(name.as_str(), bytes.as_bytes()))).collect();
     lines.sort();
     lines
 }
 
-/// The body, but for the id of the request, which is another one each time.
+/// The body, but for what differs each time.
 fn body(answer: &Answer) -> Value {
-    let Ok(mut body) = serde_json::from_slice::<Value>(&answer.body) else {
-        return Value::from(answer.text());
-    };
+    without_id(&answer.body).unwrap_or_else(|| Value::from(answer.text()))
+}
+
+/// The same; `None` if it is not JSON.
+fn without_id(body: &[u8]) -> Option<Value> {
+    let mut body = serde_json::from_slice::<Value>(body).ok()?;
     if let Some(id) = body.get_mut("request_id") {
         *id = Value::from("an id");
     }
@@ -145,7 +155,7 @@ fn body(answer: &Answer) -> Value {
         // Only `ext_authz` adds this header, to requests whose body it has sent along.
         headers.remove("x-envoy-auth-partial-body");
     }
-    body
+    Some(body)
 }
 
 /// A request.
