@@ -43,7 +43,7 @@ pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
-    /// How many passwords it has waited for: another one, if its user was changed meanwhile.
+    /// How many passwords it has waited for, the one that it waits for among them: another one, if its user was changed meanwhile.
     passwords: u64,
     /// What must be added to the response of a bulk request that went on without some of its items.
     bulk_errors: Option<Arc<BulkErrors>>,
@@ -70,8 +70,6 @@ enum Wait {
 struct PasswordWait {
     result: Arc<Mutex<Option<HashResult>>>,
     timeout: AbortHandle,
-    /// The event that says that the time for it has passed.
-    timed_out: u64,
     _registration: Registration,
 }
 
@@ -83,8 +81,8 @@ impl Drop for PasswordWait {
 
 /// The event that says that the hashing of a password has ended, with a result or not.
 const HASHED: u64 = 1;
-/// Events from this one on say that the time for that has passed. Each wait of a request has its own, because that of a wait that has
-/// ended may still arrive.
+/// Events from this one on say that the time for that has passed. Each wait of a request has its own, `TIMEOUT | passwords`, because that of
+/// a wait that has ended may still arrive.
 const TIMEOUT: u64 = 1 << 32;
 
 /// The answer if no decision can be made.
@@ -168,7 +166,7 @@ impl Filter for Authorization {
                     Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
                 }
             }
-            (Wait::Password(wait), event) if event == wait.timed_out => {
+            (Wait::Password(_), event) if event == TIMEOUT | state.passwords => {
                 self.deny(state, stream, &policy, received, Limit::Deadline)
             }
             (Wait::Token(admission), ADMITTED) => {
@@ -270,9 +268,9 @@ impl Authorization {
                 });
                 let registration = policy.hashing.submit_with(verification, network, on_result);
                 state.passwords += 1;
-                let timed_out = TIMEOUT | state.passwords;
-                let timeout = policy.after(policy.settings.hash_timeout, scheduler, timed_out);
-                Wait::Password(PasswordWait { result, timeout, timed_out, _registration: registration })
+                let event = TIMEOUT | state.passwords;
+                let timeout = policy.after(policy.settings.hash_timeout, scheduler, event);
+                Wait::Password(PasswordWait { result, timeout, _registration: registration })
             }
             VerificationKind::Token => match Worker::of(&policy).tokens.enqueue(network, scheduler) {
                 Ok(admission) => Wait::Token(admission),

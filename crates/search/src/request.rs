@@ -104,7 +104,7 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
                 && list.parts().any(|part| matches!(part, Part::Except(_)))
             {
                 return Err(Problem::Unsupported(
-                    "a list that takes names out again, of which a node takes nothing out",
+                    "exclusions (`-name`) in this list, in which a node leaves nothing out",
                 ));
             }
             Some(Target::Indices(list))

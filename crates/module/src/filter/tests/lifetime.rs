@@ -51,8 +51,7 @@ fn a_policy_that_is_used_no_longer_is_freed_without_a_request() {
     let test = Test::new();
     let host = test.host("");
     assert_eq!(decided(&get(&host, "/open", &[])), 200);
-    let snapshot = host.filter().policy.as_ref().unwrap().active.snapshot().unwrap();
-    let snapshot = Arc::downgrade(&{ snapshot });
+    let snapshot = Arc::downgrade(&host.filter().policy.as_ref().unwrap().active.snapshot().unwrap());
     assert!(snapshot.strong_count() > 0);
     drop(host);
     wait_until("the snapshot is left", || snapshot.strong_count() == 0);
