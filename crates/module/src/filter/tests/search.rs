@@ -264,6 +264,9 @@ fn a_stream_that_ends_while_its_body_is_buffered_is_forgotten() {
 /// The policy is decided with that is active when the body has arrived.
 #[test]
 fn a_role_that_is_lost_while_the_body_arrives_is_lost() {
+    if !alone("filter::tests::search::a_role_that_is_lost_while_the_body_arrives_is_lost") {
+        return;
+    }
     let test = Test::of_cluster();
     let host = test.host(r#", "poll-interval": "10ms""#);
     sign_in(&host);
@@ -337,6 +340,9 @@ fn a_request_is_reduced_to_the_permitted_indices() {
 /// Unlike the active one, the candidate looks at the client's address.
 #[test]
 fn a_shadow_policy_knows_the_client() {
+    if !alone("filter::tests::search::a_shadow_policy_knows_the_client") {
+        return;
+    }
     let (test, candidate) = (Test::of_cluster(), Test::of_cluster());
     let mapping = "_meta: { type: rolesmapping, config_version: 2 }
 reader: { users: [ann] }
