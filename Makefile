@@ -41,11 +41,8 @@ CHROMIUM_TOOLS := .tools/chromium-$(CHROMIUM_VERSION)
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-# The cargo profile of the images' programs and of the library. `quick` takes less time to build; its programs are slower and
-# larger. They go to folders of their own, so that they are never deployed by mistake.
-PROFILE := release
-IMAGES := $(BUILT)/$(if $(filter release,$(PROFILE)),,$(PROFILE)-)image
-MODULES := $(BUILT)/$(if $(filter release,$(PROFILE)),,$(PROFILE)-)module
+IMAGES := $(BUILT)/image
+MODULES := $(BUILT)/module
 
 # With ENVOY=/path/to/envoy and ENVOY_OLDER=/path/to/envoy nothing is fetched for them.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
@@ -67,11 +64,10 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc ## Run all tests, including those through a real Envoy, in a real Chromium, and those of the images (of the profile `quick`); NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
-	@MAKE="$(MAKE)" BUILT="$(BUILT)" RUST_TEST_THREADS=$(TEST_THREADS) crates/testbed/run-tests \
-		$(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
+test: needs-rust needs-cc ## Run all tests, including those through a real Envoy and in a real Chromium; those of the images are `make test-image`; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
+	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
 	$(if $(NODE),@$(MAKE) --no-print-directory search-conformance NODE="$(NODE)" PLAIN= MODULE= RECORD= REQUESTS=400)
-	@$(MAKE) --no-print-directory test-image PROFILE=quick
 
 compiled-tests:
 	@echo "building the tests: minutes the first time"
@@ -107,18 +103,18 @@ valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under
 module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
 	@echo "building librolegate.so: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && export PATH="$$PWD/$(ZIG)/bin:$$PATH" && \
-		cargo-zigbuild rustc --profile $(PROFILE) --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) \
+		cargo-zigbuild rustc --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) \
 			--target-dir $(BUILT)/glibc && \
-		mkdir -p $(MODULES) && cp $(BUILT)/glibc/$$target/$(PROFILE)/librolegate.so $(MODULES)/
+		mkdir -p $(MODULES) && cp $(BUILT)/glibc/$$target/release/librolegate.so $(MODULES)/
 	@python3 deploy/module/check_glibc.py $(MODULES)/librolegate.so $(GLIBC)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are. The
 # module is built meanwhile, into a folder of its own: linking is long, and on one core.
-image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the container images, into target/image/; PROFILE=quick builds them faster, into target/quick-image/.
+image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the container images, into target/image/.
 	@echo "building the images' programs: minutes the first time"
 	@$(MAKE) --no-print-directory module & module=$$!; \
-		target=$$(rustc -vV | sed -n 's/^host: //p'); built=$(BUILT)/$$target/$(PROFILE); \
-		RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile $(PROFILE) --locked --target $$target \
+		target=$$(rustc -vV | sed -n 's/^host: //p'); built=$(BUILT)/$$target/release; \
+		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
 			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module; \
 		programs=$$?; wait $$module && [ $$programs = 0 ] && \
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(IMAGES)/rolegate.tar && \
@@ -126,8 +122,8 @@ image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the containe
 		python3 deploy/image/pack.py --with $(MODULES)/librolegate.so \
 			$$built/rolegate-module rolegate-module:$(VERSION) $(IMAGES)/rolegate-module.tar
 
-test-image: image ## Test the container images, without a container runtime.
-	@python3 deploy/image/test.py $(IMAGES) $(if $(filter release,$(PROFILE)),--limit 20000000)
+test-image: image ## Test the container images and their size, without a container runtime.
+	@python3 deploy/image/test.py $(IMAGES) --limit 20000000
 
 release: needs-rust needs-cc needs-python3 $(CYCLONEDX) ## Build a release, into target/release-files/: programs, images, SBOMs, checksums; ROLEGATE_SIGNING_KEY=FILE signs it.
 	@CYCLONEDX=$(abspath $(CYCLONEDX)) deploy/release/run
