@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use crate::action::Action;
 use crate::expression::{Expression, Options};
 use crate::json::{Json, Value};
-use crate::lookups;
+use crate::lookups::{self, Lookups};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -310,6 +310,8 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
     let (mut has_source, mut has_destination) = (false, false);
     let refreshes = reading.query.flag("refresh")? == Some(true);
+    let nothing = lookups::nothing();
+    let mut lookups = Lookups::of(&nothing);
     Json::whole(body, |json| {
         json.object(|json, key| match &*key {
             "source" => json.object(|json, key| match &*key {
@@ -325,7 +327,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 "remote" => Err(Problem::Unsupported("indices of remote clusters")),
                 // The rest is a whole search.
-                key => lookups::search_member(reading, json, key, &lookups::nothing()),
+                key => lookups.member(reading, json, key),
             }),
             "dest" => json.object(|json, key| match &*key {
                 "index" => {
@@ -354,6 +356,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             _ => json.skip().map(drop),
         })
     })?;
+    lookups.finish(reading)?;
     if has_source && has_destination {
         Ok(())
     } else {

@@ -2,6 +2,12 @@
 //!
 //! A node finds these while it rewrites a query, at any depth and in any place that takes a query, and reads them as the
 //! same user. So every object is gone through, and what has the form of a look-up counts as one.
+//!
+//! Where an object ends is not where it ends for a node: several of its parsers take the end of an object that they do not
+//! expect for their own, so `{"random_score": {"x": {}}` is over for it one brace early, and what follows is read as members of
+//! what is around it (seen in 3.4.0). What stays is which token follows which: a name is that of an index only as the value of
+//! `index` or `_index`, and a look-up begins with one of a few keys. So where a body has such a key, each such value counts,
+//! wherever it stands.
 
 use std::borrow::Cow;
 
@@ -31,7 +37,9 @@ pub(crate) fn read<'a>(
     json: &mut Json<'a>,
     searched: &Expression<'a>,
 ) -> Result<(), Problem> {
-    value(reading, json, searched, Under::default())
+    let mut lookups = Lookups::of(searched);
+    lookups.value(reading, json, Under::default())?;
+    lookups.finish(reading)
 }
 
 /// Adds what a search needs: its query, and all that stands beside it.
@@ -40,29 +48,9 @@ pub(crate) fn search<'a>(
     json: &mut Json<'a>,
     searched: &Expression<'a>,
 ) -> Result<(), Problem> {
-    json.object(|json, key| search_member(reading, json, &key, searched))
-}
-
-/// Adds what one member of a search needs.
-pub(crate) fn search_member<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-    key: &str,
-    searched: &Expression<'a>,
-) -> Result<(), Problem> {
-    match (key, json.peek()?) {
-        ("search_pipeline", Value::String) => {
-            let name = json.string()?;
-            pipeline(reading, &name)
-        }
-        ("search_pipeline", Value::Object) => {
-            if !has_known_processors(json.clone().skip()?) {
-                unseen(reading)?;
-            }
-            value(reading, json, searched, Under { key, ..Under::default() })
-        }
-        _ => value(reading, json, searched, Under { key, ..Under::default() }),
-    }
+    let mut lookups = Lookups::of(searched);
+    json.object(|json, key| lookups.member(reading, json, &key))?;
+    lookups.finish(reading)
 }
 
 /// Adds what a stored search pipeline needs: one may filter by a query, which is not seen here.
@@ -138,86 +126,163 @@ struct Under<'k> {
     outer: &'k str,
     /// Whether a `template` is around it.
     is_in_template: bool,
+    /// Whether the object of a `terms` is around it.
+    is_in_terms: bool,
 }
 
-/// Adds what a value needs.
-///
-/// A client chooses the names of fields, aggregations and filters, and may give them those of queries. So what a value
-/// needs as one kind of query never keeps its members from being read as others.
-fn value<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-    searched: &Expression<'a>,
-    under: Under<'_>,
-) -> Result<(), Problem> {
-    match json.peek()? {
-        Value::Array => json.array(|json| value(reading, json, searched, under)),
-        Value::Object => object(reading, json, searched, under),
-        Value::String | Value::Null | Value::Other => json.skip().map(drop),
-    }
+/// Reads the look-ups of one body.
+pub(crate) struct Lookups<'s, 'a> {
+    searched: &'s Expression<'a>,
+    /// The names of indices, or what may be one, that stand where no look-up is.
+    names: Vec<Cow<'a, str>>,
+    /// Whether there is an `indexed_shape`, a `percolate` or a `more_like_this`.
+    has_lookup: bool,
+    /// Whether there is a `terms` with an object in it, as it has for a look-up.
+    has_terms: bool,
+    /// Whether there is a `path`, which a look-up of terms must have.
+    has_path: bool,
 }
 
-fn object<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-    searched: &Expression<'a>,
-    Under { key, outer, is_in_template }: Under<'_>,
-) -> Result<(), Problem> {
-    match key {
-        "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
-        // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester checks
-        // its phrases.
-        "wrapper" | "pit" | "collate" => unseen(reading)?,
-        // Variables are filled in later. Those of a template within another one were looked for with it.
-        "template" if !is_in_template && may_have_variables(json.clone().skip()?) => unseen(reading)?,
-        _ => {}
+impl<'s, 'a> Lookups<'s, 'a> {
+    /// For a body that is run on the indices `searched`.
+    pub(crate) fn of(searched: &'s Expression<'a>) -> Self {
+        Self { searched, names: Vec::new(), has_lookup: false, has_terms: false, has_path: false }
     }
-    // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
-    // {"geo_shape": {FIELD: {"indexed_shape": {"index": …, "id": …}}}}
-    // {"percolate": {"field": …, "index": …, "id": …}}
-    let is_document = outer == "terms" || matches!(key, "indexed_shape" | "percolate");
-    // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
-    let is_alike = outer == "more_like_this" && matches!(key, "like" | "unlike");
-    let mut index = None;
-    let mut alike = None;
-    let mut has_query = false;
-    json.object(|json, member| {
-        match (&*member, json.peek()?) {
-            ("index", Value::String) if is_document => return once(&mut index, json.string()?),
-            ("_index", Value::String) if is_alike => return once(&mut alike, json.string()?),
-            // The name of the index could be written as a number. Nobody needs that.
-            ("index", Value::Other) if is_document => return Err(NO_TEXT),
-            ("_index", Value::Other) if is_alike => return Err(NO_TEXT),
-            ("query", Value::Object) => has_query = true,
+
+    /// Adds what one member of a search needs.
+    pub(crate) fn member(
+        &mut self,
+        reading: &mut Reading<'_, 'a>,
+        json: &mut Json<'a>,
+        key: &str,
+    ) -> Result<(), Problem> {
+        self.member_of(reading, json, Under { key, ..Under::default() })
+    }
+
+    /// Adds what the names need that a look-up may have, wherever they stand.
+    pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<(), Problem> {
+        if self.has_lookup || self.has_terms && self.has_path {
+            for name in self.names {
+                let named = reading.expression(name, Options { hidden: true, ..Options::OPEN })?;
+                reading.need(ANY, Target::Fixed(named))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what a value needs.
+    ///
+    /// A client chooses the names of fields, aggregations and filters, and may give them those of queries. So what a value
+    /// needs as one kind of query never keeps its members from being read as others.
+    fn value(
+        &mut self,
+        reading: &mut Reading<'_, 'a>,
+        json: &mut Json<'a>,
+        under: Under<'_>,
+    ) -> Result<(), Problem> {
+        match json.peek()? {
+            Value::Array => json.array(|json| self.value(reading, json, under)),
+            Value::Object => self.object(reading, json, under),
+            Value::String if matches!(under.key, "index" | "_index") => {
+                self.names.push(json.string()?);
+                Ok(())
+            }
+            Value::Other if matches!(under.key, "index" | "_index") => {
+                self.names.push(String::from_utf8_lossy(json.skip()?));
+                Ok(())
+            }
+            Value::String | Value::Null | Value::Other => json.skip().map(drop),
+        }
+    }
+
+    /// Adds what a member needs whose key and value are under `under`.
+    fn member_of(
+        &mut self,
+        reading: &mut Reading<'_, 'a>,
+        json: &mut Json<'a>,
+        under: Under<'_>,
+    ) -> Result<(), Problem> {
+        match (under.key, json.peek()?) {
+            ("search_pipeline", Value::String) => {
+                let name = json.string()?;
+                return pipeline(reading, &name);
+            }
+            ("search_pipeline", Value::Object) if !has_known_processors(json.clone().skip()?) => {
+                unseen(reading)?
+            }
+            ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => self.has_lookup = true,
+            // A node takes the members that follow for those of the shape.
+            ("indexed_shape", _) => return Err(Problem::Invalid("an `indexed_shape` is no object")),
+            ("path", Value::String) => self.has_path = true,
             _ => {}
         }
+        self.value(reading, json, under)
+    }
+
+    fn object(
+        &mut self,
+        reading: &mut Reading<'_, 'a>,
+        json: &mut Json<'a>,
+        Under { key, outer, is_in_template, is_in_terms }: Under<'_>,
+    ) -> Result<(), Problem> {
+        match key {
+            "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
+            // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester
+            // checks its phrases.
+            "wrapper" | "pit" | "collate" => unseen(reading)?,
+            // Variables are filled in later. Those of a template within another one were looked for with it.
+            "template" if !is_in_template && may_have_variables(json.clone().skip()?) => unseen(reading)?,
+            _ => {}
+        }
+        // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
+        // {"geo_shape": {FIELD: {"indexed_shape": {"index": …, "id": …}}}}
+        // {"percolate": {"field": …, "index": …, "id": …}}
+        let is_document = outer == "terms" || matches!(key, "indexed_shape" | "percolate");
+        // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
+        let is_alike = outer == "more_like_this" && matches!(key, "like" | "unlike");
+        self.has_terms |= is_in_terms;
         let is_in_template = is_in_template || key == "template";
-        value(reading, json, searched, Under { key: &member, outer: key, is_in_template })
-    })?;
-    if key == "indexed_shape" && index.is_none() {
-        index = Some(Cow::Borrowed("shapes"));
-    }
-    match index {
-        // It searches there: a node expands patterns.
-        Some(index) if has_query => {
-            let searched = reading.expression(index, Options { hidden: true, ..Options::OPEN })?;
-            reading.need(SEARCH, Target::Fixed(searched))?;
+        let is_in_terms = is_in_terms || key == "terms";
+        let mut index = None;
+        let mut alike = None;
+        let mut has_query = false;
+        json.object(|json, member| {
+            match (&*member, json.peek()?) {
+                ("index", Value::String) if is_document => return once(&mut index, json.string()?),
+                ("_index", Value::String) if is_alike => return once(&mut alike, json.string()?),
+                // The name of the index could be written as a number. Nobody needs that.
+                ("index", Value::Other) if is_document => return Err(NO_TEXT),
+                ("_index", Value::Other) if is_alike => return Err(NO_TEXT),
+                ("query", Value::Object) => has_query = true,
+                _ => {}
+            }
+            self.member_of(reading, json, Under { key: &member, outer: key, is_in_template, is_in_terms })
+        })?;
+        if key == "indexed_shape" && index.is_none() {
+            index = Some(Cow::Borrowed("shapes"));
         }
-        Some(index) => {
-            let index = reading.name(index)?;
-            reading.need(GET, Target::Name(index))?;
+        match index {
+            // It searches there: a node expands patterns.
+            Some(index) if has_query => {
+                let searched = reading.expression(index, Options { hidden: true, ..Options::OPEN })?;
+                reading.need(SEARCH, Target::Fixed(searched))?;
+            }
+            Some(index) => {
+                let index = reading.name(index)?;
+                reading.need(GET, Target::Name(index))?;
+            }
+            None => {}
         }
-        None => {}
+        if is_alike {
+            // Those that name no index are taken from the searched ones.
+            let target = match alike {
+                Some(index) => Target::Name(reading.name(index)?),
+                None => Target::Fixed(self.searched.clone()),
+            };
+            reading.need(TERM_VECTORS, target)?;
+        }
+        Ok(())
     }
-    if is_alike {
-        // Those that name no index are taken from the searched ones.
-        let target = match alike {
-            Some(index) => Target::Name(reading.name(index)?),
-            None => Target::Fixed(searched.clone()),
-        };
-        reading.need(TERM_VECTORS, target)?;
-    }
-    Ok(())
 }
 
 fn once<'a>(place: &mut Option<Cow<'a, str>>, name: Cow<'a, str>) -> Result<(), Problem> {

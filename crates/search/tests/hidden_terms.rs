@@ -83,6 +83,11 @@ const SHOWING: &[&str] = &[
     r#"{"aggs":{"a":{"terms":{"field":"f","min_doc_\u0063ount":0}}}}"#,
     r#"{"aggs":{},"aggregations":{"a":{"terms":{"field":"f","min_doc_count":0}}}}"#,
     r#"{"aggs":{"terms":{"terms":{"field":"f","min_doc_count":0}}}}"#,
+    // A node takes these for members of the search.
+    r#"{"query":{"function_score":{"random_score":{"z":{}}},"profile":true}}"#,
+    r#"{"query":{"function_score":{"random_score":{"z":{}}},"profile":"tru\u0065"}}"#,
+    r#"{"query":{"function_score":{"random_score":{"z":{}}},"aggs":{"a":{"terms":{"field":"f","min_doc_count":0}}}}}"#,
+    r#"{"aggs":{"histogram":{"terms":{"field":"f"},"min_doc_count":0}}}"#,
     r#"{"aggs":{"a":{"aggs":{"b":{"terms":{"field":"f","min_doc_count":0}}},"filter":{"match_all":{}}}}}"#,
 ];
 
@@ -90,6 +95,7 @@ const OTHERS: &[&str] = &[
     "{}",
     r#"{"profile":false}"#,
     r#"{"query":{"term":{"profile":"x"}}}"#,
+    r#"{"query":{"term":{"profile":{"value":"true"}}}}"#,
     r#"{"aggs":{"profile":{"terms":{"field":"min_doc_count"}}}}"#,
     r#"{"aggs":{"a":{"terms":{"field":"f","min_doc_count":1}}}}"#,
     r#"{"aggs":{"a":{"terms":{"field":"f","min_doc_count":"10"}}}}"#,

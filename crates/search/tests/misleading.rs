@@ -169,7 +169,7 @@ fn a_stored_search_pipeline_needs_all_indices() {
     ] {
         assert_needs("POST", target, body, ALL);
     }
-    let body = r#"{"query":{"term":{"search_pipeline":"p"}},"search_pipeline":{"request_processors":[{"filter_query":{"query":{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}}}]}}"#;
+    let body = r#"{"query":{"term":{"search":"p"}},"search_pipeline":{"request_processors":[{"filter_query":{"query":{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}}}]}}"#;
     assert_needs("POST", "/logs-a/_search?search_pipeline=_none", body, "indices:data/read/get on secret");
     let needs = needs("POST", "/logs-a/_search?search_pipeline=_none", body).expect("it is read");
     assert!(!needs.contains(&ALL.to_owned()), "{needs:?}");
@@ -389,4 +389,62 @@ fn bytes_outside_of_ascii_are_percent_encoded() {
     assert_denied("GET", "/caf\u{e9}/_search", "");
     assert_denied("DELETE", "/?index=c*,-caf\u{e9}*", "");
     assert_needs("GET", "/caf%C3%A9/_search", "", "indices:data/read/search on [caf\u{e9}]");
+}
+
+/// The parsers of a node may end at another brace than their own: what follows is read as members of an object that is around.
+#[test]
+fn a_member_that_a_node_reads_at_another_level_counts() {
+    let early = r#""random_score":{"z":{}}"#;
+    let everything = |index: &str| format!("indices:data/read/search on [{index}]");
+    let lookup = |query: &str| {
+        format!(
+            r#"{{"query":{{"terms":{{"user":{{"path":"user","query":{{"function_score":{{{query}}},"index":"secret"}}}}}}}}}}"#
+        )
+    };
+    let terms = lookup(early);
+    assert_needs("POST", "/logs-a/_count", &terms, &everything("secret"));
+    assert_needs("POST", "/logs-a/_search", &terms, &everything("secret"));
+    assert_needs("POST", "/_msearch", &format!("{{\"index\":\"logs-a\"}}\n{terms}\n"), &everything("secret"));
+    let reindex = format!(
+        r#"{{"source":{{"index":"logs-a","query":{{"terms":{{"u":{{"path":"u","query":{{{early}}}}}}}}},"sort":[{{"index":"secret"}}]}},"dest":{{"index":"logs-b"}}}}"#
+    );
+    assert_needs("POST", "/_reindex", &reindex, &everything("secret"));
+    let filter = format!(
+        r#"{{"filter":{{"terms":{{"u":{{"path":"u","query":{{"function_score":{{{early}}},"index":"secret"}}}}}}}}}}"#
+    );
+    assert_needs("PUT", "/logs-a/_alias/x", &filter, &everything("secret"));
+    for (key, value) in [
+        ("percolate", r#"{"field":"f","document":{"z":{},"index":"secret"}}"#),
+        ("more_like_this", r#"{"fields":["f"],"like":"x"}"#),
+    ] {
+        let body = format!(
+            r#"{{"query":{{"bool":{{"must":[{{"{key}":{value}}},{{"match":{{"_index":["secret"]}}}}]}}}}}}"#
+        );
+        assert_needs("POST", "/logs-a/_search", &body, &everything("secret"));
+    }
+    for shape in [r#""x""#, "[{}]", "1", "null"] {
+        let body = format!(
+            r#"{{"query":{{"function_score":{{"query":{{"geo_shape":{{"g":{{"indexed_shape":{shape},"index":"secret","id":"1"}}}}}},{early}}}}}}}"#
+        );
+        assert_denied("POST", "/logs-a/_search", &body);
+    }
+    let pipeline = format!(r#"{{"query":{{"function_score":{{{early}}},"search_pipeline":"p"}}}}"#);
+    assert_needs("POST", "/_msearch", &format!("{{\"index\":\"logs-a\"}}\n{pipeline}\n"), ALL);
+    let pipeline = format!(
+        r#"{{"query":{{"function_score":{{{early}}},"search_pipeline":{{"request_processors":[{{"ml_inference":{{}}}}]}}}}}}"#
+    );
+    assert_needs("POST", "/logs-a/_search", &pipeline, ALL);
+    // Fields of these names, where nothing is looked up.
+    for query in [
+        r#"{"term":{"index":"x"}}"#,
+        r#"{"match":{"_index":"secret"}}"#,
+        r#"{"bool":{"must":[{"terms":{"f":["a","b"]}},{"term":{"index":"x"}},{"nested":{"path":"p","query":{"match_all":{}}}}]}}"#,
+    ] {
+        let body = format!(
+            r#"{{"query":{query},"aggs":{{"a":{{"terms":{{"field":"f","order":{{"_count":"desc"}}}}}}}}}}"#
+        );
+        let body = if query.contains("path") { format!(r#"{{"query":{query}}}"#) } else { body };
+        let needs = needs("POST", "/logs-a/_search", &body).expect("it is read");
+        assert_eq!(needs, ["indices:data/read/search on [logs-a]"], "{body}");
+    }
 }

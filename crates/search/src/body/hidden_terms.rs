@@ -1,7 +1,8 @@
 //! Searches that show terms of documents that they do not find.
 //!
 //! A document query of a role changes nothing there, so the security plugin denies them on an index with one
-//! (`DlsFlsValveImpl`). It looks for aggregations of terms at the top only. Those within others show the same.
+//! (`DlsFlsValveImpl`). It looks for aggregations of terms at the top only. Those within others show the same. So do keys at any
+//! depth, because a node may take them for members of an object that is around theirs (see [`crate::lookups`]).
 
 use crate::json::{Json, Value};
 use crate::problem::Problem;
@@ -19,8 +20,7 @@ pub(super) fn is_shown(search: &[u8]) -> Result<bool, Problem> {
         json.object(|json, key| {
             is_shown |= match &*key {
                 "profile" => !is_false(json.skip()?),
-                "aggs" | "aggregations" => of_aggregations(json, "")?,
-                _ => json.skip().map(|_| false)?,
+                _ => within(json, ("", &key))?,
             };
             Ok(())
         })
@@ -46,24 +46,36 @@ pub(super) fn is_shown_by_template(template: &[u8]) -> Result<bool, Problem> {
     Ok(result)
 }
 
-/// Whether an aggregation of terms below this key has terms of no document. A client chooses names such as `terms`, too.
-fn of_aggregations(json: &mut Json<'_>, key: &str) -> Result<bool, Problem> {
+/// The same for a value under this key, in an object under the key before it. A client chooses the names of aggregations.
+fn within(json: &mut Json<'_>, (outer, key): (&str, &str)) -> Result<bool, Problem> {
+    // Their groups without documents are no terms.
+    let is_histogram =
+        matches!(key, "date_histogram" | "histogram") && !matches!(outer, "aggs" | "aggregations");
     let mut is_shown = false;
     match json.peek()? {
         Value::Object => json.object(|json, member| {
-            is_shown |= match (key, &*member) {
-                ("terms", "min_doc_count") => !is_positive(json.skip()?),
-                _ => of_aggregations(json, &member)?,
+            is_shown |= match &*member {
+                "profile" => within(&mut json.clone(), (key, &member))? | is_true(json)?,
+                "min_doc_count" if !is_histogram => !is_positive(json.skip()?),
+                _ => within(json, (key, &member))?,
             };
             Ok(())
         })?,
         Value::Array => json.array(|json| {
-            is_shown |= of_aggregations(json, key)?;
+            is_shown |= within(json, (outer, key))?;
             Ok(())
         })?,
         Value::String | Value::Null | Value::Other => drop(json.skip()?),
     }
     Ok(is_shown)
+}
+
+/// Whether the next value is true, or text that says so.
+fn is_true(json: &mut Json<'_>) -> Result<bool, Problem> {
+    match json.peek()? {
+        Value::String => Ok(json.string()? == "true"),
+        Value::Array | Value::Object | Value::Null | Value::Other => Ok(json.skip()? == b"true"),
+    }
 }
 
 fn is_false(value: &[u8]) -> bool {

@@ -50,6 +50,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("reindex", "indices:data/read/get NotGranted", EARLIER),
     ("search_template", "* NotGranted", UNSEEN),
     ("partly permitted", "NotGranted (reduces)", REDUCED),
+    ("cat.aliases", "* NotGranted (reduces)", REDUCED),
     ("cat.indices", "* NotGranted (reduces)", REDUCED),
     ("exists", "* NotGranted (reduces)", REDUCED),
     ("explain", "* NotGranted (reduces)", REDUCED),

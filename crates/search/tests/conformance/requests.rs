@@ -217,7 +217,7 @@ fn mislead(random: &mut Rng, sent: &mut Sent) {
     let other = pick(random, &NAMES);
     let lookup = json!({ "terms": { "f": { "index": other, "id": "1", "path": "f" } } });
     "POST".clone_into(&mut sent.method);
-    let (target, body) = match random.u8(..7) {
+    let (target, body) = match random.u8(..8) {
         0 => (format!("/_search?index={name}&=index={other}"), String::new()),
         1 => (format!("/_count?index={name};==index={other}"), String::new()),
         2 => {
@@ -235,6 +235,12 @@ fn mislead(random: &mut Rng, sent: &mut Sent) {
             (format!("/{name}/_search/template"), body.to_string())
         }
         5 => {
+            // Read as a member of the look-up: `random_score` is over at the first `}`.
+            let query = r#"{"function_score":{"random_score":{"z":{}}},"index":"#;
+            let lookup = format!(r#"{{"terms":{{"f":{{"path":"f","query":{query}"{other}"}}}}}}}}"#);
+            (format!("/{name}/_count"), format!(r#"{{"query":{lookup}}}"#))
+        }
+        6 => {
             let body =
                 json!({ "source": { "index": name, "post_filter": lookup }, "dest": { "index": "new-2" } });
             ("/_reindex?max_docs=1".to_owned(), body.to_string())
