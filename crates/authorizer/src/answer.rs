@@ -3,10 +3,8 @@
 use std::fmt::Write;
 
 use identity::Subject;
-use policy::model::{
-    ANYONE, AUTHENTICATED, ClaimPath, ContentType, DenyResponse, Identity, Piece, SetHeader,
-};
-use serde_json::Value;
+use policy::model::{ANYONE, AUTHENTICATED, ContentType, DenyResponse, Identity, Piece, SetHeader};
+use serde_json::{Number, Value};
 
 use crate::reason::Reason;
 
@@ -108,7 +106,10 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
             list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
         }
         Piece::Revision => template.revision.to_owned(),
-        Piece::Claim(path) => claim(template.subject.map(|subject| &subject.claims), path),
+        Piece::Claim(path) => {
+            let claim = template.subject.and_then(|subject| identity::claim(subject, path));
+            claim.map_or_else(String::new, claim_text)
+        }
     };
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
@@ -123,19 +124,21 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(",")
 }
 
-fn claim(claims: Option<&Value>, path: &ClaimPath) -> String {
-    let claim = path.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
-    claim.map_or_else(String::new, claim_text)
-}
-
-/// The text of a claim; empty if it is not a single value.
+/// The text of a claim; empty if it is not a single value, or one that was rounded.
 pub(crate) fn claim_text(claim: &Value) -> String {
     match claim {
         Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
+        Value::Number(number) if is_exact(number) => number.to_string(),
         Value::Bool(value) => value.to_string(),
-        Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
     }
+}
+
+/// Whether a number is the one that the token has. Integers of more than 64 bits are read as floating-point numbers, which are
+/// rounded from 2^53 on: two tenants could become one.
+pub(crate) fn is_exact(number: &Number) -> bool {
+    const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
+    number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
 /// Whether a header carries this text unchanged: it is not empty, has no control characters, which could end the line,

@@ -196,16 +196,12 @@ impl Authorizer {
         let AnswerScratch { with_rule, aliases, body, detail, target, document_security, identity } = scratch;
         let signed = self.signed_on_cluster(cluster, caller, now, identity);
         let aliases_found = self.sanitizer.find_aliases(request.headers, aliases);
+        let over = |limit, asked, texts| {
+            let (reason, answer) = (Reason::Limit(limit), search::Answer::default());
+            cluster.denials.forbidden(request, reason, caller, &answer, asked, texts)
+        };
         if let Err(limit) = aliases_found.and(signed.map_err(|NotSigned| Limit::ResponseSize)) {
-            let answer = search::Answer::default();
-            return cluster.denials.forbidden(
-                request,
-                Reason::Limit(limit),
-                caller,
-                &answer,
-                asked,
-                (body, detail),
-            );
+            return over(limit, asked, (body, detail));
         }
         let rule = asked.as_ref().map_or("", |asked| asked.operation);
         rules_answer::render_rule(&caller.attached.values, rule, with_rule);
@@ -220,7 +216,12 @@ impl Authorizer {
         };
         let (path, subject) = (path_of(request), Some(&caller.subject));
         let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
-        Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
+        let allowed = Allowed { rule, subject, path, cluster: asked, rewritten, changes };
+        if allowed.is_too_large() {
+            over(Limit::ResponseSize, allowed.cluster, (body, detail))
+        } else {
+            Verdict::Allowed(allowed)
+        }
     }
 
     /// Writes the identity header of a verified caller to `value`; nothing for others, or if the policy has none.

@@ -87,7 +87,7 @@ impl IdentitySigner {
             claims: settings.claims.clone(),
             key,
         };
-        match signer.sign(&[], ("", &[], ""), &[], UnixTime::ZERO) {
+        match signer.sign(&[], ("", &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {
             Ok(_) => Ok(signer),
             Err(NotSigned) => {
                 let message = "the identity header cannot be signed: the key does not work, or the settings are too long";
@@ -111,18 +111,18 @@ impl IdentitySigner {
 
     /// The place for the header of a caller with these roles.
     pub(crate) fn place(&self, subject: &Subject, roles: &[&str]) -> SignedIdentity {
-        let value = |path: &ClaimPath| {
-            path.0
-                .iter()
-                .try_fold(&subject.claims, |value, part| value.get(&**part))
-                .filter(|value| !value.is_null())
-        };
         let text = |value: &Value| match self.key {
             Key::Jwt { .. } => value.to_string(),
             Key::Compact(_) => answer::claim_text(value),
         };
-        let claims = self.claims.iter().enumerate();
-        let claims = claims.filter_map(|(at, (_, path))| Some((at, text(value(path)?).into_boxed_str())));
+        let claims = self.claims.iter().enumerate().filter_map(|(at, (_, path))| {
+            let sent = match identity::claim(subject, path)? {
+                Value::Null => return None,
+                Value::Number(number) if !answer::is_exact(number) => return None,
+                value => text(value),
+            };
+            Some((at, sent.into_boxed_str()))
+        });
         let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
         let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
@@ -141,10 +141,13 @@ impl IdentitySigner {
         value: &mut String,
     ) -> Result<(), NotSigned> {
         value.clear();
+        // The clock cannot be read: the header would never expire.
+        let renewed = now.checked_add(self.lifetime / 2).ok_or(NotSigned)?;
+        let expires = now.checked_add(self.lifetime).ok_or(NotSigned)?;
         if let Some(made) = &*place.made.load()
             && now < made.renewed
             // A clock that was set back must not give a header more time.
-            && made.renewed <= now + self.lifetime / 2
+            && made.renewed <= renewed
         {
             value.push_str(&made.value);
             return Ok(());
@@ -153,8 +156,8 @@ impl IdentitySigner {
         let who = (&*subject.user, groups.as_slice(), revision);
         let roles = roles();
         let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
-        value.push_str(&self.sign(&place.claims, who, &roles, now)?);
-        let made = Made { value: value.as_str().into(), renewed: now + self.lifetime / 2 };
+        value.push_str(&self.sign(&place.claims, who, &roles, (now, expires))?);
+        let made = Made { value: value.as_str().into(), renewed };
         place.made.store(Some(Arc::new(made)));
         Ok(())
     }
@@ -164,9 +167,9 @@ impl IdentitySigner {
         claims: &[(usize, Box<str>)],
         (user, groups, revision): (&str, &[&str], &str),
         roles: &[&str],
-        now: UnixTime,
+        (issued, expires): (UnixTime, UnixTime),
     ) -> Result<String, NotSigned> {
-        let (issued, expires) = (now.as_secs(), (now + self.lifetime).as_secs());
+        let (issued, expires) = (issued.as_secs(), expires.as_secs());
         let claims = claims.iter().filter_map(|(at, text)| Some((&*self.claims.get(*at)?.0, &**text)));
         match &self.key {
             Key::Jwt { header, key, .. } => {

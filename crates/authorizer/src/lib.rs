@@ -76,9 +76,7 @@ pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
 pub use crate::scratch::Scratch;
-pub use crate::verdict::{
-    Allowed, BulkErrors, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, PartialBulk, Verdict,
-};
+pub use crate::verdict::{Allowed, BulkErrors, ClusterRequest, Denied, Outcome, PartialBulk, Verdict};
 pub use crate::what_can::{
     AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
 };
@@ -422,14 +420,13 @@ impl Authorizer {
             aliases,
             document_security: "",
         };
-        Verdict::Allowed(Allowed {
-            rule,
-            subject,
-            path: parsed.paths.first(),
-            cluster: None,
-            rewritten: None,
-            changes,
-        })
+        let path = parsed.paths.first();
+        let allowed = Allowed { rule, subject, path, cluster: None, rewritten: None, changes };
+        if allowed.is_too_large() {
+            let reason = Reason::Limit(Limit::ResponseSize);
+            return self.deny(request, parsed, reason, None, subject, body);
+        }
+        Verdict::Allowed(allowed)
     }
 
     fn deny<'a>(

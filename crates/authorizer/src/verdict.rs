@@ -184,24 +184,22 @@ impl<'a> Allowed<'a> {
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }
+
+    /// Whether the changes are larger than [`MAX_CHANGES_BYTES`]. The request is then denied.
+    pub(crate) fn is_too_large(&self) -> bool {
+        let set = self.set().map(|(name, value)| name.len() + value.len());
+        set.chain(self.remove().map(str::len)).sum::<usize>() > MAX_CHANGES_BYTES
+    }
 }
 
 /// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in memory until Envoy reads
 /// them. Chosen, not measured: Envoy accepts 60 KiB of headers from a client by default (`max_request_headers_kb`), and no
 /// policy needs to add more than that. The headers to set are those of the policy, with the caller's user
-/// name, roles and claims; at most sixteen of those to remove come from the request. A request with more must be denied, as
+/// name, roles and claims; at most sixteen of those to remove come from the request. A request with more is denied, as
 /// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8 in `SECURITY.md`).
-pub const MAX_CHANGES_BYTES: usize = 64 << 10;
+const MAX_CHANGES_BYTES: usize = 64 << 10;
 
 impl Verdict<'_> {
-    /// Whether the changes to an allowed request are larger than [`MAX_CHANGES_BYTES`].
-    #[must_use]
-    pub fn is_too_large(&self) -> bool {
-        let Self::Allowed(allowed) = self else { return false };
-        let set = allowed.set().map(|(name, value)| name.len() + value.len());
-        set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES_BYTES
-    }
-
     /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not
     /// seen. Its caller is authenticated.
     #[must_use]

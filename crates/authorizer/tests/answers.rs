@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
+use authorizer::{Authorizer, ExplainedSubject, Header, Request, Scratch, Verdict};
 use identity::Subject;
 use serde_json::{Value, json};
 
@@ -47,7 +47,11 @@ fn subject(user: &str, groups: &[&str], claims: Value) -> Subject {
 
 /// What is set and removed on an allowed `GET /x` with these headers.
 fn changes(who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
-    let authorizer = authorizer(HEADERS);
+    changes_by(HEADERS, who, headers)
+}
+
+fn changes_by(policy: &str, who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
+    let authorizer = authorizer(policy);
     let headers: Vec<Header<'_>> =
         headers.iter().map(|name| Header { name: name.as_bytes(), value: b"mallory" }).collect();
     let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
@@ -195,6 +199,10 @@ fn only_string_number_and_boolean_claims_are_filled_in() {
     for (claim, expected) in [
         (json!("acme"), Some("acme")),
         (json!(17), Some("17")),
+        (json!(u64::MAX), Some("18446744073709551615")),
+        // Of more than 64 bits: rounded, so that two tenants would be one.
+        (serde_json::from_str("18446744073709551617").unwrap(), None),
+        (json!(-1e300), None),
         (json!(1.5), Some("1.5")),
         (json!(true), Some("true")),
         (json!(false), Some("false")),
@@ -207,6 +215,40 @@ fn only_string_number_and_boolean_claims_are_filled_in() {
         assert_eq!(value(who, "x-tenant").as_deref(), expected, "{claim}");
     }
     assert_eq!(value(subject("alice", &[], json!({ "tenant": "flat" })), "x-tenant"), None);
+}
+
+#[test]
+fn a_pointer_may_lead_into_a_list() {
+    let policy = HEADERS.replace("{claims./tenant/id}", "{claims./tenants/1/id}");
+    let (set, _) =
+        changes_by(&policy, Some(subject("alice", &[], json!({ "tenants": [0, { "id": "acme" }] }))), &[]);
+    assert!(set.contains(&("x-tenant".to_owned(), "acme".to_owned())), "{set:?}");
+}
+
+/// Whatever decides: a request, its explanation, or a test.
+#[test]
+fn headers_over_64_kib_are_denied() {
+    let authorizer = authorizer(HEADERS);
+    let request = Request { method: b"GET", host: b"", path: b"/x", ..Request::default() };
+    for (length, expected) in [(16_000, None), (17_000, Some("response_too_large"))] {
+        // In the headers for the user, the groups and `x-who`, and in two claims.
+        let (user, note) = ("u".repeat(length), "n".repeat(length));
+        let who = subject(&user, &[], json!({ "tenant": { "id": note }, "mail": note }));
+        let explained = ExplainedSubject::Given(who.clone());
+        let mut scratch = Scratch::default();
+        let reason = match authorizer.check_as(&request, Some(who), &mut scratch, NOW) {
+            Verdict::Allowed(_) => None,
+            Verdict::Denied(denied) => {
+                assert_eq!(
+                    (denied.reason.status(), denied.subject.map(|subject| &*subject.user)),
+                    (400, Some(&*user))
+                );
+                Some(denied.reason.name())
+            }
+        };
+        assert_eq!(reason, expected);
+        assert_eq!(authorizer.explain(&request, explained, NOW).reason, expected);
+    }
 }
 
 /// A denial: its status, headers and body.

@@ -251,6 +251,20 @@ fn an_identity_that_is_too_large_is_denied() {
     assert_eq!((denied.reason.status(), denied.reason.name()), (400, "response_too_large"));
 }
 
+/// A clock before 1970 reads as the end of time. A header would never expire, so there is none.
+#[test]
+fn without_a_clock_nobody_is_signed_for() {
+    let signer = compiled("format: jwt, keys: [ed25519.pem]").unwrap();
+    let headers = [Header { name: b"authorization", value: ANN }];
+    let request =
+        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let mut scratch = Scratch::default();
+    let Verdict::Denied(denied) = signer.check_inline(&request, &mut scratch, Duration::MAX) else {
+        panic!("allowed")
+    };
+    assert_eq!(denied.reason.status(), 400);
+}
+
 #[test]
 fn a_key_that_cannot_be_used_is_an_error_in_its_place() {
     for (settings, expected) in [

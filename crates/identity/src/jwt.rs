@@ -12,8 +12,8 @@ mod pending;
 mod role_claims;
 mod token;
 
-pub use claims::named_roles;
 pub(crate) use claims::{check_given, subject, user};
+pub use claims::{claim, named_roles};
 pub(crate) use detail::{detail, malformed_claim};
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};

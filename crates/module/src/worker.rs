@@ -123,11 +123,6 @@ impl Worker {
                 Outcome::Decided(verdict) if request.body == RequestBody::Awaited && verdict.needs_body() => {
                     Checked::BodyNeeded
                 }
-                Outcome::Decided(verdict) if verdict.is_too_large() => {
-                    let verdict = authorizer.deny_over_limit(&request, Limit::ResponseSize, scratch);
-                    self.record(&verdict, authorizer, &request, stream, received, Instant::now());
-                    Checked::Decided
-                }
                 Outcome::Decided(verdict) => {
                     let decided_at = Instant::now();
                     self.thread.counters().evaluated(decided_at.saturating_duration_since(started));

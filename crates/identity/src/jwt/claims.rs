@@ -167,6 +167,12 @@ pub(super) fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option
     })
 }
 
+/// The claim of a subject at a path.
+#[must_use]
+pub fn claim<'a>(subject: &'a Subject, path: &ClaimPath) -> Option<&'a Value> {
+    at(subject.claims.as_object()?, path)
+}
+
 /// The array index that a reference token (RFC 6901, 4) stands for: digits without a leading zero.
 fn index(name: &str) -> Option<usize> {
     let canonical = name == "0" || name.starts_with(|first: char| ('1'..='9').contains(&first));

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use authorizer::{Authorizer, Denied, Header, Limit, MAX_CHANGES_BYTES, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Denied, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
@@ -198,11 +198,6 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
-                // An encoded answer is at least as long as its changes, so those of most answers need not be summed up.
-                if answer.len() > MAX_CHANGES_BYTES && verdict.is_too_large() {
-                    let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, call);
-                    return denied.map(CheckResult::Answered);
-                }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));
                 let client = decoded.source_ip();
                 self.thread.record(&verdict, call.context(authorizer, &request, client, ended));
