@@ -213,16 +213,21 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
     let indices = |search: &Search| -> Vec<Arc<str>> {
         search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
     };
-    // The name and the contents of a file, or the whole URL: not shown.
+    // Where it comes from is not shown: a URL with its credentials, or the contents of a file.
     let inventory = |search: &Search| match search.inventory.as_ref()? {
-        Inventory::File { source, .. } => {
-            Some((source.path.display().to_string(), Arc::clone(&source.bytes)))
+        Inventory::File { source, at: _ } => {
+            Some((Some((source.path.clone(), Arc::clone(&source.bytes))), None))
         }
-        Inventory::Url { url, refresh, .. } => {
-            Some((format!("{refresh:?}"), url.with_secrets().as_bytes().into()))
-        }
+        Inventory::Url { url, refresh, max_age: _, at: _ } => Some((None, Some((url.clone(), *refresh)))),
     };
     found.value("search.inventory", &inventory(old), &inventory(new), |_| None);
+    let max_age = |search: &Search| match search.inventory.as_ref()? {
+        Inventory::File { .. } => None,
+        Inventory::Url { max_age, .. } => Some(*max_age),
+    };
+    found.value("search.inventory.max_age", &max_age(old), &max_age(new), |age| {
+        age.map(|age| format!("{age:?}"))
+    });
     found.list("search.system_indices", &indices(old), &indices(new));
 }
 

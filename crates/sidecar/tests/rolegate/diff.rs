@@ -170,6 +170,41 @@ fn other_settings_are_listed_and_no_secret_is_shown() {
     assert_eq!(lines(&out), expected);
 }
 
+/// What a stale inventory permits is bounded by its age.
+#[test]
+fn each_setting_of_an_inventory_counts() {
+    let policy = |inventory: &str| {
+        let folder = PolicyFolder::new(&format!(
+            "version: 1\nidentity: {{ basic: {{ realm: r, verify: false }} }}\nsearch: {{ folder: cluster, inventory: {{ {inventory} }} }}\n"
+        ));
+        std::fs::create_dir(folder.path().join("cluster")).unwrap();
+        let roles = "_meta: { type: roles, config_version: 2 }\nreader: {}\n";
+        std::fs::write(folder.path().join("cluster/roles.yml"), roles).unwrap();
+        folder.write("one", "reader:s3cr3t\n");
+        folder.write("other", "reader:0th3r\n");
+        folder
+    };
+    let old = policy("url: \"https://127.0.0.1:9200\", credentials_file: one");
+    for (new, expected) in [
+        ("url: \"https://127.0.0.1:9200\", credentials_file: one", None),
+        ("url: \"https://127.0.0.1:9201\", credentials_file: one", Some(" changed")),
+        ("url: \"https://127.0.0.1:9200\", credentials_file: other", Some(" changed")),
+        ("url: \"https://127.0.0.1:9200\", credentials_file: one, refresh: 31s", Some(" changed")),
+        (
+            "url: \"https://127.0.0.1:9200\", credentials_file: one, max_age: 30d",
+            Some(".max_age changed from `300s` to `2592000s`"),
+        ),
+    ] {
+        let (code, out, err) = run(&["diff", &old.arg(), &policy(new).arg()]);
+        let settings: Vec<String> =
+            lines(&out).into_iter().filter(|line| line.starts_with("setting:")).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|change| format!("setting: search.inventory{change}")).collect();
+        assert_eq!((code, settings), (i32::from(!expected.is_empty()), expected), "{new}: {out}{err}");
+        assert!(!out.contains("s3cr3t") && !out.contains("0th3r"), "{out}");
+    }
+}
+
 /// The application trusts what rolegate sets: without that, clients may send it.
 #[test]
 fn a_header_that_clients_may_send_now_is_warned_of() {
