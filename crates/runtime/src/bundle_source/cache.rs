@@ -1,8 +1,7 @@
 //! The last good bundle on disk, for a restart while the server cannot be reached.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use policy::KeyUrl;
@@ -53,23 +52,14 @@ impl Cache {
             // Where a volume was to be mounted, it is lost with the container.
             tracing::info!(folder = %self.folder.display(), "the folder of `bundle-cache` did not exist: created");
         }
-        // The bundles of a policy and of its shadow policy may be stored at the same time.
-        let new = self.file.with_extension(format!("new-{}", std::process::id()));
-        let result = write(&new, bytes).and_then(|()| fs::rename(&new, &self.file));
-        if result.is_err() {
-            // It may not even be there.
-            let _ = fs::remove_file(&new);
-        }
-        result
+        // With a name of its own: replicas, and a policy and its shadow policy, may store at the same time. Only its owner may
+        // read it: a bundle may have password hashes and keys.
+        let mut new = tempfile::Builder::new().prefix(".bundle-").tempfile_in(&self.folder)?;
+        new.write_all(bytes)?;
+        new.as_file().sync_all()?;
+        new.persist(&self.file)?;
+        Ok(())
     }
-}
-
-/// A bundle may have password hashes and keys.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]
@@ -86,5 +76,26 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(cache(&file).read(100).is_err(), "the folder is a file");
+    }
+
+    /// As by replicas with one volume, whose processes have the same number.
+    #[test]
+    fn whoever_stores_at_the_same_time_leaves_one_whole_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+        let bundles = [vec![1; 300_000], vec![2; 200_000]];
+        cache.store(&bundles[0]).unwrap();
+        std::thread::scope(|scope| {
+            for bundle in &bundles {
+                scope.spawn(|| (0..100).for_each(|_| cache.store(bundle).unwrap()));
+            }
+            for _ in 0..100 {
+                let stored = cache.read(400_000).unwrap().unwrap();
+                assert!(bundles.contains(&stored), "{} bytes of {:?}", stored.len(), stored.first());
+            }
+        });
+        let mode = std::os::unix::fs::MetadataExt::mode(&cache.file.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
 use identity::FetchedKeys;
@@ -42,6 +43,14 @@ pub(crate) fn bundle(args: &BundleArgs, output: &mut Output<'_>) -> Exit {
     })
 }
 
+/// The revision of a bundle that is built at this time. `None` if the time is not known: after the last revision there is none,
+/// so no later bundle would be accepted.
+fn revision_of(now: Duration) -> Option<u64> {
+    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle of the same revision. They
+    // are greater than the seconds of bundles that were built before.
+    u64::try_from(now.as_millis()).ok()
+}
+
 fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     let file = compiled_policy::policy_file(&args.policy);
     let reported = |exit| Failed(exit, String::new());
@@ -56,10 +65,10 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     if cases.exists() {
         packed.insert("cases.yaml".to_owned(), read(&cases, MAX_SIZE)?);
     }
-    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle of the same revision. They
-    // are greater than the seconds of bundles that were built before.
-    let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
-    let revision = args.revision.unwrap_or(now);
+    let no_clock = || {
+        Failed(Exit::Failed, "the clock is set to before 1970: set it, or name the `--revision`".to_owned())
+    };
+    let revision = args.revision.or_else(|| revision_of(clock::now())).ok_or_else(no_clock)?;
     let policy = name(folder, &file)?;
     let bytes = bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
     // A policy may name its files by absolute paths, which are not those in the bundle.
@@ -247,4 +256,15 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
 
 fn failed(path: &Path, error: &impl std::fmt::Display) -> Failed {
     Failed(Exit::Failed, format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_not_known_is_no_revision() {
+        assert_eq!(revision_of(Duration::from_secs(2)), Some(2_000));
+        assert_eq!(revision_of(Duration::MAX), None);
+    }
 }
