@@ -127,10 +127,28 @@ impl<'n> Manager<'n> {
         self.filters.lint_early(&routes, findings);
         self.filters.lint_rewrites(findings);
         self.lint_upgrades(&routes, findings);
+        self.lint_metadata(findings);
         if !self.view.is_true("use_remote_address") {
             let message = "the address of the client is the one in `x-forwarded-for`, which clients choose unless a trusted \
                            proxy in front of Envoy sets it";
             findings.add(&self.view, Kind::ClientAddress, message, "use_remote_address: true");
+        }
+    }
+
+    /// Envoy forgets that its filter of libraries has stopped a request when a frame of metadata passes that filter.
+    fn lint_metadata(&self, findings: &mut Findings) {
+        if !self.authorizers().any(|authorizer| matches!(authorizer.by, By::Module(_))) {
+            return;
+        }
+        for options in ["http2_protocol_options", "http3_protocol_options"] {
+            let setting = self.view.at(&[options, "allow_metadata"]);
+            if let Some(setting) =
+                setting.filter(|_| self.view.get(options).is_some_and(|it| it.is_true("allow_metadata")))
+            {
+                let message = "a request whose password is hashed may wait until its timeout, although it is allowed, if a METADATA frame \
+                               arrives meanwhile and nothing after it";
+                findings.add(&setting, Kind::MetadataFrames, message, "allow_metadata: false");
+            }
         }
     }
 

@@ -107,6 +107,8 @@ kinds! {
     JoinedHeaders = Unsafe "joined-headers",
     /// A rolegate that hangs delays each request for long.
     LongTimeout = Slow "long-timeout",
+    /// Frames of metadata can leave a request that the library has allowed waiting.
+    MetadataFrames = Slow "metadata-frames",
     /// Bodies that requests to a search cluster need are not sent.
     MissingBodies = Unsafe "missing-bodies",
     /// There is no cluster of this name.

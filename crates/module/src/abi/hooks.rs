@@ -122,7 +122,8 @@ pub unsafe extern "C" fn route_destroy<F: Filter>(route: *const c_void) {
     unsafe { free(route.cast::<Tagged<F::Route>>()) };
 }
 
-/// A stream begins. Null, with which Envoy closes it, if there is a panic.
+/// A stream begins. Null if there is a panic: Envoy 1.40 then answers with 500; earlier ones call the hooks with it, which stop the
+/// request.
 ///
 /// # Safety
 /// As Envoy calls it, with what `config_new` returned.
@@ -142,7 +143,8 @@ pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *m
     })
 }
 
-/// A stream has ended. Envoy may call this within another hook of the stream, which then drops the state when it returns.
+/// A stream has ended. Envoy before 1.40 may call this within another hook of the stream, which then drops the state when it
+/// returns. Later ones call it after the hook: until then the stream is without headers and body, and ignores what is done to it.
 ///
 /// # Safety
 /// As Envoy calls it, with what `filter_new` returned.
