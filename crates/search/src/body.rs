@@ -153,7 +153,11 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 json.object(|json, alias| {
                     is_empty = false;
                     reading.need(ALIASES, Target::AddedName(alias))?;
-                    lookups::read(reading, json, &lookups::nothing())
+                    json.object(|json, key| match &*key {
+                        "filter" => lookups::read(reading, json, &lookups::nothing()),
+                        // For a node the alias is over with an object that it does not know: the next member is another alias.
+                        _ => scalar(json),
+                    })
                 })?;
                 if !is_empty {
                     reading.need(ALIASES, Target::Name(name.clone()))?;

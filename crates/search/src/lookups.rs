@@ -207,6 +207,11 @@ impl<'s, 'a> Lookups<'s, 'a> {
                 let name = json.string()?;
                 return pipeline(reading, &name);
             }
+            // A node takes it for the name, as text.
+            ("search_pipeline", Value::Other) => {
+                json.skip()?;
+                return unseen(reading);
+            }
             ("search_pipeline", Value::Object) if !has_known_processors(json.clone().skip()?) => {
                 unseen(reading)?
             }

@@ -47,10 +47,15 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         reading.need_all(body::WRITE_ANYWHERE)?;
     }
-    if let Some(name) = reading.query.get("search_pipeline")? {
-        lookups::pipeline(&mut reading, &name)?;
+    let pipeline = reading.query.get("search_pipeline")?;
+    if let Some(name) = &pipeline {
+        lookups::pipeline(&mut reading, name)?;
     }
     body::read(&mut reading)?;
+    // One may ask for a `profile`.
+    if pipeline.is_some_and(|name| name != "_none") {
+        reading.show_hidden_terms(0);
+    }
     Ok(group.name)
 }
 

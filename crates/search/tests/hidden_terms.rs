@@ -147,6 +147,29 @@ fn each_search_of_several_counts_for_itself() {
     }
 }
 
+/// A search pipeline may ask for a `profile`.
+#[test]
+fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
+    let pipelines = [
+        (r#"{"request_processors":[{"script":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
+        (r#"{"request_processors":[{"scr\u0069pt":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
+        (r#""stored""#, false),
+        ("1", false),
+        (r#""_none""#, true),
+        (r#"{"phase_results_processors":[{"normalization-processor":{}}]}"#, true),
+    ];
+    for (pipeline, is_wanted) in pipelines {
+        let body = format!(r#"{{"search_pipeline":{pipeline}}}"#);
+        assert_eq!(is_permitted(&["star"], false, "POST", "/logs/_search", &body), is_wanted, "{body}");
+        let nested = format!(
+            r#"{{"query":{{"function_score":{{"random_score":{{"z":{{}}}},"search_pipeline":{pipeline}}}}}}}"#
+        );
+        assert_eq!(is_permitted(&["star"], false, "POST", "/logs/_search", &nested), is_wanted, "{nested}");
+    }
+    assert!(!is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=stored", ""));
+    assert!(is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=_none", ""));
+}
+
 #[test]
 fn a_template_that_shows_hidden_terms_is_denied() {
     let roles = &["documents", "all"];

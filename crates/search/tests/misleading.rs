@@ -165,6 +165,11 @@ fn a_stored_search_pipeline_needs_all_indices() {
         ("/logs-a/_search?search_pipeline=p", ""),
         ("/logs-a/_msearch?search_pipeline=p", many),
         ("/logs-a/_search", r#"{"search_pipeline":"p"}"#),
+        // A node takes these for names.
+        ("/logs-a/_search", r#"{"search_pipeline":123}"#),
+        ("/logs-a/_search", r#"{"search_pipeline":true}"#),
+        ("/logs-a/_msearch", "{}\n{\"search_pipeline\":7}\n"),
+        ("/logs-a/_count", r#"{"query":{"function_score":{"random_score":{"z":{}}},"search_pipeline":1.5}}"#),
         ("/logs-a/_msearch", "{}\n{\"search_pipeline\":\"p\"}\n"),
     ] {
         assert_needs("POST", target, body, ALL);
@@ -447,4 +452,38 @@ fn a_member_that_a_node_reads_at_another_level_counts() {
         let needs = needs("POST", "/logs-a/_search", &body).expect("it is read");
         assert_eq!(needs, ["indices:data/read/search on [logs-a]"], "{body}");
     }
+}
+
+/// For a node an alias of a new index is over with an object that it does not know.
+#[test]
+fn an_alias_of_a_new_index_has_no_unknown_object() {
+    for aliases in [
+        r#"{"logs-own":{"x":{},"secret-w":{"is_write_index":true}}}"#,
+        r#"{"logs-own":{"x":{"filter":{"match_all":{}},"routing":"r"},"secret-w":{"is_write_index":true}}}"#,
+        r#"{"logs-own":{"x":[{}],"secret-w":{}}}"#,
+        r#"{"logs-own":{"filter":{"match_all":{}},"routing":{},"secret-w":1}}"#,
+        r#"{"logs-own":1}"#,
+        r#"{"logs-own":[{}]}"#,
+    ] {
+        assert_denied("PUT", "/logs-x", &format!(r#"{{"aliases":{aliases}}}"#));
+    }
+    let known =
+        r#"{"aliases":{"logs-own":{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}}}"#;
+    assert_needs("PUT", "/logs-x", known, "indices:admin/aliases on the new alias logs-own");
+}
+
+/// A node would go on for ever.
+#[test]
+fn the_filter_of_term_vectors_is_an_object() {
+    for filter in ["1", "[]", r#""x""#, r#"{"a":{}}"#] {
+        let document = format!(r#"{{"_index":"logs-a","_id":"1","filter":{filter}}}"#);
+        assert_denied("POST", "/_mtermvectors", &format!(r#"{{"docs":[{document}]}}"#));
+    }
+    let document = r#"{"_index":"logs-a","_id":"1","filter":{"max_num_terms":3,"min_term_freq":1}}"#;
+    assert_needs(
+        "POST",
+        "/_mtermvectors",
+        &format!(r#"{{"docs":[{document}]}}"#),
+        "indices:data/read/mtv[shard] on logs-a",
+    );
 }

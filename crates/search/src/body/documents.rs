@@ -115,9 +115,9 @@ fn index_of_document<'a>(json: &mut Json<'a>, kind: Kind) -> Result<Option<Cow<'
         ("_source", Kind::Get) => source_filter(json),
         ("_id" | "routing" | "version" | "version_type", Kind::Get) => scalar(json),
         (_, Kind::Get) => Err(Problem::Invalid("its body has an unknown key")),
-        ("filter" | "per_field_analyzer" | "perFieldAnalyzer" | "doc", Kind::TermVectors) => {
-            json.skip().map(drop)
-        }
+        // With another value than an object, nodes of 3.x go on for ever.
+        ("filter", Kind::TermVectors) => json.object(|json, _| scalar(json)),
+        ("per_field_analyzer" | "perFieldAnalyzer" | "doc", Kind::TermVectors) => json.skip().map(drop),
         (_, Kind::TermVectors) => scalar(json),
     })?;
     Ok(index.flatten())

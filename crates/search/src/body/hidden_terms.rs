@@ -12,7 +12,7 @@ use crate::problem::Problem;
 pub(super) fn is_shown(search: &[u8]) -> Result<bool, Problem> {
     let has = |text: &[u8]| memchr::memmem::find(search, text).is_some();
     // Only `\u` writes such a key in another way.
-    if !has(b"profile") && !has(b"min_doc_count") && !has(b"\\u") {
+    if ![&b"profile"[..], b"min_doc_count", b"search_pipeline", b"\\u"].into_iter().any(has) {
         return Ok(false);
     }
     let mut is_shown = false;
@@ -20,6 +20,7 @@ pub(super) fn is_shown(search: &[u8]) -> Result<bool, Problem> {
         json.object(|json, key| {
             is_shown |= match &*key {
                 "profile" => !is_false(json.skip()?),
+                "search_pipeline" => by_pipeline(json)?,
                 _ => within(json, ("", &key))?,
             };
             Ok(())
@@ -57,6 +58,7 @@ fn within(json: &mut Json<'_>, (outer, key): (&str, &str)) -> Result<bool, Probl
             is_shown |= match &*member {
                 "profile" => within(&mut json.clone(), (key, &member))? | is_true(json)?,
                 "min_doc_count" if !is_histogram => !is_positive(json.skip()?),
+                "search_pipeline" => by_pipeline(json)?,
                 _ => within(json, (key, &member))?,
             };
             Ok(())
@@ -68,6 +70,21 @@ fn within(json: &mut Json<'_>, (outer, key): (&str, &str)) -> Result<bool, Probl
         Value::String | Value::Null | Value::Other => drop(json.skip()?),
     }
     Ok(is_shown)
+}
+
+/// Whether a search pipeline may ask for a `profile`: a script may, and what a stored one does is not seen.
+fn by_pipeline(json: &mut Json<'_>) -> Result<bool, Problem> {
+    match json.peek()? {
+        Value::Null => json.skip().map(|_| false),
+        Value::String => Ok(json.string()? != "_none"),
+        Value::Other => json.skip().map(|_| true),
+        Value::Object | Value::Array => {
+            let pipeline = json.skip()?;
+            Ok([&b"script"[..], b"\\u"]
+                .into_iter()
+                .any(|text| memchr::memmem::find(pipeline, text).is_some()))
+        }
+    }
 }
 
 /// Whether the next value is true, or text that says so.
