@@ -116,12 +116,9 @@ impl IdentitySigner {
             Key::Compact(_) => answer::claim_text(value),
         };
         let claims = self.claims.iter().enumerate().filter_map(|(at, (_, path))| {
-            let sent = match identity::claim(subject, path)? {
-                Value::Null => return None,
-                Value::Number(number) if !answer::is_exact(number) => return None,
-                value => text(value),
-            };
-            Some((at, sent.into_boxed_str()))
+            let value = identity::claim(subject, path)?;
+            let is_exact = value.as_number().is_none_or(answer::is_exact);
+            (is_exact && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
         });
         let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
         let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
