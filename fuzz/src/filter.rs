@@ -150,7 +150,7 @@ impl Run {
 
     fn happen(&mut self, event: u8) {
         let Self { world, headers, streams, ordered } = self;
-        if let b'n' | b'o' | b'x' | b'f' | b'a' = event {
+        if let b'n' | b'o' | b'x' | b'f' | b'a' | b'u' = event {
             if streams.len() < STREAMS {
                 streams.push(world.stream(std::mem::take(headers), event));
             }
@@ -371,6 +371,7 @@ impl World {
             b'x' => stream.with_route(&self.disabled),
             b'f' => stream.with_foreign_route(&self.foreign),
             b'a' => stream.ending_at_once(),
+            b'u' => stream.ending_at_once_unheard(),
             _ => stream,
         };
         // Known when the headers arrive: nothing is decided before.

@@ -89,8 +89,12 @@ struct Envoy {
     events: Arc<Mutex<Events>>,
     /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
     ends_at_once: Cell<bool>,
+    /// Whether the module's object is destroyed only after the hook in which the stream ends, as by Envoy since 1.40.
+    destroys_later: Cell<bool>,
     /// The module's object; null once the stream has ended.
     slot: Cell<*const c_void>,
+    /// The module's object of a stream that has ended, until it is destroyed.
+    ended_slot: Cell<*const c_void>,
     destroy: unsafe extern "C" fn(*const c_void),
 }
 
@@ -168,7 +172,9 @@ impl<F: Filter> Host<F> {
             header_count: Cell::new(None),
             events: Arc::default(),
             ends_at_once: Cell::new(false),
+            destroys_later: Cell::new(false),
             slot: Cell::new(ptr::null()),
+            ended_slot: Cell::new(ptr::null()),
             destroy: hooks::filter_destroy::<F>,
         });
         // SAFETY: `filter` is dropped after its streams, which borrow `self`.
@@ -267,6 +273,14 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
+    /// The same, but the filter hears of it only after that call, as from Envoy since 1.40. Until then the stream has neither
+    /// headers nor bodies, and ignores what is done to it.
+    #[must_use]
+    pub fn ending_at_once_unheard(self) -> Self {
+        self.envoy.destroys_later.set(true);
+        self.ending_at_once()
+    }
+
     /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`] or [`hooks::STOP`]. After the end of the stream
     /// nothing is called.
     pub fn request_headers(&self, end_of_stream: bool) -> u32 {
@@ -275,7 +289,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
             return hooks::STOP;
         }
         // SAFETY: the stream has not ended.
-        unsafe { hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream) }
+        self.envoy.within(|| unsafe { hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream) })
     }
 
     /// A part of its body has arrived. Returns the status.
@@ -283,7 +297,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        let status = self.envoy.request.with_part(part, end_of_stream, hook);
+        let status = self.envoy.within(|| self.envoy.request.with_part(part, end_of_stream, hook));
         if status == hooks::STOP_AND_WATERMARK && self.envoy.is_over_limit(&self.envoy.request) {
             self.envoy.is_full.set(true);
         }
@@ -301,7 +315,8 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self.envoy.response.headers.replace(lines(headers));
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        unsafe { response::response_headers::<F>(object(&self.envoy), slot, end_of_stream) }
+        self.envoy
+            .within(|| unsafe { response::response_headers::<F>(object(&self.envoy), slot, end_of_stream) })
     }
 
     /// A part of the response's body has arrived. Returns the status.
@@ -309,13 +324,15 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.response.with_part(part, end_of_stream, hook)
+        self.envoy.within(|| self.envoy.response.with_part(part, end_of_stream, hook))
     }
 
     /// The trailers of the response have arrived. Returns the status.
     pub fn response_trailers(&self) -> u32 {
+        let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        let status = unsafe { response::response_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
+        let hook = || unsafe { response::response_trailers::<F>(object(&self.envoy), slot) };
+        let status = self.envoy.within(hook);
         if status == hooks::CONTINUE {
             self.envoy.response.pass_on();
         }
@@ -345,7 +362,7 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.request.with_buffered(pieces, hook)
+        self.envoy.within(|| self.envoy.request.with_buffered(pieces, hook))
     }
 
     /// The body of the response has arrived: another filter has buffered it. Returns the status.
@@ -353,14 +370,16 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
         let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
-        self.envoy.response.with_buffered(pieces, hook)
+        self.envoy.within(|| self.envoy.response.with_buffered(pieces, hook))
     }
 
     /// Its trailers have arrived. Returns the status.
     #[must_use]
     pub fn request_trailers(&self) -> u32 {
+        let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        let status = unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) };
+        let hook = || unsafe { hooks::request_trailers::<F>(object(&self.envoy), slot) };
+        let status = self.envoy.within(hook);
         if status == hooks::CONTINUE {
             self.envoy.request.pass_on();
         }
@@ -387,13 +406,13 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         if !slot.is_null() {
             // SAFETY: the stream has not ended.
-            unsafe { hooks::scheduled::<F>(object(&self.envoy), slot, event) };
+            self.envoy.within(|| unsafe { hooks::scheduled::<F>(object(&self.envoy), slot, event) });
         }
     }
 
     /// The stream ends: the client has left.
     pub fn end(&self) {
-        self.envoy.end();
+        self.envoy.within(|| self.envoy.end());
     }
 
     /// Whether it has ended.
@@ -479,11 +498,36 @@ impl Envoy {
 
     fn end(&self) {
         let slot = self.slot.replace(ptr::null());
+        if self.destroys_later.get() && !slot.is_null() {
+            for message in [&self.request, &self.response] {
+                message.headers.take();
+                message.received.take();
+                message.buffered.take();
+            }
+            self.ended_slot.set(slot);
+        } else {
+            self.destroy(slot);
+        }
+    }
+
+    /// Runs a hook. Then the module's object is destroyed, if the stream has ended meanwhile.
+    fn within<T>(&self, hook: impl FnOnce() -> T) -> T {
+        let result = hook();
+        self.destroy(self.ended_slot.replace(ptr::null()));
+        result
+    }
+
+    fn destroy(&self, slot: *const c_void) {
         if !slot.is_null() {
             // SAFETY: the hook for new streams has returned it, and it is passed to this one once.
             unsafe { (self.destroy)(slot) };
             self.events.lock().unwrap().ended = true;
         }
+    }
+
+    /// Whether the stream has ended, and the filter has not heard of it.
+    fn has_ended_unheard(&self) -> bool {
+        !self.ended_slot.get().is_null()
     }
 }
 

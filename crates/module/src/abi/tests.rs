@@ -277,19 +277,22 @@ fn a_panic_denies_its_own_request_only() {
     let host = host();
     for (todo, status, panics) in [(&b"panic"[..], 503, 1), (b"reply, then panic", 401, 1), (b"deny", 403, 1)]
     {
-        for ending in [false, true] {
-            let stream = asking(&host, todo);
-            let stream = if ending { stream.ending_at_once() } else { stream };
+        for ending in 0..3 {
+            let stream = match ending {
+                0 => asking(&host, todo),
+                1 => asking(&host, todo).ending_at_once(),
+                _ => asking(&host, todo).ending_at_once_unheard(),
+            };
             assert_eq!(stream.request_headers(true), STOP);
             assert_eq!(stream.sent().unwrap().status, status);
         }
-        assert_eq!(host.metric("panics"), panics * 2);
+        assert_eq!(host.metric("panics"), panics * 3);
     }
     let stream = asking(&host, b"pause");
     assert_eq!(stream.request_headers(true), STOP);
     stream.scheduled(3);
     assert_eq!(stream.sent().unwrap().details, "rolegate_panic");
-    assert_eq!((stream.resumed(), host.metric("panics")), (0, 3));
+    assert_eq!((stream.resumed(), host.metric("panics")), (0, 4));
 }
 
 #[test]
@@ -498,7 +501,11 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
         let todo = [&b"allow"[..], b"change", b"pause", b"panic", b"reply, then panic", b"deny", b"buffer"];
         let todo = todo[random.usize(..todo.len())];
         let stream = asking(&host, todo);
-        let stream = if random.bool() { stream.ending_at_once() } else { stream };
+        let stream = match random.u8(..3) {
+            0 => stream.ending_at_once(),
+            1 => stream.ending_at_once_unheard(),
+            _ => stream,
+        };
         let (mut allowed, mut decided, mut body) = (false, false, Vec::<u8>::new());
         for _ in 0..random.usize(..10) {
             match random.u8(..6) {

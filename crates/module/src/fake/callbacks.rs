@@ -133,8 +133,12 @@ unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) ->
     true
 }
 
+fn takes_headers(envoy: *mut c_void) -> bool {
+    !stream(envoy).is_frozen.get() && !stream(envoy).has_ended_unheard()
+}
+
 unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
-    if stream(envoy).is_frozen.get() {
+    if !takes_headers(envoy) {
         return false;
     }
     uncounted(|| {
@@ -146,7 +150,7 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
 }
 
 unsafe extern "C" fn add_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
-    let is_added = value.length > 0 && !stream(envoy).is_frozen.get();
+    let is_added = value.length > 0 && takes_headers(envoy);
     if is_added {
         uncounted(|| stream(envoy).headers(which).borrow_mut().push((copy(name).into(), copy(value).into())));
     }
@@ -162,6 +166,9 @@ unsafe extern "C" fn send_response(
     details: Buffer,
 ) {
     let envoy = stream(envoy);
+    if envoy.has_ended_unheard() {
+        return;
+    }
     let headers = match count {
         0 => &[],
         // SAFETY: the module passes that many.
@@ -197,6 +204,9 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
 /// As in Envoy, the buffered part begins if there is none, and one that is too large ends the stream.
 unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) -> bool {
     let envoy = stream(envoy);
+    if envoy.has_ended_unheard() {
+        return false;
+    }
     let (message, status) = match which {
         BUFFERED => (&envoy.request, 413),
         RESPONSE_BUFFERED => (&envoy.response, 500),
@@ -277,6 +287,9 @@ unsafe extern "C" fn worker(envoy: *mut c_void) -> u32 {
 
 unsafe extern "C" fn resume(envoy: *mut c_void) {
     let envoy = stream(envoy);
+    if envoy.has_ended_unheard() {
+        return;
+    }
     envoy.request.pass_on();
     envoy.resumed.set(envoy.resumed.get() + 1);
     if envoy.ends_at_once.get() {
