@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed test is what it is for")]
 
 mod callbacks;
+mod envoy;
 mod message;
 
 use std::cell::{Cell, RefCell};
@@ -13,12 +14,13 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::abi::{Attribute, Buffer, Filter, hooks, response};
 #[cfg(test)]
 pub(crate) use callbacks::only_the_log;
-use message::{Line, Message, Pieces, copied, lines};
+use envoy::{BUFFER_LIMIT, Envoy, object};
+use message::{Message, copied, lines};
 
 /// A filter configuration that was accepted.
 #[derive(Debug)]
@@ -60,51 +62,6 @@ pub struct Sent {
     pub body: Vec<u8>,
     /// Its details.
     pub details: String,
-}
-
-/// How many bytes of a body are buffered at most, as by default (`per_connection_buffer_limit_bytes`).
-const BUFFER_LIMIT: u64 = 1 << 20;
-
-/// Envoy's object for a stream. Callbacks get a pointer to it.
-#[derive(Debug)]
-struct Envoy {
-    request: Message,
-    response: Message,
-    attributes: RefCell<BTreeMap<u32, Box<[u8]>>>,
-    metadata: RefCell<BTreeMap<String, String>>,
-    metrics: Rc<Metrics>,
-    route: Cell<*const c_void>,
-    worker: Cell<u32>,
-    sent: RefCell<Option<Sent>>,
-    resumed: Cell<u32>,
-    route_cleared: Cell<u32>,
-    buffer_limit: Cell<u64>,
-    /// Whether it has stopped to read the request, because its buffers are full.
-    is_full: Cell<bool>,
-    /// Whether headers cannot be set.
-    is_frozen: Cell<bool>,
-    /// How many lines of headers it says that there are, if not as many as there are.
-    header_count: Cell<Option<usize>>,
-    /// What schedulers have committed, and whether the stream is there to receive it.
-    events: Arc<Mutex<Events>>,
-    /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
-    ends_at_once: Cell<bool>,
-    /// Whether the module's object is destroyed only after the hook in which the stream ends, as by Envoy since 1.40.
-    destroys_later: Cell<bool>,
-    /// The module's object; null once the stream has ended.
-    slot: Cell<*const c_void>,
-    /// The module's object of a stream that has ended, until it is destroyed.
-    ended_slot: Cell<*const c_void>,
-    destroy: unsafe extern "C" fn(*const c_void),
-}
-
-/// The events of a stream, and how many schedulers it has that were not deleted.
-#[derive(Debug, Default)]
-struct Events {
-    queue: Vec<u64>,
-    after_the_end: usize,
-    ended: bool,
-    schedulers: usize,
 }
 
 thread_local! {
@@ -468,69 +425,4 @@ impl<F: Filter> Drop for FakeStream<'_, F> {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// Which headers and which part of the body: those of the response, and its part that was buffered before.
-const RESPONSE: u32 = 2;
-const RESPONSE_BUFFERED: u32 = 3;
-/// The part of the request's body that was buffered before.
-const BUFFERED: u32 = 1;
-
-impl Envoy {
-    fn headers(&self, which: u32) -> &RefCell<Vec<Line>> {
-        if which == RESPONSE { &self.response.headers } else { &self.request.headers }
-    }
-
-    fn body(&self, which: u32) -> &RefCell<Pieces> {
-        match which {
-            RESPONSE => &self.response.received,
-            RESPONSE_BUFFERED => &self.response.buffered,
-            BUFFERED => &self.request.buffered,
-            _ => &self.request.received,
-        }
-    }
-
-    /// Whether more of a body is buffered than the limit.
-    fn is_over_limit(&self, message: &Message) -> bool {
-        let limit = self.buffer_limit.get();
-        limit != 0 && message.buffered_size() > limit
-    }
-
-    fn end(&self) {
-        let slot = self.slot.replace(ptr::null());
-        if self.destroys_later.get() && !slot.is_null() {
-            for message in [&self.request, &self.response] {
-                message.headers.take();
-                message.received.take();
-                message.buffered.take();
-            }
-            self.ended_slot.set(slot);
-        } else {
-            self.destroy(slot);
-        }
-    }
-
-    /// Runs a hook. Then the module's object is destroyed, if the stream has ended meanwhile.
-    fn within<T>(&self, hook: impl FnOnce() -> T) -> T {
-        let result = hook();
-        self.destroy(self.ended_slot.replace(ptr::null()));
-        result
-    }
-
-    fn destroy(&self, slot: *const c_void) {
-        if !slot.is_null() {
-            // SAFETY: the hook for new streams has returned it, and it is passed to this one once.
-            unsafe { (self.destroy)(slot) };
-            self.events.lock().unwrap().ended = true;
-        }
-    }
-
-    /// Whether the stream has ended, and the filter has not heard of it.
-    fn has_ended_unheard(&self) -> bool {
-        !self.ended_slot.get().is_null()
-    }
-}
-
-fn object(envoy: &Envoy) -> *mut c_void {
-    ptr::from_ref(envoy).cast_mut().cast()
 }

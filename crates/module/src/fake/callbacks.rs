@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{Buffer, Callbacks, Pair};
 
-use super::{BUFFERED, Envoy, Events, LOG, Metrics, RESPONSE_BUFFERED, Sent, VALIDATING};
+use super::envoy::{BUFFERED, Envoy, Events, RESPONSE_BUFFERED};
+use super::{LOG, Metrics, Sent, VALIDATING};
 
 /// Has the hooks use the fake host.
 pub(super) fn install() {
