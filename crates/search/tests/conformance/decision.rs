@@ -31,6 +31,8 @@ const NOTHING_FOUND: &str =
 const MISLEADING: &str = "a node reads it in another way than it looks";
 const EXCLUDED: &str = "whether an exclusion stands for a hidden alias is not known, and what leaves nothing is forwarded as nothing or denied";
 const TENANT: &str = "a node asks for the tenant only if the request is about the index of Dashboards alone";
+const LOOKED_UP: &str =
+    "a name that a node may take for that of a look-up needs whatever a look-up may do there";
 const UNSEEN: &str = "what a node makes of several sources is not seen";
 
 /// Operations, why a request is denied that a node permits, and the reason for that. Every difference is in this table. `*` stands for
@@ -69,6 +71,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("update_by_query", "* NotGranted (reduces)", REDUCED),
     ("delete_by_query", "* NotGranted (reduces)", REDUCED),
     ("count", "* NotGranted (reduces)", REDUCED),
+    ("count", "indices:data/read/get NotGranted", LOOKED_UP),
     ("bulk", "indices:data/write/delete NotGranted", EARLIER),
     ("bulk", "indices:data/write/index NotGranted", EARLIER),
     ("bulk", "indices:data/write/update NotGranted", EARLIER),
