@@ -134,8 +134,8 @@ pub(crate) fn claim_text(claim: &Value) -> String {
     }
 }
 
-/// Whether a number is the one that the token has. Integers of more than 64 bits are read as floating-point numbers, which are
-/// rounded from 2^53 on: two tenants could become one.
+/// Whether a number was not rounded to an integer when it was read. Integers of more than 64 bits are read as floating-point
+/// numbers, which are rounded from 2^53 on: two tenants could become one.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
     number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)

@@ -117,8 +117,7 @@ impl IdentitySigner {
         };
         let claims = self.claims.iter().enumerate().filter_map(|(at, (_, path))| {
             let value = identity::claim(subject, path)?;
-            let is_exact = value.as_number().is_none_or(answer::is_exact);
-            (is_exact && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
+            (is_exact(value) && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
         });
         let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
         let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
@@ -204,5 +203,15 @@ impl SignedIdentity {
         let claims = self.claims.iter().map(|(_, text)| identity::allocated(text.len())).sum::<usize>();
         let list = identity::allocated(size_of_val(&*self.claims));
         list + claims + identity::allocated(self.size) + identity::allocated(size_of::<Made>() + 16)
+    }
+}
+
+/// Whether no number in a claim was rounded when it was read.
+fn is_exact(claim: &Value) -> bool {
+    match claim {
+        Value::Number(number) => answer::is_exact(number),
+        Value::Array(items) => items.iter().all(is_exact),
+        Value::Object(members) => members.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }

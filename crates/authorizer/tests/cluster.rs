@@ -338,3 +338,30 @@ fn that_not_each_role_was_tried_is_explained() {
     );
     assert!(!explain("ann", "", ("GET", "/people/_doc/1", "")).cluster.unwrap().roles_left_out);
 }
+
+/// Tokens with other numbers would have the same one.
+#[test]
+fn a_claim_that_was_rounded_is_no_attribute() {
+    for (team, expected) in [("17", 200), ("18446744073709551617", 403)] {
+        let claims: serde_json::Value = serde_json::from_str(&format!("{{\"team\": {team}}}")).unwrap();
+        let path = format!("/{}-a/_search", claims.get("team").unwrap()).replace('+', "%2B");
+        let subject = Subject {
+            user: "eve".into(),
+            issuer: Some("https://id.example.com".into()),
+            source: None,
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims,
+        };
+        let request = Request {
+            method: b"GET",
+            host: b"search.example.com",
+            path: path.as_bytes(),
+            body: RequestBody::Whole(b""),
+            ..Request::default()
+        };
+        let now = Duration::from_secs(1_800_000_000);
+        let why = authorizer().explain(&request, ExplainedSubject::Given(subject), now);
+        assert_eq!(why.status, expected, "{why}");
+    }
+}

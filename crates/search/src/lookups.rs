@@ -16,7 +16,7 @@ use crate::expression::{Expression, Options};
 use crate::json::{Json, Value};
 use crate::need::Target;
 use crate::problem::Problem;
-use crate::reading::Reading;
+use crate::reading::{MAX_NAMES, Reading};
 
 const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] =
@@ -74,7 +74,7 @@ const PROCESSORS: [&str; 11] = [
 ];
 
 /// Whether a search pipeline in the body of a request has only [`PROCESSORS`].
-fn has_known_processors(pipeline: &[u8]) -> bool {
+pub(crate) fn has_known_processors(pipeline: &[u8]) -> bool {
     let known = |json: &mut Json<'_>, kind: Cow<'_, str>| {
         json.skip()?;
         if PROCESSORS.contains(&&*kind) { Ok(()) } else { Err(Problem::Unsupported("a processor")) }
@@ -128,6 +128,8 @@ struct Under<'k> {
     is_in_template: bool,
     /// Whether the object of a `terms` is around it.
     is_in_terms: bool,
+    /// Whether a `search_pipeline` is around it.
+    is_in_pipeline: bool,
 }
 
 /// Reads the look-ups of one body.
@@ -159,6 +161,13 @@ impl<'s, 'a> Lookups<'s, 'a> {
         self.member_of(reading, json, Under { key, ..Under::default() })
     }
 
+    /// Keeps a name, and no more than one over the limit: with that one, a body that has a look-up is refused.
+    fn add(&mut self, name: Cow<'a, str>) {
+        if self.names.len() <= MAX_NAMES {
+            self.names.push(name);
+        }
+    }
+
     /// Adds what the names need that a look-up may have, wherever they stand.
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<(), Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
@@ -184,11 +193,13 @@ impl<'s, 'a> Lookups<'s, 'a> {
             Value::Array => json.array(|json| self.value(reading, json, under)),
             Value::Object => self.object(reading, json, under),
             Value::String if matches!(under.key, "index" | "_index") => {
-                self.names.push(json.string()?);
+                let name = json.string()?;
+                self.add(name);
                 Ok(())
             }
             Value::Other if matches!(under.key, "index" | "_index") => {
-                self.names.push(String::from_utf8_lossy(json.skip()?));
+                let name = String::from_utf8_lossy(json.skip()?);
+                self.add(name);
                 Ok(())
             }
             Value::String | Value::Null | Value::Other => json.skip().map(drop),
@@ -212,8 +223,11 @@ impl<'s, 'a> Lookups<'s, 'a> {
                 json.skip()?;
                 return unseen(reading);
             }
-            ("search_pipeline", Value::Object) if !has_known_processors(json.clone().skip()?) => {
-                unseen(reading)?
+            // One in another one is not gone through again: no known processor has one.
+            ("search_pipeline", Value::Object)
+                if under.is_in_pipeline || !has_known_processors(json.clone().skip()?) =>
+            {
+                unseen(reading)?;
             }
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => self.has_lookup = true,
             // A node takes the members that follow for those of the shape.
@@ -228,7 +242,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
-        Under { key, outer, is_in_template, is_in_terms }: Under<'_>,
+        Under { key, outer, is_in_template, is_in_terms, is_in_pipeline }: Under<'_>,
     ) -> Result<(), Problem> {
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
@@ -248,6 +262,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
         self.has_terms |= is_in_terms;
         let is_in_template = is_in_template || key == "template";
         let is_in_terms = is_in_terms || key == "terms";
+        let is_in_pipeline = is_in_pipeline || key == "search_pipeline";
         let mut index = None;
         let mut alike = None;
         let mut has_query = false;
@@ -261,7 +276,8 @@ impl<'s, 'a> Lookups<'s, 'a> {
                 ("query", Value::Object) => has_query = true,
                 _ => {}
             }
-            self.member_of(reading, json, Under { key: &member, outer: key, is_in_template, is_in_terms })
+            let under = Under { key: &member, outer: key, is_in_template, is_in_terms, is_in_pipeline };
+            self.member_of(reading, json, under)
         })?;
         if key == "indexed_shape" && index.is_none() {
             index = Some(Cow::Borrowed("shapes"));

@@ -213,7 +213,7 @@ impl<'a> Reading<'_, 'a> {
 /// How many names and patterns of indices the needs of a request may have together; a bulk request has two for each index. They bound
 /// what a short body can make of a long list in the path: `_msearch` searches it again with each line of two bytes. Evaluating so many
 /// takes some 15 ms, in which the thread serves no other request.
-const MAX_NAMES: usize = 50_000;
+pub(crate) const MAX_NAMES: usize = 50_000;
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";

@@ -48,13 +48,18 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         reading.need_all(body::WRITE_ANYWHERE)?;
     }
     let pipeline = reading.query.get("search_pipeline")?;
+    // A pipeline may ask for a `profile`: in the searches of the path and of the body, not in what it needs itself.
+    let shows = pipeline.as_ref().is_some_and(|name| name != "_none");
+    if shows {
+        reading.show_hidden_terms(0);
+    }
     if let Some(name) = &pipeline {
         lookups::pipeline(&mut reading, name)?;
     }
+    let before = reading.needs.len();
     body::read(&mut reading)?;
-    // One may ask for a `profile`.
-    if pipeline.is_some_and(|name| name != "_none") {
-        reading.show_hidden_terms(0);
+    if shows {
+        reading.show_hidden_terms(before);
     }
     Ok(group.name)
 }

@@ -153,6 +153,7 @@ fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
     let pipelines = [
         (r#"{"request_processors":[{"script":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
         (r#"{"request_processors":[{"scr\u0069pt":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
+        (r#"{"request_processors":[{"ml_inference":{}}]}"#, false),
         (r#""stored""#, false),
         ("1", false),
         (r#""_none""#, true),
@@ -168,6 +169,13 @@ fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
     }
     assert!(!is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=stored", ""));
     assert!(is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=_none", ""));
+    assert!(!is_permitted(
+        &["star"],
+        false,
+        "POST",
+        "/_msearch?search_pipeline=stored",
+        "{\"index\":\"logs\"}\n{}\n"
+    ));
 }
 
 #[test]

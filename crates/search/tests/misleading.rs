@@ -454,6 +454,23 @@ fn a_member_that_a_node_reads_at_another_level_counts() {
     }
 }
 
+/// What a body names beside a look-up is bounded as what a request names otherwise; without a look-up it is no name.
+#[test]
+fn a_body_may_have_any_number_of_values_that_are_no_names() {
+    let many = vec!["1"; 60_000].join(",");
+    let values = format!(r#"{{"index":[{many}]}}"#);
+    let body = format!(r#"{{"query":{{"terms":{values}}}}}"#);
+    assert_needs("POST", "/logs-a/_search", &body, "indices:data/read/search on [logs-a]");
+    let body = format!(r#"{{"query":{{"bool":{{"must":[{{"terms":{values}}},{{"percolate":{{}}}}]}}}}}}"#);
+    assert_denied("POST", "/logs-a/_search", &body);
+    // However deep they are in each other.
+    for key in ["profile", "search_pipeline"] {
+        let nested = format!("{}{}{}", format!(r#"{{"{key}":"#).repeat(60), "1", "}".repeat(60));
+        let body = format!(r#"{{"query":{{"term":{nested}}}}}"#);
+        assert!(needs("POST", "/logs-a/_search", &body).is_ok());
+    }
+}
+
 /// For a node an alias of a new index is over with an object that it does not know.
 #[test]
 fn an_alias_of_a_new_index_has_no_unknown_object() {

@@ -29,12 +29,12 @@ pub(super) fn of(subject: &Subject, compiled: &Compiled) -> search::Subject {
     asked
 }
 
-/// The text of a claim. Lists and objects are no attributes: a pattern with one matches nothing.
+/// The text of a claim. Lists, objects and numbers that were rounded are no attributes: a pattern with one matches nothing.
 fn text(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
+        Value::Number(number) if crate::answer::is_exact(number) => Some(number.to_string()),
         Value::Bool(value) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }

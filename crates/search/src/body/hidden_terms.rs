@@ -5,6 +5,7 @@
 //! depth, because a node may take them for members of an object that is around theirs (see [`crate::lookups`]).
 
 use crate::json::{Json, Value};
+use crate::lookups;
 use crate::problem::Problem;
 
 /// Whether a search has a `profile`, or an aggregation of terms that has some which no document that is found has. A value that a node
@@ -21,7 +22,7 @@ pub(super) fn is_shown(search: &[u8]) -> Result<bool, Problem> {
             is_shown |= match &*key {
                 "profile" => !is_false(json.skip()?),
                 "search_pipeline" => by_pipeline(json)?,
-                _ => within(json, ("", &key))?,
+                _ => within(json, ["", "", &key])?,
             };
             Ok(())
         })
@@ -47,24 +48,25 @@ pub(super) fn is_shown_by_template(template: &[u8]) -> Result<bool, Problem> {
     Ok(result)
 }
 
-/// The same for a value under this key, in an object under the key before it. A client chooses the names of aggregations.
-fn within(json: &mut Json<'_>, (outer, key): (&str, &str)) -> Result<bool, Problem> {
+/// The same for a value under the last of these keys, each of which is that of an object with the next one. A client chooses the
+/// names of aggregations.
+fn within(json: &mut Json<'_>, [above, outer, key]: [&str; 3]) -> Result<bool, Problem> {
     // Their groups without documents are no terms.
     let is_histogram =
-        matches!(key, "date_histogram" | "histogram") && !matches!(outer, "aggs" | "aggregations");
+        matches!(key, "date_histogram" | "histogram") && matches!(above, "aggs" | "aggregations");
     let mut is_shown = false;
     match json.peek()? {
         Value::Object => json.object(|json, member| {
             is_shown |= match &*member {
-                "profile" => within(&mut json.clone(), (key, &member))? | is_true(json)?,
+                "profile" if !matches!(json.peek()?, Value::Object | Value::Array) => is_true(json)?,
                 "min_doc_count" if !is_histogram => !is_positive(json.skip()?),
                 "search_pipeline" => by_pipeline(json)?,
-                _ => within(json, (key, &member))?,
+                _ => within(json, [outer, key, &member])?,
             };
             Ok(())
         })?,
         Value::Array => json.array(|json| {
-            is_shown |= within(json, (outer, key))?;
+            is_shown |= within(json, [above, outer, key])?;
             Ok(())
         })?,
         Value::String | Value::Null | Value::Other => drop(json.skip()?),
@@ -80,9 +82,9 @@ fn by_pipeline(json: &mut Json<'_>) -> Result<bool, Problem> {
         Value::Other => json.skip().map(|_| true),
         Value::Object | Value::Array => {
             let pipeline = json.skip()?;
-            Ok([&b"script"[..], b"\\u"]
-                .into_iter()
-                .any(|text| memchr::memmem::find(pipeline, text).is_some()))
+            let has = |text: &[u8]| memchr::memmem::find(pipeline, text).is_some();
+            // A processor that is not known may replace the whole search.
+            Ok(has(b"script") || has(b"\\u") || !lookups::has_known_processors(pipeline))
         }
     }
 }
