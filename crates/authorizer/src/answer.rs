@@ -108,7 +108,7 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Revision => template.revision.to_owned(),
         Piece::Claim(path) => {
             let claim = template.subject.and_then(|subject| identity::claim(subject, path));
-            claim.map_or_else(String::new, claim_text)
+            claim.and_then(claim_text).unwrap_or_default()
         }
     };
     (text.is_empty() || is_sendable(&text)).then_some(text)
@@ -124,13 +124,13 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(",")
 }
 
-/// The text of a claim; empty if it is not a single value, or one that was rounded.
-pub(crate) fn claim_text(claim: &Value) -> String {
+/// The text of a claim, if it is a single value that was not rounded.
+pub(crate) fn claim_text(claim: &Value) -> Option<String> {
     match claim {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if is_exact(number) => number.to_string(),
-        Value::Bool(value) => value.to_string(),
-        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) if is_exact(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

@@ -113,7 +113,7 @@ impl IdentitySigner {
     pub(crate) fn place(&self, subject: &Subject, roles: &[&str]) -> SignedIdentity {
         let text = |value: &Value| match self.key {
             Key::Jwt { .. } => value.to_string(),
-            Key::Compact(_) => answer::claim_text(value),
+            Key::Compact(_) => answer::claim_text(value).unwrap_or_default(),
         };
         let claims = self.claims.iter().enumerate().filter_map(|(at, (_, path))| {
             let value = identity::claim(subject, path)?;

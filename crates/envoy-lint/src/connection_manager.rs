@@ -141,10 +141,8 @@ impl<'n> Manager<'n> {
             return;
         }
         for options in ["http2_protocol_options", "http3_protocol_options"] {
-            let setting = self.view.at(&[options, "allow_metadata"]);
-            if let Some(setting) =
-                setting.filter(|_| self.view.get(options).is_some_and(|it| it.is_true("allow_metadata")))
-            {
+            let options = self.view.get(options).filter(|options| options.is_true("allow_metadata"));
+            if let Some(setting) = options.and_then(|options| options.get("allow_metadata")) {
                 let message = "a request whose password is hashed may wait until its timeout, although it is allowed, if a METADATA frame \
                                arrives meanwhile and nothing after it";
                 findings.add(&setting, Kind::MetadataFrames, message, "allow_metadata: false");

@@ -223,7 +223,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
                 json.skip()?;
                 return unseen(reading);
             }
-            // One in another one is not gone through again: no known processor has one.
+            // One in another one is not gone through again: the outer one was, and this one counts as unseen.
             ("search_pipeline", Value::Object)
                 if under.is_in_pipeline || !has_known_processors(json.clone().skip()?) =>
             {

@@ -154,6 +154,7 @@ fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
         (r#"{"request_processors":[{"script":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
         (r#"{"request_processors":[{"scr\u0069pt":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
         (r#"{"request_processors":[{"ml_inference":{}}]}"#, false),
+        (r#"{"request_processors":[{"filter_query":{"profile":true}}]}"#, false),
         (r#""stored""#, false),
         ("1", false),
         (r#""_none""#, true),

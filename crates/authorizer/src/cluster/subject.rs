@@ -4,6 +4,7 @@ use identity::Subject;
 use serde_json::Value;
 
 use super::Compiled;
+use crate::answer;
 
 /// An authenticated subject as the cluster sees it: its groups and the roles of its token are backend roles. A user of
 /// `internal_users.yml` also has the attributes and roles of that file; the claims of a token are attributes.
@@ -18,7 +19,9 @@ pub(super) fn of(subject: &Subject, compiled: &Compiled) -> search::Subject {
         search::Subject { name: subject.user.to_string(), backend_roles, ..search::Subject::default() };
     if subject.issuer.is_some() {
         let claims = subject.claims.as_object().into_iter().flatten();
-        let attribute = |(name, value): (&String, &Value)| Some((format!("attr.jwt.{name}"), text(value)?));
+        // Lists and objects are no attributes: a pattern with one matches nothing.
+        let attribute =
+            |(name, claim): (&String, &Value)| Some((format!("attr.jwt.{name}"), answer::claim_text(claim)?));
         asked.attributes = claims.filter_map(attribute).collect();
     } else if let Some(user) = compiled.user(&subject.user) {
         let attribute = |(name, value): (&_, &_)| (format!("attr.internal.{name}"), format!("{value}"));
@@ -27,14 +30,4 @@ pub(super) fn of(subject: &Subject, compiled: &Compiled) -> search::Subject {
         asked.is_service = user.is_service;
     }
     asked
-}
-
-/// The text of a claim. Lists, objects and numbers that were rounded are no attributes: a pattern with one matches nothing.
-fn text(claim: &Value) -> Option<String> {
-    match claim {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) if crate::answer::is_exact(number) => Some(number.to_string()),
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-    }
 }

@@ -80,7 +80,7 @@ mod tests {
 
     /// As by replicas with one volume, whose processes have the same number.
     #[test]
-    fn whoever_stores_at_the_same_time_leaves_one_whole_bundle() {
+    fn bundles_stored_at_the_same_time_leave_one_whole_file() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
         let bundles = [vec![1; 300_000], vec![2; 200_000]];

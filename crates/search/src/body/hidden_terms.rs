@@ -83,8 +83,10 @@ fn by_pipeline(json: &mut Json<'_>) -> Result<bool, Problem> {
         Value::Object | Value::Array => {
             let pipeline = json.skip()?;
             let has = |text: &[u8]| memchr::memmem::find(pipeline, text).is_some();
-            // A processor that is not known may replace the whole search.
-            Ok(has(b"script") || has(b"\\u") || !lookups::has_known_processors(pipeline))
+            // A processor that is not known may replace the whole search. Where a client has named something else so, it may have
+            // what is looked for.
+            let is_harmless = ![&b"script"[..], b"profile", b"min_doc_count", b"\\u"].into_iter().any(has);
+            Ok(!is_harmless || !lookups::has_known_processors(pipeline))
         }
     }
 }
