@@ -53,7 +53,7 @@ NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,10 +64,13 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc ## Run all tests, including those through a real Envoy and in a real Chromium; those of the images are `make test-image`; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
-	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
+test: prepare-tests ## Run all tests, including those through a real Envoy and in a real Chromium; those of the images are `make test-image`; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
 	$(if $(NODE),@$(MAKE) --no-print-directory search-conformance NODE="$(NODE)" PLAIN= MODULE= RECORD= REQUESTS=400)
+
+# What `make test` does first: everything but to run the tests.
+prepare-tests: needs-rust needs-cc
+	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
 
 compiled-tests:
 	@echo "building the tests: minutes the first time"
