@@ -52,6 +52,33 @@ fn a_rule_has_a_length_and_a_number_of_methods() {
     assert!(first(many).ends_with("more than 100 methods"));
 }
 
+/// Each is short, and its index would not fit into memory.
+#[test]
+fn rules_have_a_number_of_combinations() {
+    let list = |prefix: &str, number: usize| -> String {
+        (0..number).map(|number| format!("{prefix}{number}, ")).collect()
+    };
+    let rule = |hosts, paths, methods| {
+        let (hosts, paths, methods) = (list("h", hosts), list("/p", paths), list("M", methods));
+        format!("{{ methods: [{methods}], hosts: [{hosts}], paths: [{paths}] }}")
+    };
+    let too_many = "the rules have more than 5000000 combinations of a host, a path and a method";
+    assert_eq!(first(with_rules(&rule(2_500, 2_500, 1))), format!("4:13 {too_many}"));
+    assert!(loaded(with_rules(&rule(100, 100, 100))).is_ok());
+    let several = [rule(200, 200, 50), rule(200, 200, 50), rule(200, 200, 50)].join(", ");
+    assert!(first(with_rules(&several)).ends_with(too_many));
+}
+
+/// What is compared with every known name has a limit itself.
+#[test]
+fn a_long_name_is_not_compared_with_others() {
+    let (one, other) = ("a".repeat(200_000), format!("{}b", "a".repeat(199_999)));
+    let text = format!(
+        "version: 1\nroles: {{ {one}: {{ allow: [GET /a] }} }}\ngrants: {{ {other}: {{ users: [ann] }} }}\n"
+    );
+    assert!(first(text).contains("unknown role"));
+}
+
 /// A request with a longer segment is refused, so that such a rule would look like protection and be none.
 #[test]
 fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {

@@ -24,7 +24,7 @@ pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
 }
 
 fn case(reader: &mut Reader, node: &Node) -> Option<Case> {
-    let fields = reader.fields(node, "a case", &["name", "request", "expect"])?;
+    let fields = reader.filled_fields(node, "a case", &["name", "request", "expect"])?;
     let name = required(reader, &fields, "name").and_then(|node| owned(reader, node, "`name`"));
     let request = required(reader, &fields, "request").and_then(|node| request(reader, node));
     let expect = required(reader, &fields, "expect").and_then(|node| expect(reader, node));
@@ -32,12 +32,11 @@ fn case(reader: &mut Reader, node: &Node) -> Option<Case> {
 }
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
-    let node = fields.value(key);
-    if node.is_none() {
-        let at = fields.field(key).map_or(fields.at, |(key, _)| key.at);
-        reader.error(at, format!("`{key}` is missing"));
+    // A key without a value was reported.
+    if fields.field(key).is_none() {
+        reader.error(fields.at, format!("`{key}` is missing"));
     }
-    node
+    fields.value(key)
 }
 
 fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
@@ -47,7 +46,7 @@ fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
 fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let known =
         ["method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups", "at"];
-    let fields = reader.fields(node, "a request", &known)?;
+    let fields = reader.filled_fields(node, "a request", &known)?;
     let path = required(reader, &fields, "path").and_then(|node| owned(reader, node, "`path`"));
     let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
     let host = fields.value("host").and_then(|node| owned(reader, node, "`host`"));
@@ -142,7 +141,7 @@ fn expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
         let status = status(reader, node)?;
         return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
     }
-    let fields = reader.fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
+    let fields = reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
     let status = required(reader, &fields, "status").and_then(|node| status(reader, node));
     let rule = fields.value("rule").and_then(|node| owned(reader, node, "`rule`"));
     let reason = fields.value("reason").and_then(|node| owned(reader, node, "`reason`"));

@@ -118,6 +118,22 @@ impl Reader {
         Some(fields)
     }
 
+    /// The same, where a key without a value is an error: an entry that was commented out must not mean the default,
+    /// which may allow more.
+    pub fn filled_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let fields = self.fields(node, what, known)?;
+        for (key, _) in fields.iter().filter(|(_, value)| value.is_nothing()) {
+            if known.contains(&&*key.text) {
+                self.error_help(
+                    key.at,
+                    format!("`{}` has no value", key.text),
+                    "write one, or leave the key out",
+                );
+            }
+        }
+        Some(fields)
+    }
+
     /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
     pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;

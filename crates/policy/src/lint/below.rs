@@ -1,6 +1,7 @@
 //! `deny` rules for one path, or for paths of one depth, that leave open what is below: a `deny` of `/internal`,
 //! `/internal*`, `/internal/{id}` or `/*.env` where `/**` is allowed.
 
+use crate::canonical;
 use crate::lint::overlap::overlap_but_for_paths;
 use crate::lint::related::Related;
 use crate::lint::trie::{Node, NodeId, Ruled, Trie};
@@ -14,12 +15,16 @@ use crate::warning::Warning;
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
+/// The maximum number of further paths that a warning names.
+const MAX_SHOWN: usize = 5;
+
 /// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
 /// no other rule is about that.
 pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut related = Related::new(policy);
     let mut budget = BUDGET;
     for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
+        let mut open: Vec<(&Pattern, End, &Ruled<'_>)> = Vec::new();
         for pattern in &ruled.rule.resources {
             let Some(end) = End::of(pattern) else { continue };
             let mut search = Search {
@@ -36,15 +41,39 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>
             let allow = above.find(|allow| related.are_together(ruled, allow.role, &mut left));
             budget -= BUDGET_OF_ONE.min(budget) - left;
             if let Some(allow) = allow.filter(|_| left > 0 && !is_denied) {
-                warnings.push(warning(ruled, pattern, end, allow));
-                break;
+                open.push((pattern, end, allow));
             }
+        }
+        if let Some(((pattern, end, allow), others)) = open.split_first() {
+            let mut warning = warning(ruled, pattern, *end, allow);
+            warning.message.push_str(&also(pattern, others.iter().map(|(other, _, _)| *other)));
+            warnings.push(warning);
         }
     }
 }
 
+/// The further paths of the rule of which the same is true. A path that can be spelled in two ways is two patterns.
+fn also<'p>(first: &'p Pattern, others: impl Iterator<Item = &'p Pattern>) -> String {
+    let spelled = |pattern: &Pattern| canonical::decoded(path(pattern).as_bytes());
+    let mut seen = vec![spelled(first)];
+    let mut also = String::new();
+    for other in others {
+        let spelled = spelled(other);
+        if !seen.contains(&spelled) && seen.len() <= MAX_SHOWN {
+            also.push_str(if also.is_empty() { "; the same for " } else { ", " });
+            also.push_str(&format!("`{}`", path(other)));
+            seen.push(spelled);
+        }
+    }
+    also
+}
+
+fn path(pattern: &Pattern) -> String {
+    pattern.segments.iter().map(|segment| format!("/{segment}")).collect()
+}
+
 fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>) -> Problem {
-    let path: String = pattern.segments.iter().map(|segment| format!("/{segment}")).collect();
+    let path = path(pattern);
     let (name, by) = (&ruled.rule.name, &allow.rule.name);
     let (message, help) = match end {
         End::Root | End::Name => (

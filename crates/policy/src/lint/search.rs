@@ -6,6 +6,9 @@ use crate::pattern::Scope;
 use crate::problem::Problem;
 use crate::warning::Warning;
 
+/// The maximum number of comparisons of a rule's host with one of the cluster's.
+const BUDGET: usize = 10_000_000;
+
 /// Warns of rules that are never used, because the roles of the search cluster decide.
 pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings<'_>) {
     let Some(search) = &policy.search else { return };
@@ -17,7 +20,12 @@ pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings<'_>) {
         }
         return;
     }
+    let mut budget = BUDGET;
     for (_, _, rule, _) in policy.rules() {
+        budget = budget.saturating_sub(rule.scopes.len().saturating_mul(search.hosts.len()));
+        if budget == 0 {
+            return;
+        }
         if !rule.scopes.is_empty() && rule.scopes.iter().all(|scope| is_of_cluster(search, scope)) {
             let message = format!("`{}` is never used: the search cluster decides about its host", rule.name);
             let problem = Problem::warning(rule.at.clone(), Warning::UnusedRule, message)

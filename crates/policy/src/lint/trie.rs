@@ -145,10 +145,18 @@ impl<'p> Trie<'p> {
             let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty()) else {
                 continue;
             };
+            let has = |effect| {
+                node.ends.iter().chain(&node.rests).any(|other| self.rules.at(*other).effect == effect)
+            };
+            // Asked once, as both lists may be long.
+            let (has_allow, has_deny) = (has(Effect::Allow), has(Effect::Deny));
             for id in &self.node(*slash).ends {
                 let ruled = self.rules.at(*id);
-                let same = |other: &RuleId| self.rules.at(*other).effect == ruled.effect;
-                if node.ends.iter().chain(&node.rests).any(same) {
+                let is_without = match ruled.effect {
+                    Effect::Allow => has_allow,
+                    Effect::Deny => has_deny,
+                };
+                if is_without {
                     continue;
                 }
                 let message = format!("`{}` is only the path with the slash", ruled.rule.name);

@@ -25,7 +25,7 @@ pub(crate) fn read(
     file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
-    let fields = reader.fields(node, "`basic`", BASIC)?;
+    let fields = reader.filled_fields(node, "`basic`", BASIC)?;
     let errors = reader.errors();
     let verify =
         fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));

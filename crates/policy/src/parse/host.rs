@@ -36,6 +36,10 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
         ));
     }
     if let Some(inside) = name.strip_prefix('[') {
+        if host != name {
+            let message = format!("`{host}` never matches: there are no names below an address");
+            return Some((host, message, "write the address without `*.`"));
+        }
         return address_fault(host, inside);
     }
     if let Some(at) = name.find('*') {

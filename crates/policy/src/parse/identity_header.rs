@@ -27,7 +27,7 @@ pub(crate) fn read(
     file: &Path,
     node: &Node,
 ) -> Option<IdentityHeader> {
-    let fields = reader.fields(node, "`identity_header`", KEYS)?;
+    let fields = reader.filled_fields(node, "`identity_header`", KEYS)?;
     let name = match fields.value("name") {
         Some(node) => reader.text(node, "`name`").and_then(|text| header_name(reader, &text)),
         None => Some(NAME.to_owned()),
@@ -39,7 +39,7 @@ pub(crate) fn read(
         is_name(reader, text.at, text.text, &format!("`{key}`")).then(|| shared.clone())
     };
     let (issuer, audience) = (text("issuer"), text("audience"));
-    if fields.value("audience").is_none() {
+    if fields.field("audience").is_none() {
         let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
         reader.error_help(fields.at, "`identity_header` has no `audience`", help);
     }
@@ -64,8 +64,10 @@ pub(crate) fn read(
 
 fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
     let Some(node) = fields.value("format") else {
-        let help = "add `format: jwt`, or `format: compact`";
-        reader.error_help(fields.at, "`identity_header` has no `format`", help);
+        if fields.field("format").is_none() {
+            let help = "add `format: jwt`, or `format: compact`";
+            reader.error_help(fields.at, "`identity_header` has no `format`", help);
+        }
         return None;
     };
     let algorithm = algorithm(reader, fields);
@@ -110,8 +112,10 @@ fn keys(
     fields: &Fields<'_>,
 ) -> Option<Vec<IdentityKey>> {
     let Some(node) = fields.value("keys") else {
-        let help = "add `keys`: a list of files; the first has the key that signs";
-        reader.error_help(fields.at, "`identity_header` has no `keys`", help);
+        if fields.field("keys").is_none() {
+            let help = "add `keys`: a list of files; the first has the key that signs";
+            reader.error_help(fields.at, "`identity_header` has no `keys`", help);
+        }
         return None;
     };
     let errors = reader.errors();

@@ -31,6 +31,7 @@ const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.
 const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
+const SHORTEST_REFRESH: Duration = Duration::from_millis(100);
 
 /// Reads `jwt`.
 pub(crate) fn read(
@@ -67,7 +68,7 @@ fn issuer(
     file: &Path,
     node: &Node,
 ) -> Option<(Issuer, Place)> {
-    let fields = reader.fields(node, "an entry of `jwt`", KEYS)?;
+    let fields = reader.filled_fields(node, "an entry of `jwt`", KEYS)?;
     let name = required(reader, &fields, "issuer", "the `iss` of its tokens");
     let name = name.and_then(|node| reader.shared(node, "`issuer`"));
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
@@ -139,12 +140,15 @@ fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -
 }
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, what: &str) -> Option<&'n Node> {
-    let node = fields.value(key);
-    if node.is_none() {
-        let at = fields.field(key).map_or(fields.at, |(key, _)| key.at);
-        reader.error_help(at, format!("an entry of `jwt` has no `{key}`"), format!("add `{key}`: {what}"));
+    // A key without a value was reported.
+    if fields.field(key).is_none() {
+        reader.error_help(
+            fields.at,
+            format!("an entry of `jwt` has no `{key}`"),
+            format!("add `{key}`: {what}"),
+        );
     }
-    node
+    fields.value(key)
 }
 
 fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> {
@@ -185,7 +189,7 @@ fn keys_of(
     issuer: Option<&(Text<'_>, &Arc<str>)>,
 ) -> Option<Keys> {
     let errors = reader.errors();
-    let fields = reader.fields(node, "`keys`", &["file", "url", "discovery", "refresh", "ca_file"])?;
+    let fields = reader.filled_fields(node, "`keys`", &["file", "url", "discovery", "refresh", "ca_file"])?;
     let discovery = match fields.value("discovery") {
         Some(node) => reader.boolean(node, "`discovery`")?.then_some(node),
         None => None,
@@ -221,7 +225,7 @@ fn keys_of(
         }
         return keys_in_file(reader, files, file, place);
     }
-    let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
+    let refresh = refresh(reader, &fields, REFRESH);
     let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, files, file, node));
     let at = reader.place(place.at);
     let url: KeyUrl = if key == "url" {
@@ -307,7 +311,7 @@ fn keys_in_file(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, n
 
 fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     let fields = fields.value("claims");
-    let fields = fields.and_then(|node| reader.fields(node, "`claims`", &["user", "roles", "groups"]));
+    let fields = fields.and_then(|node| reader.filled_fields(node, "`claims`", &["user", "roles", "groups"]));
     let mut path = |key: &str| -> Option<ClaimPath> {
         let node = fields.as_ref()?.value(key)?;
         if let Value::List(_) = node.value {
@@ -341,6 +345,16 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
         reader.warning_help(text.at, Warning::LongClockSkew, message, "write less, such as `60s`");
     }
     skew
+}
+
+/// How often something is fetched. A short interval is a slip, such as `5ms` for `5m`, and a burden for who is asked.
+pub(crate) fn refresh(reader: &mut Reader, fields: &Fields<'_>, default: Duration) -> Duration {
+    let Some(refresh) = positive(reader, fields, "refresh") else { return default };
+    if refresh < SHORTEST_REFRESH && !refresh.is_zero() {
+        let at = fields.value("refresh").map_or(fields.at, |node| node.at);
+        reader.error_help(at, "`refresh` is too short", "write `100ms` or more, such as `5m`");
+    }
+    refresh
 }
 
 /// A duration above zero.

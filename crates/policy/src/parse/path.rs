@@ -5,7 +5,7 @@
 
 mod placeholder;
 
-use crate::canonical::LONGEST_SEGMENT;
+use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
 use crate::document::{Reader, Text};
 use crate::parse::path::placeholder::{
     RESERVED, is_like_caller, like_reserved, more_than_placeholder, placeholder_of,
@@ -33,7 +33,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
         reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
     };
-    if let Some(at) = path.find("{claims") {
+    if let Some(at) = path.find("{claims}").or_else(|| path.find("{claims.")) {
         let part = path.get(at..).unwrap_or_default();
         let help = "write `{user}` for the caller's name: other claims are not compared with paths";
         reader.error_help(text.locate(part), "a path has no claims", help);
@@ -346,6 +346,11 @@ impl PathParser<'_, '_> {
             self.error(part, format!("`{part}` never matches: it is not UTF-8"), help);
             return None;
         }
+        if let Some(error) = fault_of_requests(&spelling.canonical) {
+            let message = format!("`{part}` never matches: a request with it is denied ({error})");
+            self.error(part, message, "write the path as requests have it, or leave the rule out");
+            return None;
+        }
         if let Some(meant) = meant_by(part) {
             let help = format!("did you mean `{meant}`?");
             let message = format!("`{part}` is these very characters");
@@ -382,6 +387,16 @@ impl PathParser<'_, '_> {
         self.failed = true;
         self.reader.error_help(self.text.locate(part), message, help);
     }
+}
+
+/// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot segment.
+fn fault_of_requests(canonical: &str) -> Option<PathError> {
+    let path = format!("/a/{canonical}");
+    let fault = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err()?;
+    // These are reported for globs, too.
+    let is_reported =
+        matches!(fault, PathError::SegmentTooLong | PathError::ForbiddenByte | PathError::Backslash);
+    (!is_reported).then_some(fault)
 }
 
 /// What joins two paths in the notation of other systems.

@@ -45,7 +45,7 @@ pub(crate) fn read(
     file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Search> {
-    let fields = reader.fields(node, "`search`", SEARCH)?;
+    let fields = reader.filled_fields(node, "`search`", SEARCH)?;
     let folder = folder(reader, cached, file, &fields);
     let hosts = hosts(reader, &fields);
     let evaluation = evaluation(reader, &fields);
@@ -97,8 +97,10 @@ fn folder(
     fields: &Fields<'_>,
 ) -> Option<(PathBuf, Vec<PolicyFile>)> {
     let Some(node) = fields.value("folder") else {
-        let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
-        reader.error_help(fields.at, "`search` has no `folder`", help);
+        if fields.field("folder").is_none() {
+            let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
+            reader.error_help(fields.at, "`search` has no `folder`", help);
+        }
         return None;
     };
     let name = reader.text(node, "`folder`").filter(|name| is_file_name(reader, name))?;
@@ -197,11 +199,13 @@ fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecuri
         let help = "name it: without it, it is not known what an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);
     }
-    let Some(fields) = reader.fields(node, "`document_security`", &["header"]) else {
+    let Some(fields) = reader.filled_fields(node, "`document_security`", &["header"]) else {
         return DocumentSecurity::Deny;
     };
     let Some(node) = fields.value("header") else {
-        reader.error_help(node.at, "`document_security` has no `header`", "write `{ header: NAME }`");
+        if fields.field("header").is_none() {
+            reader.error_help(node.at, "`document_security` has no `header`", "write `{ header: NAME }`");
+        }
         return DocumentSecurity::Deny;
     };
     let name = reader.text(node, "`header`");
@@ -223,7 +227,7 @@ fn inventory(
     node: &Node,
 ) -> Option<Inventory> {
     let known = ["file", "url", "refresh", "max_age", "credentials_file", "ca_file"];
-    let fields = reader.fields(node, "`inventory`", &known)?;
+    let fields = reader.filled_fields(node, "`inventory`", &known)?;
     match (fields.value("file"), fields.value("url")) {
         (Some(name), None) => {
             for (key, _) in fields.iter().filter(|(key, _)| &*key.text != "file") {
@@ -238,8 +242,10 @@ fn inventory(
             None
         }
         (None, None) => {
-            let help = "write `{ url: \"https://…\" }` or `{ file: inventory.json }`";
-            reader.error_help(node.at, "`inventory` has neither `file` nor `url`", help);
+            if fields.field("file").or(fields.field("url")).is_none() {
+                let help = "write `{ url: \"https://…\" }` or `{ file: inventory.json }`";
+                reader.error_help(node.at, "`inventory` has neither `file` nor `url`", help);
+            }
             None
         }
     }
@@ -264,7 +270,7 @@ fn at_url(
     fields: &Fields<'_>,
     node: &Node,
 ) -> Option<Inventory> {
-    let refresh = jwt::positive(reader, fields, "refresh").unwrap_or(REFRESH);
+    let refresh = jwt::refresh(reader, fields, REFRESH);
     let max_age = jwt::positive(reader, fields, "max_age").unwrap_or(MAX_AGE);
     let credentials = fields.value("credentials_file").map(|node| credentials(reader, cached, file, node));
     let trusted_ca = fields.value("ca_file").map(|node| jwt::trusted_ca(reader, cached, file, node));
