@@ -62,9 +62,10 @@ const fn is_same(left: &[u8], right: &[u8]) -> bool {
 }
 
 /// How many actions there are.
-const COUNT: u16 = 151;
+const COUNT: u16 = 152;
 
-/// The names, sorted. They are those of OpenSearch 3.4.0 and its module rank-eval; an action that creates or maps an
+/// The names, sorted. They are those of OpenSearch 3.4.0 and its module rank-eval, and the one of the plugin ml-commons that a
+/// query may need; an action that creates or maps an
 /// index on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it. That for the segments of all
 /// points in time is the plugin's own.
 const ACTIONS: [&str; COUNT as usize] = [
@@ -84,6 +85,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "cluster:admin/ingest/pipeline/put",
     "cluster:admin/ingest/pipeline/simulate",
     "cluster:admin/nodes/reload_secure_settings",
+    "cluster:admin/opensearch/ml/predict",
     "cluster:admin/reindex/rethrottle",
     "cluster:admin/remote_store/metadata",
     "cluster:admin/remotestore/restore",

@@ -34,8 +34,18 @@ const INDEX_DOCUMENTS: &[Action] = &[
 ];
 const REFRESH: &[Action] = &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-/// What an ingest pipeline or a script may do to documents that it moves to other indices.
-pub(crate) const WRITE_ANYWHERE: &[Action] = &[
+/// What an ingest pipeline may do to documents that it moves to other indices. Processors of the plugin `neural-search`, such
+/// as `text_embedding` with `skip_existing`, read the document that is there.
+pub(crate) const INGEST_ANYWHERE: &[Action] = &[
+    Action::of("indices:data/read/get"),
+    Action::of("indices:data/write/bulk[s]"),
+    Action::of("indices:data/write/index"),
+    Action::of("indices:data/write/delete"),
+    Action::of("indices:admin/mapping/put"),
+    Action::of("indices:admin/create"),
+];
+/// What a script may do to documents that it moves to other indices.
+const WRITE_ANYWHERE: &[Action] = &[
     Action::of("indices:data/write/bulk[s]"),
     Action::of("indices:data/write/index"),
     Action::of("indices:data/write/delete"),
@@ -346,7 +356,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 "pipeline" => {
                     if text(json)?.is_some_and(|name| name != "_none") {
-                        reading.need_all(WRITE_ANYWHERE)?;
+                        reading.need_all(INGEST_ANYWHERE)?;
                     }
                     Ok(())
                 }

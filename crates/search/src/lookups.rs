@@ -23,6 +23,15 @@ const SEARCH: &[Action] =
     &[Action::of("indices:data/read/search"), Action::of("indices:monitor/settings/get")];
 const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
 const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv")];
+const PREDICT: &[Action] = &[Action::of("cluster:admin/opensearch/ml/predict")];
+/// The index in which the plugin `user-behavior-insights` records queries, and what it does there as the caller.
+const RECORDS: &str = "ubi_queries";
+const RECORD: &[Action] = &[
+    Action::of("indices:data/write/bulk[s]"),
+    Action::of("indices:data/write/index"),
+    Action::of("indices:admin/mapping/put"),
+];
+const CREATE: &[Action] = &[Action::of("indices:admin/create")];
 /// What a query may do that is not seen.
 const ANY: &[Action] = &[
     Action::of("indices:data/read/get"),
@@ -107,10 +116,20 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
     match json.peek()? {
         Value::Array => json.array(none),
         Value::Object => json.object(|json, key| match &*key {
-            "index" | "_index" | "indexed_shape" | "percolate" | "more_like_this" | "wrapper"
-            | "template" | "collate" | "pit" | "search_pipeline" => {
-                Err(Problem::Unsupported("a look-up in a template"))
-            }
+            "index"
+            | "_index"
+            | "indexed_shape"
+            | "percolate"
+            | "more_like_this"
+            | "wrapper"
+            | "template"
+            | "collate"
+            | "pit"
+            | "search_pipeline"
+            | "validating_ltr_query"
+            | "neural"
+            | "neural_sparse"
+            | "ubi" => Err(Problem::Unsupported("a look-up in a template")),
             _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
             _ => none(json),
         }),
@@ -247,8 +266,14 @@ impl<'s, 'a> Lookups<'s, 'a> {
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
             // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester
-            // checks its phrases.
-            "wrapper" | "pit" | "collate" => unseen(reading)?,
+            // checks its phrases; features of the plugin `opensearch-learning-to-rank`, which are templates of queries.
+            "wrapper" | "pit" | "collate" | "validating_ltr_query" => unseen(reading)?,
+            // Queries of the plugin `neural-search`, which asks a model for what to look for.
+            "neural" | "neural_sparse" => reading.need(PREDICT, Target::Cluster)?,
+            "ubi" if outer == "ext" => {
+                reading.need(CREATE, Target::Missing(RECORDS.into()))?;
+                reading.need(RECORD, Target::Name(RECORDS.into()))?;
+            }
             // Variables are filled in later. Those of a template within another one were looked for with it.
             "template" if !is_in_template && may_have_variables(json.clone().skip()?) => unseen(reading)?,
             _ => {}
