@@ -107,6 +107,13 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
+    /// Reports clusters behind authorization whose address the client names.
+    pub(crate) fn lint_clusters(&self, findings: &mut Findings) {
+        for cluster in self.names.iter().filter_map(|name| self.cluster(name)) {
+            cluster::lint_address(cluster, findings);
+        }
+    }
+
     fn lint_cluster(&self, at: &View<'_>, cluster: &View<'n>, findings: &mut Findings) {
         let Some(name) = cluster.text() else { return };
         for part in self.parts(name) {

@@ -1,4 +1,4 @@
-//! The cluster that checks are sent to.
+//! The cluster that checks are sent to, and clusters whose address a client names.
 
 use std::net::IpAddr;
 
@@ -22,9 +22,26 @@ pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
 pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
     let kind = cluster.at(&["cluster_type", "typed_config", "@type"]);
     kind.is_some_and(|kind| kind.text().is_some_and(|kind| kind.contains(".dynamic_forward_proxy.")))
-        || cluster
-            .get("original_dst_lb_config")
-            .is_some_and(|config| unless_off(&config, "use_http_header").is_some())
+        || address_by_header(cluster).is_some()
+}
+
+/// What says that a header of the request has the address, and the name of that header.
+fn address_by_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
+    let config = cluster.get("original_dst_lb_config")?;
+    let setting = unless_off(&config, "use_http_header")?;
+    let name = config.text_of("http_header_name").filter(|name| !name.is_empty());
+    Some((setting, name.unwrap_or("x-envoy-original-dst-host")))
+}
+
+/// Reports that a header of the client has the address of this cluster, which routes with authorization lead to. A dynamic
+/// forward proxy is no such cluster: it takes the host by which the policy has decided.
+pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
+    let Some((setting, header)) = address_by_header(cluster) else { return };
+    let message = format!(
+        "a client names by `{header}` which address gets the request, and the policy decides by the host that it was sent to"
+    );
+    let fix = "use_http_header: false; or let the policy set or remove the header and accept this";
+    findings.add(&setting, Kind::ClientRouting, message, fix);
 }
 
 /// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`. `are_all`: whether Envoy gets

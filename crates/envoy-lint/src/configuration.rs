@@ -21,6 +21,9 @@ pub(crate) struct Configuration<'n> {
     open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
     route_tables: Vec<View<'n>>,
+    /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch. No listener names them, so it
+    /// is not known which routes to them.
+    lone_routes: Vec<View<'n>>,
     /// The static listeners on their page of `/config_dump`, which the page of the bootstrap has, too.
     static_listeners: Vec<View<'n>>,
     is_bootstrap: bool,
@@ -58,6 +61,11 @@ impl<'n> Configuration<'n> {
         self.managers.iter().flat_map(Manager::authorizers).chain(&self.filters)
     }
 
+    /// What has routes outside of a connection manager.
+    fn routes(&self) -> impl Iterator<Item = &View<'n>> {
+        self.route_tables.iter().chain(&self.lone_routes)
+    }
+
     fn search(&mut self, view: &View<'n>, key: &str) {
         if key == "listeners" && self.static_listeners.iter().any(|one| is_same(one, view)) {
             return;
@@ -80,6 +88,10 @@ impl<'n> Configuration<'n> {
         }
         if is_proxy(view) {
             self.proxies.push(view.clone());
+            return;
+        }
+        if let Some(routes) = routes::lone(view) {
+            self.lone_routes.push(routes);
             return;
         }
         if view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some() {
@@ -107,8 +119,9 @@ impl<'n> Configuration<'n> {
     /// Lints this document. What it names may be in one of `all` documents, such as routes and clusters in files of their own.
     pub(crate) fn lint(&self, all: &[Self], findings: &mut Findings) {
         let all_tables: Vec<&View<'_>> = all.iter().flat_map(|one| &one.route_tables).collect();
+        let all_routes: Vec<&View<'_>> = all.iter().flat_map(Self::routes).collect();
         for manager in &self.managers {
-            manager.lint(&all_tables, findings);
+            manager.lint(&all_routes, findings);
         }
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);
@@ -121,7 +134,7 @@ impl<'n> Configuration<'n> {
             .flat_map(Self::authorizers)
             .filter_map(|filter| filter.filter.text_of("name"))
             .collect();
-        let tables = self.managers.iter().map(|manager| &manager.view).chain(&self.route_tables);
+        let tables = self.managers.iter().map(|manager| &manager.view).chain(self.routes());
         let of_filters: Vec<View<'_>> =
             all.iter().flat_map(Self::authorizers).filter_map(Authorizer::grpc_service).collect();
         let mut services: Vec<View<'_>> = self.authorizers().filter_map(Authorizer::grpc_service).collect();
@@ -136,24 +149,26 @@ impl<'n> Configuration<'n> {
         for manager in with.clone() {
             routes::lint_unseen(&manager.view, &all_tables, findings);
         }
-        for table in with.map(|manager| &manager.view).chain(&self.route_tables) {
+        for table in with.map(|manager| &manager.view).chain(self.routes()) {
             routes::lint_client_routing(table, findings);
             rewrites::lint(table, findings);
         }
-        self.lint_listeners_without(all, findings);
+        self.lint_bypasses(all, findings);
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
         let are_all = self.is_bootstrap && !all.iter().any(|one| one.gets_clusters);
         cluster::lint(&services, &clusters.collect::<Vec<_>>(), are_all, findings);
     }
 
-    /// Listeners without authorization that reach what others protect, in one of `all` documents.
-    fn lint_listeners_without(&self, all: &[Self], findings: &mut Findings) {
+    /// Listeners without authorization that reach what others protect, in one of `all` documents, and clusters by which those
+    /// with authorization reach more than the policy decides about.
+    fn lint_bypasses(&self, all: &[Self], findings: &mut Findings) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
         let clusters = all.iter().flat_map(|one| &one.clusters).collect();
         let tables = all.iter().flat_map(|one| &one.route_tables).collect();
         let Some(protected) = Protected::by(&with, clusters, tables) else { return };
+        protected.lint_clusters(findings);
         for manager in self.managers.iter().filter(|manager| !is_with(manager)) {
             protected.lint_manager(manager, findings);
         }

@@ -85,7 +85,7 @@ impl<'n> Filters<'n> {
         }
     }
 
-    /// Reports filters behind the first that authorizes that change the path.
+    /// Reports filters behind the first that authorizes that change the path, the method or the host.
     fn lint_rewrites(&self, findings: &mut Findings) {
         let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
         for filter in self.all.iter().skip(first) {
@@ -117,13 +117,13 @@ impl<'n> Manager<'n> {
     }
 
     /// Reports what is wrong around the filter. Where there is none, nothing is.
-    /// The tables are those outside of a connection manager.
-    pub(crate) fn lint(&self, route_tables: &[&View<'n>], findings: &mut Findings) {
+    /// `other_routes` are those outside of a connection manager.
+    pub(crate) fn lint(&self, other_routes: &[&View<'n>], findings: &mut Findings) {
         if self.authorizer().is_none() {
             return;
         }
         self.lint_paths(findings);
-        let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(route_tables.iter().copied()).collect();
+        let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
         self.filters.lint_rewrites(findings);
         self.lint_upgrades(&routes, findings);

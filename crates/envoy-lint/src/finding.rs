@@ -65,7 +65,7 @@ macro_rules! kinds {
 kinds! {
     /// A comment that should accept a finding and does not.
     Acceptance = Note "acceptance",
-    /// Several paths of clients become the same path of the application.
+    /// Several paths of clients become the same path of the application, or a client names its path or method.
     AmbiguousRewrite = Unsafe "ambiguous-rewrite",
     /// Bodies are sent as text, which changes them.
     BodyAsText = Slow "body-as-text",
@@ -77,7 +77,7 @@ kinds! {
     CircuitBreakers = Slow "circuit-breakers",
     /// The client's address is what the client says.
     ClientAddress = Note "client-address",
-    /// A header of the client decides which application or host gets an authorized request.
+    /// A header of the client decides which application, host or address gets an authorized request.
     ClientRouting = Unsafe "client-routing",
     /// The library is unloaded while its threads run.
     ClosedModule = Slow "closed-module",
@@ -127,7 +127,7 @@ kinds! {
     Plaintext = Note "plaintext",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
-    /// The application gets another path than the client sent.
+    /// The application gets another path, method or host than the client sent.
     RewrittenPath = Note "rewritten-path",
     /// Envoy asks rolegate, and ignores its decisions.
     ShadowMode = Unsafe "shadow-mode",

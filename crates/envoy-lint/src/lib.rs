@@ -4,7 +4,7 @@
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
 //! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
-//! `rewrites` looks at paths that are rewritten behind the authorization,
+//! `rewrites` looks at paths, methods and hosts that are rewritten behind the authorization,
 //! `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
 //!
 //! The crate does no I/O.

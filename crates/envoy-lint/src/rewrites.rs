@@ -1,19 +1,29 @@
-//! Paths that are rewritten behind the authorization. rolegate evaluates the path as the client sent it, and the
-//! application gets the rewritten one: where two paths become the same one, a rule about one of them does not hold for it.
+//! Paths, methods and hosts that are rewritten behind the authorization. rolegate evaluates the path as the client sent it, and
+//! the application gets the rewritten one: where two paths become the same one, a rule about one of them does not hold for it.
+//! The host that a route names for its cluster (`host_rewrite_literal`) is usual, and is not reported.
 //!
 //! Internal redirects are none of these: the new request passes all filters again.
 
 use policy::document::View;
 
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, routes};
 
 /// What rewrites the path on a route; Envoy accepts one of them.
 const REWRITES: [&str; 4] = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
 
+/// Headers that rules are compared with, and what messages call them.
+const HEADERS: [(&str, &str); 4] =
+    [(":path", PATH), (":method", "`:method`"), (":authority", "`:authority`"), ("host", "`host`")];
+
+/// Those that name the host.
+const HOSTS: [&str; 2] = [":authority", "host"];
+
+const PATH: &str = "path";
+
 const FIX: &str =
     "write rules for the paths that clients send, not for those of the application, and accept this";
 
-/// Reports rewritten paths on the routes below this value.
+/// Reports what is rewritten on the routes below this value.
 pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
     if let Some(action) = view.get("route") {
         lint_route(view.get("match"), &action, findings);
@@ -22,13 +32,16 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
         match &*key {
             "http_filters" | "access_log" => {}
             "request_mutations" => lint_mutations(&value, findings),
+            "request_headers_to_add" => lint_additions(&value, findings),
+            // Of `LuaPerRoute`.
+            "source_code" => lint_code(&value, &value, findings),
             _ => lint(&value, findings),
         }
     }
     view.items().iter().for_each(|item| lint(item, findings));
 }
 
-/// Reports a filter of this kind behind the authorization that gives the application another path.
+/// Reports a filter of this kind behind the authorization that gives the application another path, method or host.
 pub(crate) fn lint_filter(filter: &View<'_>, kind: &str, findings: &mut Findings) {
     let Some(config) = filter.get("typed_config") else { return };
     match kind {
@@ -37,26 +50,84 @@ pub(crate) fn lint_filter(filter: &View<'_>, kind: &str, findings: &mut Findings
             let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
             findings.add(filter, Kind::RewrittenPath, message, FIX);
         }
-        "lua" if has_text(&config, &writes_path) => {
-            let message =
-                "this code may change the path: rules are compared with the one that the client sent";
-            findings.add(filter, Kind::RewrittenPath, message, FIX);
-        }
+        "lua" => lint_code(filter, &config, findings),
         _ => {}
     }
 }
 
 fn lint_mutations(mutations: &View<'_>, findings: &mut Findings) {
     for mutation in mutations.items() {
-        let key = mutation.at(&["append", "header", "key"]);
-        if let Some(key) = key.filter(|key| key.text() == Some(":path")) {
-            findings.add(&key, Kind::RewrittenPath, REWRITTEN, FIX);
+        if let Some(header) = mutation.at(&["append", "header"]) {
+            lint_header(&header, findings);
         }
     }
 }
 
-const REWRITTEN: &str =
-    "rules are compared with the path that the client sent, and the application gets another one here";
+fn lint_additions(additions: &View<'_>, findings: &mut Findings) {
+    for addition in additions.items() {
+        if let Some(header) = addition.get("header") {
+            lint_header(&header, findings);
+        }
+    }
+}
+
+/// Reports a header that is written and that rules are compared with. Envoy does not start with one, but its older versions do,
+/// with `host`.
+fn lint_header(header: &View<'_>, findings: &mut Findings) {
+    let Some(key) = header.get("key") else { return };
+    let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));
+    let Some((name, what)) = HEADERS.iter().find(|(name, _)| is_named(name)) else { return };
+    match header.get("value").filter(has_format) {
+        Some(value) if HOSTS.contains(name) => routes::client_routing(&value, findings),
+        Some(value) => lint_format(&value, what, findings),
+        None => findings.add(&key, Kind::RewrittenPath, rewritten(what), fix(*what == PATH)),
+    }
+}
+
+/// Whether this has a part that Envoy fills in, such as `%REQ(x-path)%`.
+fn has_format(value: &View<'_>) -> bool {
+    value.text().is_some_and(|text| text.contains('%'))
+}
+
+/// Reports a format that the client may choose the result of.
+fn lint_format(value: &View<'_>, what: &str, findings: &mut Findings) {
+    let message = format!(
+        "rules are compared with the {what} that the client sent, and the application gets what this format gives, such as a \
+         header of the client"
+    );
+    findings.add(value, Kind::AmbiguousRewrite, message, format!("write a {what} without `%`"));
+}
+
+fn rewritten(what: &str) -> String {
+    format!(
+        "rules are compared with the {what} that the client sent, and the application gets another one here"
+    )
+}
+
+fn fix(is_path: bool) -> &'static str {
+    if is_path {
+        FIX
+    } else {
+        "write rules for what clients send, not for what the application gets, and accept this"
+    }
+}
+
+/// Reports code in Lua that may write headers that rules are compared with.
+fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
+    let mut headers = HEADERS.to_vec();
+    headers.retain(|(name, _)| has_text(code, &|text: &str| writes(text, name)));
+    if headers.is_empty() {
+        return;
+    }
+    let names: Vec<String> = headers.iter().map(|(_, what)| format!("the {what}")).collect();
+    let those = if names.len() == 1 { "the one" } else { "those" };
+    let message = format!(
+        "this code may change {}: rules are compared with {those} that the client sent",
+        names.join(" and ")
+    );
+    let is_path = headers.iter().all(|(_, what)| *what == PATH);
+    findings.add(at, Kind::RewrittenPath, message, fix(is_path));
+}
 
 fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Findings) {
     let any_case = matching.as_ref().and_then(ignores_case);
@@ -77,14 +148,12 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
         findings.add(&at, Kind::AmbiguousRewrite, message, "leave this out: match one case only");
         return;
     }
-    let text = rewrite.text().unwrap_or_default();
-    if key == "path_rewrite" && text.contains('%') {
-        let message = "rules are compared with the path that the client sent, and the application gets what this format gives, such \
-                       as a header of the client";
-        findings.add(&rewrite, Kind::AmbiguousRewrite, message, "write a path without `%`");
+    if key == "path_rewrite" && has_format(&rewrite) {
+        lint_format(&rewrite, PATH, findings);
         return;
     }
     if key == "prefix_rewrite" {
+        let text = rewrite.text().unwrap_or_default();
         let prefix = |key: &str| matching.as_ref().and_then(|matching| matching.text_of(key));
         let (any, separated) = (prefix("prefix"), prefix("path_separated_prefix"));
         if any.or(separated) == Some(text) {
@@ -95,7 +164,7 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
             return;
         }
     }
-    findings.add(&rewrite, Kind::RewrittenPath, REWRITTEN, FIX);
+    findings.add(&rewrite, Kind::RewrittenPath, rewritten(PATH), FIX);
 }
 
 /// Why what replaces this prefix gives two paths the same meaning, and what to write.
@@ -129,9 +198,26 @@ fn has_any_case(regex: &View<'_>) -> bool {
     regex.text().is_some_and(|text| text.contains("(?i"))
 }
 
-/// Whether this code may write the header `:path`.
-fn writes_path(code: &str) -> bool {
-    code.contains(":path") && [":replace(", ":add("].iter().any(|call| code.contains(call))
+/// Whether this code in Lua may write this header: it names it where it writes one, or writes one whose name is in a variable
+/// and names this one somewhere.
+fn writes(code: &str, header: &str) -> bool {
+    let code = code.to_ascii_lowercase();
+    let quotes = [("\"", "\""), ("'", "'"), ("[[", "]]")];
+    let is_named = quotes.iter().any(|(open, close)| code.contains(&format!("{open}{header}{close}")));
+    is_named && written(&code).any(|argument| literal(argument).is_none_or(|text| text == header))
+}
+
+/// What follows `:replace(` and `:add(` in this code: the first is the name of a header.
+fn written(code: &str) -> impl Iterator<Item = &str> {
+    let calls = [":replace", ":add"].into_iter().flat_map(move |call| code.split(call).skip(1));
+    calls.filter_map(|rest| rest.trim_start().strip_prefix('(')).map(str::trim_start)
+}
+
+/// The text of an argument that is one in quotes.
+fn literal(argument: &str) -> Option<&str> {
+    let quote = argument.chars().next().filter(|first| ['"', '\''].contains(first))?;
+    let (text, rest) = argument.strip_prefix(quote)?.split_once(quote)?;
+    rest.trim_start().starts_with(',').then_some(text)
 }
 
 fn has_text(view: &View<'_>, is_it: &dyn Fn(&str) -> bool) -> bool {

@@ -16,6 +16,25 @@ pub(crate) enum Target<'n> {
     Plugin(View<'n>),
 }
 
+/// What a patch of an `EnvoyFilter` changes whose value has routes, or settings of routes.
+const PATCHED: [&str; 3] = ["HTTP_ROUTE", "ROUTE_CONFIGURATION", "VIRTUAL_HOST"];
+
+/// A route, a virtual host, or settings of one, outside of a table: a document of its own, or what an `EnvoyFilter` merges into
+/// the routes of Istio. Such a patch may have any part of one, such as a `route` without a `match`.
+pub(crate) fn lone<'n>(view: &View<'n>) -> Option<View<'n>> {
+    if view.text_of("apply_to").is_some_and(|to| PATCHED.contains(&to)) {
+        // One with virtual hosts is a table.
+        return view.at(&["patch", "value"]).filter(|value| value.get("virtual_hosts").is_none());
+    }
+    let has_match = |route: &View<'_>| route.get("match").is_some();
+    // In a `VirtualService` of Istio, `route` is a list.
+    let has_action = view.get("route").is_some_and(|action| !action.entries().is_empty());
+    let is_lone = view.get("typed_per_filter_config").is_some()
+        || (has_match(view) && has_action)
+        || view.list("routes").iter().any(has_match);
+    is_lone.then(|| view.clone())
+}
+
 /// The names of the tables that a connection manager takes its routes from.
 pub(crate) fn table_names<'n>(manager: &View<'n>) -> Vec<&'n str> {
     let mut found = Vec::new();
@@ -96,7 +115,8 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     view.items().iter().for_each(|item| lint_client_routing(item, findings));
 }
 
-fn client_routing(value: &View<'_>, findings: &mut Findings) {
+/// Reports what says which header, or which format, gives the cluster or host.
+pub(crate) fn client_routing(value: &View<'_>, findings: &mut Findings) {
     let name = value.text().unwrap_or_default();
     let message = format!(
         "a client names by `{name}` which cluster or host gets the request, and the policy decides by the host that \

@@ -15,6 +15,10 @@ use envoy_lint::{Finding, Kind, Severity, lint};
 const GOOD: &str = include_str!("good.yaml");
 const CASES: &str = include_str!("findings.txt");
 const PAGE: &str = include_str!("../../../docs/lint-envoy.md");
+/// A filter that authorizes, and what turns it off on a route.
+const FILTER: &str =
+    "name: a, typed_config: { '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz }";
+const OFF: &str = "typed_per_filter_config: { a: { '@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute, disabled: true } }";
 
 fn found(text: &str) -> Vec<Finding> {
     lint(Path::new("envoy.yaml"), text.as_bytes(), &[])
@@ -197,6 +201,81 @@ fn routes_of_a_config_dump_are_seen() {
 ";
     let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
     assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
+}
+
+/// What an `EnvoyFilter` with authorization merges into the routes of Istio.
+#[test]
+fn routes_that_an_envoy_filter_patches_are_seen() {
+    let kinds = |to: &str, value: &str| -> BTreeSet<Kind> {
+        let text = format!(
+            "kind: EnvoyFilter
+spec:
+  configPatches:
+    - applyTo: HTTP_FILTER
+      patch: {{ operation: INSERT_BEFORE, value: {{ {FILTER} }} }}
+    - applyTo: {to}
+      match: {{ routeConfiguration: {{ vhost: {{ name: b, route: {{ name: c }} }} }} }}
+      patch: {{ operation: MERGE, value: {{ {value} }} }}
+"
+        );
+        found(&text).iter().map(|finding| finding.kind).collect()
+    };
+    let alone = kinds("CLUSTER", "connect_timeout: 1s");
+    let weighted = format!("route: {{ weighted_clusters: {{ clusters: [{{ name: d, {OFF} }}] }} }}");
+    let host = format!("name: b, routes: [{{ name: c, {OFF} }}]");
+    let table = format!("name: b, virtual_hosts: [{{ {OFF} }}]");
+    let prefix = "match: { prefix: /api }, route: { prefix_rewrite: / }";
+    let mutation = "typed_per_filter_config: { b: { mutations: { request_mutations: [{ append: { header: { key: ':path' } } }] } } }";
+    for (to, value, kind) in [
+        ("HTTP_ROUTE", OFF, Kind::DisabledRoute),
+        ("VIRTUAL_HOST", OFF, Kind::DisabledRoute),
+        ("ROUTE_CONFIGURATION", OFF, Kind::DisabledRoute),
+        ("HTTP_ROUTE", &*weighted, Kind::DisabledRoute),
+        ("VIRTUAL_HOST", &*host, Kind::DisabledRoute),
+        ("ROUTE_CONFIGURATION", &*table, Kind::DisabledRoute),
+        ("HTTP_ROUTE", "route: { cluster_header: x-cluster }", Kind::ClientRouting),
+        ("HTTP_ROUTE", "route: { prefix_rewrite: / }", Kind::RewrittenPath),
+        ("HTTP_ROUTE", prefix, Kind::AmbiguousRewrite),
+        ("VIRTUAL_HOST", mutation, Kind::RewrittenPath),
+    ] {
+        let found = kinds(to, value);
+        let more: Vec<&Kind> = found.difference(&alone).collect();
+        assert_eq!(more, [&kind], "{to} {value}");
+    }
+}
+
+/// A `VirtualHost`, a `Route`, or a part of one in a file of its own.
+#[test]
+fn routes_outside_of_a_table_are_seen() {
+    let kinds = |filter: &str, routes: &str| -> BTreeSet<Kind> {
+        found(&format!("{filter}\n---\n{routes}\n")).iter().map(|finding| finding.kind).collect()
+    };
+    let filter = format!("{{ {FILTER} }}");
+    let alone = kinds(&filter, "b: c");
+    let host =
+        "name: b\nroutes: [{ match: { prefix: / }, route: { cluster: c, host_rewrite_header: x-host } }]";
+    let route = "match: { prefix: /api }\nroute: { cluster: c, prefix_rewrite: / }";
+    for (routes, kind) in
+        [(OFF, Kind::DisabledRoute), (host, Kind::ClientRouting), (route, Kind::AmbiguousRewrite)]
+    {
+        let found = kinds(&filter, routes);
+        let more: Vec<&Kind> = found.difference(&alone).collect();
+        assert_eq!(more, [&kind], "{routes}");
+    }
+    // A `VirtualService` of Istio has other routes, and what is beside routes that are none of Envoy's is found.
+    let service =
+        "spec: { http: [{ match: [{ uri: { prefix: /a } }], route: [{ destination: { host: b } }] }] }";
+    assert_eq!(kinds(&filter, service), alone);
+    let beside = format!("routes: [{{ name: b, virtual_hosts: [{{ {OFF} }}] }}]");
+    assert!(kinds(&filter, &beside).contains(&Kind::DisabledRoute));
+    // A virtual host is not the table that has its name, but what it enables runs.
+    let lua =
+        "{ name: l, disabled: true, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua } }";
+    let manager = format!("http_filters: [{lua}, {{ {FILTER} }}]\nrds: {{ route_config_name: b }}");
+    let enabling = "name: b\ndomains: ['*']\ntyped_per_filter_config: { l: { '@type': x/envoy.config.route.v3.FilterConfig } }";
+    let (without, with) = (kinds(&manager, "b: c"), kinds(&manager, enabling));
+    assert!(without.contains(&Kind::UnseenRoutes) && !without.contains(&Kind::EarlyFilter), "{without:?}");
+    assert!(with.contains(&Kind::UnseenRoutes) && with.contains(&Kind::EarlyFilter), "{with:?}");
 }
 
 /// The page of the bootstrap has the static listeners, as the page of the listeners has; their routes are in them and on
