@@ -91,7 +91,14 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             Some(Filter::BasicAuth) => basic_auth::users(config, original),
             Some(Filter::Rbac) | None => {}
         }
-        if is_other_security(filter) {
+        if is_unreadable(filter, config) {
+            // Disabled ones are named below.
+            if !filter.is_true("disabled") {
+                let message = "a filter that may deny requests is not read in this form";
+                let condition = filter.inexpressible(message);
+                original.allow.push(vec![unnamed(filter, "not read", condition)]);
+            }
+        } else if is_other_security(filter) {
             let message = "this filter is not imported: keep it";
             original.notes.push(filter.note(Effect::Same, message));
         }
@@ -107,7 +114,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
         names.extend(filter.text_of("name").map(str::to_owned));
     }
     for (filter, config) in configs.iter().filter(|(filter, _)| filter.is_true("disabled")) {
-        if kind(config).is_some() {
+        if kind(config).is_some() || is_unreadable(filter, config) {
             let message = "a disabled filter is not imported: routes that enable it are named below";
             original.notes.push(filter.note(Effect::Same, message));
             names.extend(filter.text_of("name").map(str::to_owned));
@@ -162,6 +169,26 @@ fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
         return unwrapped(&inner);
     }
     config.clone()
+}
+
+/// Whether this filter is of a kind that is imported, or may have such a filter in it, in a form that is not read: behind a
+/// matcher, from another server, in a `TypedStruct`, or of an older version of Envoy. What it denies is not known.
+fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
+    const NAMES: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
+    let is_named = |text: &str| NAMES.iter().any(|name| text.contains(name));
+    let named = || filter.text_of("name").is_some_and(is_named);
+    kind(config).is_none() && (named() || has_type(filter, &is_named))
+}
+
+/// Whether a value, or one in it, has a type for which this holds.
+fn has_type(view: &View<'_>, is: &impl Fn(&str) -> bool) -> bool {
+    const KEYS: [&str; 3] = ["@type", "type_url", "type_urls"];
+    let in_field = |(key, value): &(String, View<'_>)| {
+        let own = KEYS.contains(&key.as_str())
+            && (value.text().is_some_and(is) || value.items().iter().filter_map(View::text).any(is));
+        own || has_type(value, is)
+    };
+    view.entries().iter().any(in_field) || view.items().iter().any(|item| has_type(item, is))
 }
 
 /// Whether this filter authorizes or authenticates requests too.

@@ -58,7 +58,8 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
 }
 
-/// The options, with the namespace of the resources if they are in one and labels are given without it.
+/// The options, with the namespace of the resources if they are in one and labels are given without it: that is the root namespace
+/// only if all are there.
 fn with_namespace<'v, 'n: 'v>(
     all: impl Iterator<Item = &'v View<'n>>,
     options: &Options,
@@ -74,7 +75,8 @@ fn with_namespace<'v, 'n: 'v>(
         return Ok(options.clone());
     }
     match namespaces.as_slice() {
-        [] => Ok(options.clone()),
+        // The labels count also where all resources are for each namespace.
+        [] => Ok(Options { namespace: Some(ROOT_NAMESPACE.to_owned()), ..options.clone() }),
         [(only, _)] => Ok(Options { namespace: Some((*only).to_owned()), ..options.clone() }),
         [(first, _), (second, resource), ..] => {
             let message = format!("the resources are in the namespaces `{first}` and `{second}`");
@@ -177,7 +179,7 @@ fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Origin
         let dry_run = policy.at(&["metadata", "annotations"]).and_then(|annotations| {
             annotations.named_entries().into_iter().find(|(key, _)| key == "istio.io/dry-run")
         });
-        if let Some((_, value)) = dry_run.filter(|(_, value)| value.text() == Some("true")) {
+        if let Some((_, value)) = dry_run.filter(|(_, value)| value.text().is_some_and(is_true)) {
             let message =
                 "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
             original.notes.push(value.note(Effect::Same, message));
@@ -207,6 +209,11 @@ fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Origin
         allow.push(Alternative { name: "no ALLOW policy".to_owned(), origin, condition: Expr::always() });
     }
     original.allow.push(allow);
+}
+
+/// Whether Istio reads this annotation as true (`strconv.ParseBool` of Go). Others than these, such as `yes`, are false.
+fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
 /// What another authorizer decides is denied.

@@ -132,19 +132,23 @@ impl Sources {
 
     /// The caller whose claim is this text.
     pub(crate) fn claim_is(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
-        match self.uses(source, claim, |source| &source.user_claim) {
-            true if is_name(value) => {
-                self.verified(source, Expr::caller(Caller::User(source, value.to_owned())))
-            }
-            true => Expr::never(),
-            false => view.inexpressible("another claim of this issuer is the user name already"),
+        if !self.uses(source, claim, |source| &source.user_claim) {
+            return view.inexpressible("another claim of this issuer is the user name already");
         }
+        if !is_name(value) {
+            // rolegate answers 401 to a token with it.
+            return Expr::never();
+        }
+        if value.trim().is_empty() {
+            return view.inexpressible("a grant cannot name a user whose name is only white space");
+        }
+        self.verified(source, Expr::caller(Caller::User(source, value.to_owned())))
     }
 
     /// The callers whose claim is a list with this text.
     pub(crate) fn claim_has(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
         match self.uses(source, claim, |source| &source.group_claim) {
-            true if is_name(value) => {
+            true if is_name(value) && !value.contains(' ') && !value.trim().is_empty() => {
                 self.note_list(view, claim);
                 self.verified(source, Expr::caller(Caller::Group(source, value.to_owned())))
             }
@@ -180,10 +184,36 @@ impl Sources {
 
     /// The prefix of the names of a source, without which two sources could give the same name.
     pub(crate) fn prefix(&self, source: usize) -> String {
-        match self.all.get(source) {
-            Some(source) if self.all.len() > 1 => format!("{}:", source.name),
-            _ => String::new(),
+        if self.all.len() < 2 {
+            return String::new();
         }
+        // If one began with another (`id:` and `id:8443:`), a user of one source could have the name of a user of the other.
+        let mut prefixes: Vec<String> = Vec::new();
+        for source in &self.all {
+            let plain = format!("{}:", source.name);
+            let numbered = (2..).map(|number| format!("{number}-{plain}"));
+            let is_apart = |prefix: &String| {
+                prefixes.iter().all(|other| !other.starts_with(&**prefix) && !prefix.starts_with(&**other))
+            };
+            let prefix = std::iter::once(plain.clone()).chain(numbered).find(is_apart).unwrap_or(plain);
+            prefixes.push(prefix);
+        }
+        prefixes.into_iter().nth(source).unwrap_or_default()
+    }
+
+    /// The provider of tokens with this name. The users of Basic may be called like one.
+    pub(crate) fn of_provider(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|source| source.is_provider(name))
+    }
+
+    /// The header to which Envoy writes the user name of Basic, and the prefix that the name has here.
+    pub(crate) fn user_header(&self) -> Option<(&str, String)> {
+        (0..).zip(&self.all).find_map(|(number, source)| match &source.kind {
+            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => {
+                header.as_deref().map(|header| (header, self.prefix(number)))
+            }
+            Kind::Jwt(_) => None,
+        })
     }
 
     /// The issuer whose claims Envoy writes to this key.
@@ -195,7 +225,14 @@ impl Sources {
     }
 }
 
-/// Whether a token of rolegate can give this name.
+impl Source {
+    /// Whether it is the provider of tokens with this name.
+    pub(crate) fn is_provider(&self, name: &str) -> bool {
+        self.name == name && matches!(self.kind, Kind::Jwt(_))
+    }
+}
+
+/// Whether credentials can give rolegate this name: the same names as in `identity`. A user name may have spaces.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && !text.chars().any(|character| character.is_control() || character == ' ')
+    !text.is_empty() && !text.chars().any(char::is_control)
 }

@@ -15,6 +15,7 @@ use crate::sources::{Issuer, Keys, Kind, Source, Sources};
 /// The text of `policy.yaml`, and the key sets beside it.
 pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String, String)>) {
     let mut key_sets = Vec::new();
+    let mut files = named_files(sources);
     let mut text = String::from("version: 1\n");
     if !sources.all.is_empty() {
         text += "identity:\n";
@@ -28,11 +29,22 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String,
         }
         for (number, source) in jwt {
             if let Kind::Jwt(issuer) = &source.kind {
-                write_issuer(&mut text, source, issuer, &sources.prefix(number), &mut key_sets);
+                let key_set = match &issuer.keys {
+                    Keys::Inline(key_set) => Some((key_set_file(&source.name, &mut files), key_set.clone())),
+                    Keys::Url(_) | Keys::File(_) | Keys::Discovery => None,
+                };
+                let file = key_set.as_ref().map(|(file, _)| file.as_str());
+                write_issuer(&mut text, source, issuer, &sources.prefix(number), file);
+                key_sets.extend(key_set);
             }
         }
     }
     write_roles(&mut text, sources, roles);
+    // The header must never be one that the client has sent.
+    if let Some((header, _)) = sources.user_header() {
+        let _ =
+            writeln!(text, "allow_response:\n  set_headers: {{ {}: \"{{user}}\" }}", written::quoted(header));
+    }
     (text, key_sets)
 }
 
@@ -76,7 +88,7 @@ fn write_issuer(
     source: &Source,
     issuer: &Issuer,
     prefix: &str,
-    key_sets: &mut Vec<(String, String)>,
+    key_set_file: Option<&str>,
 ) {
     let _ = writeln!(text, "    - issuer: {}", written::quoted(&issuer.issuer));
     let audiences: Vec<String> = issuer.audiences.iter().map(|audience| written::quoted(audience)).collect();
@@ -85,11 +97,7 @@ fn write_issuer(
         Keys::Url(url) => format!("url: {}", written::quoted(url)),
         Keys::File(file) => format!("file: {}", written::quoted(file)),
         Keys::Discovery => "discovery: true".to_owned(),
-        Keys::Inline(key_set) => {
-            let file = key_set_file(&source.name);
-            key_sets.push((file.clone(), key_set.clone()));
-            format!("file: {}", written::quoted(&file))
-        }
+        Keys::Inline(_) => format!("file: {}", written::quoted(key_set_file.unwrap_or_default())),
     };
     let _ = writeln!(text, "      keys: {{ {keys} }}");
     let user =
@@ -106,13 +114,30 @@ fn write_issuer(
     write_prefix(text, prefix, "      ");
 }
 
-/// The name of the file of a key set.
-fn key_set_file(source: &str) -> String {
+/// The names of the files that the original names, in lower case.
+fn named_files(sources: &Sources) -> BTreeSet<String> {
+    let file = |source: &Source| match &source.kind {
+        Kind::UsersFile { file, .. } | Kind::Jwt(Issuer { keys: Keys::File(file), .. }) => {
+            file.rsplit('/').next().map(str::to_ascii_lowercase)
+        }
+        Kind::Users { .. } | Kind::Jwt(_) => None,
+    };
+    sources.all.iter().filter_map(file).collect()
+}
+
+/// The name of the file of a key set, which no other file has, also where the file system ignores case: two issuers with one file
+/// could sign each other's tokens.
+fn key_set_file(source: &str, files: &mut BTreeSet<String>) -> String {
     let name: String = source
         .chars()
         .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
         .collect();
-    format!("{name}.jwks.json")
+    let first = format!("{name}.jwks.json");
+    let numbered = (2..).map(|number| format!("{name}-{number}.jwks.json"));
+    let mut all = std::iter::once(first.clone()).chain(numbered);
+    let free = all.find(|file| !files.contains(&file.to_ascii_lowercase())).unwrap_or(first);
+    files.insert(free.to_ascii_lowercase());
+    free
 }
 
 /// A claim, by its name or as a JSON pointer.

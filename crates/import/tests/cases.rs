@@ -94,3 +94,173 @@ fn booleans_are_read_as_envoy_reads_them() {
     assert!(with("false").unwrap().contains("GET /a"));
     assert_ne!(with("no"), inverted);
 }
+
+#[test]
+fn the_case_of_a_route_is_read_as_envoy_reads_it() {
+    let with = |value: &str| {
+        let original = format!(
+            "http_filters:
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules: {{ policies: {{ all: {{ permissions: [{{ any: true }}], principals: [{{ any: true }}] }} }} }}
+route_config:
+  virtual_hosts:
+    - routes:
+        - match: {{ prefix: /admin, case_sensitive: {value} }}
+          typed_per_filter_config: {{ rbac: {{}} }}
+"
+        );
+        imported("", &original).unwrap().policy
+    };
+    let ignored = with("false");
+    for value in ["no", "off", "N", "False"] {
+        assert_eq!(with(value), ignored, "{value}");
+    }
+    assert_ne!(with("true"), ignored);
+    assert_eq!(with("yes"), with("true"));
+}
+
+/// Istio reads the annotation with `strconv.ParseBool` of Go, and takes what that does not know for false.
+#[test]
+fn a_dry_run_is_what_istio_reads_as_one() {
+    let with = |value: &str| {
+        let original = format!(
+            "kind: AuthorizationPolicy
+metadata: {{ name: tried, annotations: {{ istio.io/dry-run: '{value}' }} }}
+spec: {{ action: DENY, rules: [{{}}] }}
+"
+        );
+        imported("[istio]", &original).unwrap().policy.contains("deny:")
+    };
+    for value in ["true", "True", "TRUE", "t", "T", "1"] {
+        assert!(!with(value), "{value}");
+    }
+    for value in ["false", "0", "yes", "on", "tRUE", ""] {
+        assert!(with(value), "{value}");
+    }
+}
+
+/// rolegate accepts user names with spaces: a condition on one of them is not one that never holds.
+#[test]
+fn a_user_name_may_have_a_space() {
+    let with = |action: &str, field: &str, user: &str| {
+        let original = format!(
+            "kind: RequestAuthentication
+metadata: {{ name: tokens }}
+spec: {{ jwtRules: [{{ issuer: 'https://id.example.com' }}] }}
+---
+kind: AuthorizationPolicy
+metadata: {{ name: one }}
+spec:
+  action: {action}
+  rules: [{{ from: [{{ source: {{ {field}: ['https://id.example.com/{user}'] }} }}] }}]
+"
+        );
+        imported("[istio] [audience]", &original).unwrap()
+    };
+    for (action, field) in
+        [("DENY", "requestPrincipals"), ("ALLOW", "notRequestPrincipals"), ("ALLOW", "requestPrincipals")]
+    {
+        let imported = with(action, field, "Alice Smith");
+        assert!(imported.policy.contains(r#"users: ["Alice Smith"]"#), "{}", imported.policy);
+        assert!(!imported.is_stricter(), "{:?}", imported.notes);
+    }
+    // Tokens give this name, but a grant cannot have it.
+    assert!(with("DENY", "requestPrincipals", " ").is_stricter());
+}
+
+#[test]
+fn a_user_in_any_case_is_not_one_user() {
+    let with = |more: &str| {
+        let original = format!(
+            "http_filters:
+  - name: basic
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth
+      users: {{ inline_string: 'bob:{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g=' }}
+      forward_username_header: x-user
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules:
+        action: DENY
+        policies:
+          one:
+            permissions: [{{ any: true }}]
+            principals: [{{ header: {{ name: x-user, string_match: {{ exact: bob{more} }} }} }}]
+"
+        );
+        imported("", &original).unwrap()
+    };
+    assert!(!with("").is_stricter());
+    let imported = with(", ignore_case: true");
+    let is_named = |note: &import::Note| note.message == "a grant names whole users: more is denied";
+    assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
+}
+
+/// With one file, each of two issuers could sign the tokens of the other.
+#[test]
+fn each_key_set_has_a_file_of_its_own() {
+    let keys = r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#;
+    let original = format!(
+        "http_filters:
+  - name: jwt
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+      providers:
+        id.a: {{ issuer: 'https://a.example.com', local_jwks: {{ inline_string: '{keys}' }} }}
+        id-a: {{ issuer: 'https://b.example.com', local_jwks: {{ inline_string: '{keys}' }} }}
+        c: {{ issuer: 'https://c.example.com', local_jwks: {{ filename: id-a.jwks.json }} }}
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules: {{ policies: {{ all: {{ permissions: [{{ any: true }}], principals: [{{ any: true }}] }} }} }}
+"
+    );
+    let imported = imported("[audience]", &original).unwrap();
+    let names: Vec<&str> = imported.key_sets.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["id-a-2.jwks.json", "id-a-3.jwks.json"]);
+    for name in names.iter().chain(&["id-a.jwks.json"]) {
+        assert_eq!(imported.policy.matches(&format!("{{ file: \"{name}\" }}")).count(), 1, "{name}");
+    }
+}
+
+/// With one prefix that begins with another, or the same for two sources, a user of one could have the name of a user of the other.
+#[test]
+fn no_prefix_begins_with_another() {
+    let original = "kind: RequestAuthentication
+metadata: { name: tokens }
+spec: { jwtRules: [{ issuer: 'https://id.test' }, { issuer: 'https://id.test:8443' }] }
+---
+kind: AuthorizationPolicy
+metadata: { name: one }
+spec: { rules: [{ from: [{ source: { requestPrincipals: ['https://id.test:8443/ann'] } }] }] }
+";
+    let policy = imported("[istio] [audience]", original).unwrap().policy;
+    assert!(policy.contains(r#"user_prefix: "id.test:""#), "{policy}");
+    assert!(policy.contains(r#"users: ["2-id.test:8443:ann"]"#), "{policy}");
+    // A provider may be called like the users of Basic.
+    let original = "http_filters:
+  - name: basic
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth
+      users: { inline_string: 'bob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=' }
+      forward_username_header: x-user
+  - name: jwt
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+      providers:
+        basic: { issuer: 'https://a.example.com', remote_jwks: { http_uri: { uri: 'https://a.example.com/jwks' } } }
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules: { policies: { all: { permissions: [{ any: true }], principals: [{ any: true }] } } }
+";
+    let imported = imported("[audience]", original).unwrap();
+    for prefix in ["basic:", "2-basic:"] {
+        assert!(imported.policy.contains(&format!("user_prefix: \"{prefix}\"")), "{}", imported.policy);
+    }
+    let is_named = |note: &import::Note| note.message.ends_with("names with the prefix `basic:`");
+    assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
+}

@@ -8,7 +8,8 @@ use crate::view::{Notes as _, View};
 
 /// Adds the users as an identity source.
 pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
-    let header = filter.text_of("forward_username_header").map(str::to_ascii_lowercase);
+    let header = filter.text_of("forward_username_header").filter(|header| !header.is_empty());
+    let header = header.map(str::to_ascii_lowercase);
     let Some(users) = filter.get("users") else { return };
     for unknown in filter.besides(&["@type", "users", "forward_username_header"]) {
         original.notes.push(unknown.note(Effect::Stricter, "a field that is not known: less is allowed"));
@@ -50,4 +51,15 @@ pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
         None => filter.inexpressible("the users of this filter are not known"),
     };
     original.deny.push(super::unnamed(filter, "basic_auth", condition.negated()));
+    if let (Some((_, prefix)), Some(header)) =
+        (original.sources.user_header(), filter.get("forward_username_header"))
+    {
+        let message = match prefix.as_str() {
+            "" => "rolegate sets this header by `allow_response`".to_owned(),
+            prefix => format!(
+                "rolegate sets this header by `allow_response`, and the application gets names with the prefix `{prefix}`"
+            ),
+        };
+        original.notes.push(header.note(Effect::Same, message));
+    }
 }

@@ -4,7 +4,7 @@ use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
 use crate::note::Effect;
-use crate::sources::{Issuer, Keys, Kind, Sources};
+use crate::sources::{Issuer, Keys, Kind, Source, Sources};
 use crate::tokens::{self, Unaccepted};
 use crate::view::{Notes as _, View};
 
@@ -108,7 +108,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         }
         let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         for (source, verified) in original.sources.all.iter().zip(&mut verified) {
-            if requires.as_ref().is_some_and(|requires| names(requires, &source.name)) {
+            if requires.as_ref().is_some_and(|requires| names(requires, source)) {
                 verified.push(Expr::All(here.clone()));
             }
         }
@@ -149,9 +149,9 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
 }
 
 /// Whether a requirement names this provider.
-fn names(requires: &View<'_>, provider: &str) -> bool {
+fn names(requires: &View<'_>, provider: &Source) -> bool {
     let list = |key| requires.get(key).map(|all: View<'_>| all.list("requirements")).unwrap_or_default();
-    requires.text_of("provider_name") == Some(provider)
+    requires.text_of("provider_name").is_some_and(|name| provider.is_provider(name))
         || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
 }
 
@@ -160,11 +160,10 @@ const LENIENT: [&str; 3] = ["allow_missing", "allow_missing_or_failed", "extract
 
 /// `JwtRequirement`.
 fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
-    let provider =
-        |view: &View<'_>, name: &str| match sources.all.iter().position(|source| source.name == name) {
-            Some(source) => sources.any_of(view, source),
-            None => view.inexpressible("tokens of this provider are not accepted"),
-        };
+    let provider = |view: &View<'_>, name: &str| match sources.of_provider(name) {
+        Some(source) => sources.any_of(view, source),
+        None => view.inexpressible("tokens of this provider are not accepted"),
+    };
     let entries = requires.entries();
     let Some((key, value)) = entries.first() else { return Expr::always() };
     let all = || value.list("requirements").iter().map(|one| requirement(one, sources)).collect();
@@ -186,7 +185,8 @@ fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
     if requirements.iter().any(|one| LENIENT.iter().any(|lenient| one.get(lenient).is_some())) {
         return Expr::always();
     }
-    if sources.all.iter().all(|source| named.contains(&*source.name)) && !sources.all.is_empty() {
+    let is_named = |source: &Source| named.iter().any(|name| source.is_provider(name));
+    if sources.all.iter().all(is_named) && !sources.all.is_empty() {
         return Expr::caller(crate::literal::Caller::Authenticated);
     }
     Expr::any(all)

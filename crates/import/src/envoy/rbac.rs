@@ -36,11 +36,12 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
         )]);
     }
     match (filter.get("rules"), filter.get("matcher")) {
-        (Some(rules), _) => self::rules(&rules, options, original),
-        (None, Some(matcher)) => {
+        // Envoy ignores `rules` beside it.
+        (_, Some(matcher)) => {
             let condition = matcher.inexpressible("matcher trees are not imported");
             original.allow.push(vec![super::unnamed(&matcher, "matcher", condition)]);
         }
+        (Some(rules), None) => self::rules(&rules, options, original),
         // Without rules the filter allows every request.
         (None, None) => original.allow.push(vec![super::unnamed(filter, "no rules", Expr::always())]),
     }
@@ -114,7 +115,7 @@ impl Reader<'_> {
             return rule.inexpressible("exactly one condition is expected here");
         };
         match key.as_str() {
-            "any" if value.text() == Some("true") => Expr::always(),
+            "any" if value.boolean() == Some(true) => Expr::always(),
             "and_rules" => Expr::All(self.all(value, "rules")),
             "or_rules" => Expr::any(self.all(value, "rules")),
             "and_ids" => Expr::All(self.all(value, "ids")),
@@ -171,7 +172,7 @@ impl Reader<'_> {
         for (key, value) in header.entries() {
             let matcher = match key.as_str() {
                 "name" | "invert_match" => continue,
-                "treat_missing_header_as_empty" if value.text() == Some("false") => continue,
+                "treat_missing_header_as_empty" if value.boolean() == Some(false) => continue,
                 "exact_match" => text("exact_match").map(|text| (Matcher::Exact(text), false)),
                 "prefix_match" => text("prefix_match").map(|text| (Matcher::Prefix(text), false)),
                 "suffix_match" => text("suffix_match").map(|text| (Matcher::Suffix(text), false)),
@@ -179,7 +180,7 @@ impl Reader<'_> {
                 "safe_regex_match" => {
                     value.text_of("regex").map(|regex| (Matcher::Regex(regex.to_owned()), false))
                 }
-                "present_match" if value.text() == Some("true") => Some((Matcher::Any, false)),
+                "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
                 "string_match" => text_matcher::string_matcher(&value),
                 _ => None,
             };
@@ -194,19 +195,22 @@ impl Reader<'_> {
             ":method" => matcher::method(header, &matcher, ignore_case),
             ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
             ":authority" | "host" => matcher::host(header, &matcher, self.options),
-            _ => self.user_header(header, &name, &matcher),
+            _ => self.user_header(header, &name, (&matcher, ignore_case)),
         };
         if header.is_true("invert_match") { expr.negated() } else { expr }
     }
 
     /// A header with the user name, which the filter `basic_auth` sets.
-    fn user_header(&self, header: &View<'_>, name: &str, matcher: &Matcher) -> Expr {
+    fn user_header(&self, header: &View<'_>, name: &str, (matcher, ignore_case): (&Matcher, bool)) -> Expr {
         let sets = |source: &crate::sources::Source| match &source.kind {
             Kind::Users { header, .. } | Kind::UsersFile { header, .. } => header.as_deref() == Some(name),
             Kind::Jwt(_) => false,
         };
         match (self.sources.all.iter().position(sets), matcher) {
-            (Some(source), Matcher::Exact(user)) => self.sources.claim_is(header, source, &["sub"], user),
+            // `Bob` is another user than `bob`.
+            (Some(source), Matcher::Exact(user)) if !ignore_case => {
+                self.sources.claim_is(header, source, &["sub"], user)
+            }
             (Some(source), Matcher::Any) => self.sources.any_verified(header, source),
             (Some(_), _) => header.inexpressible("a grant names whole users"),
             (None, _) => header.inexpressible("a rule does not depend on headers"),

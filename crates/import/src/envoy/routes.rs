@@ -54,7 +54,7 @@ fn find<'n>(
 pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     let all = route.entries().into_iter().map(|(key, value)| {
         let text = || value.text().unwrap_or_default().to_owned();
-        let ignore_case = route.text_of("case_sensitive") == Some("false");
+        let ignore_case = route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
         let matcher = match key.as_str() {
             "case_sensitive" => return Expr::always(),
             "prefix" => Matcher::Prefix(text()),

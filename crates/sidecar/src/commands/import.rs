@@ -1,7 +1,7 @@
 //! `rolegate import`: a policy with the same answers as the configuration of another system, apart from listed exceptions.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -109,13 +109,23 @@ fn text(imported: &Imported) -> String {
     text + &imported.policy
 }
 
-/// Writes new files: none that exists is replaced.
+/// Writes new files: none that exists is replaced. If one cannot be written, those before it are removed again.
 fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), (String, io::Error)> {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let key_sets = key_sets.iter().map(|(name, key_set)| (folder.join(name), key_set.as_str()));
+    let mut created = Vec::new();
     for (file, text) in key_sets.chain([(file.to_owned(), text)]) {
-        let written = File::create_new(&file).and_then(|mut open| open.write_all(text.as_bytes()));
-        written.map_err(|error| (file.display().to_string(), error))?;
+        let written = File::create_new(&file).and_then(|mut open| {
+            created.push(file.clone());
+            open.write_all(text.as_bytes())
+        });
+        if let Err(error) = written {
+            for created in &created {
+                // The next call names one that is left.
+                let _ = fs::remove_file(created);
+            }
+            return Err((file.display().to_string(), error));
+        }
     }
     Ok(())
 }

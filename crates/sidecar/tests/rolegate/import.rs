@@ -171,3 +171,28 @@ fn what_cannot_be_read_or_written_is_an_error() {
     let (code, _, errors) = run(&["check", &out]);
     assert_eq!(code, 0, "{errors}");
 }
+
+/// What was written would be in the way of the next call.
+#[test]
+fn nothing_is_left_of_a_policy_that_cannot_be_written() {
+    let keys = r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#;
+    let issuer = "\"https://id.example.com\"";
+    let text = ISTIO.replace(&format!("{issuer} }}"), &format!("{issuer}, jwks: '{keys}' }}"));
+    let folder = PolicyFolder::new("a: b\n");
+    let (policy, key_set) =
+        (folder.path().join("policy.yaml"), folder.path().join("id-example-com.jwks.json"));
+    let out = policy.display().to_string();
+    let args = ["istio", "--audience", "shop", "--output", &out];
+    let (code, _, errors) = import(&args, &text);
+    assert!(code == 5 && errors.contains(&format!("cannot write `{out}`")), "{errors}");
+    assert!(!key_set.exists() && policy.exists());
+    // A file that was there before stays.
+    std::fs::write(&key_set, "mine").unwrap();
+    std::fs::remove_file(&policy).unwrap();
+    let (code, _, errors) = import(&args, &text);
+    assert!(code == 5 && errors.contains("id-example-com.jwks.json"), "{errors}");
+    assert!(key_set.exists() && !policy.exists());
+    std::fs::remove_file(&key_set).unwrap();
+    let (code, _, errors) = import(&args, &text);
+    assert!(code == 0 && key_set.exists() && policy.exists(), "{errors}");
+}
