@@ -216,9 +216,70 @@ fn the_chart_refuses_values_that_mean_nothing() {
         let problem = done.err().unwrap_or_else(|| panic!("{value} is accepted")).to_string();
         assert!(problem.contains("schema") || problem.contains("specifications"), "{value}: {problem}");
     }
+    // What pods of another chart would not have.
+    for mode in ["sidecar", "module"] {
+        for value in ["imagePullSecrets[0].name=mine", "tls.existingSecret=mine"] {
+            let mode = format!("mode={mode}");
+            assert!(helm(&deploy("helm/rolegate"), "edge", &[&mode, value]).is_err(), "{mode} {value}");
+        }
+    }
+    let both = ["tls.existingSecret=mine", "settings.tls-certificate=/etc/rolegate/users/tls.crt"];
+    let problem = helm(&deploy("helm/rolegate"), "edge", &both).unwrap_err().to_string();
+    assert!(problem.contains("leave one out"), "{problem}");
     // With the library, the settings are in Envoy's configuration.
     assert!(helm(&deploy("helm/rolegate"), "edge", &["mode=module", "settings.threads=1"]).is_err());
     run_helm(&["lint", "rolegate", "--strict"], &deploy("helm")).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Helm reads the numbers of a file as floats.
+#[test]
+fn large_numbers_of_a_values_file_are_written_out() {
+    let values = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(values.path(), "settings: { max-message-size: 12582912, threads: 2, drain-delay: 5s }\n")
+        .unwrap();
+    let at = values.path().to_str().unwrap();
+    let chart = run_helm(
+        &["template", "edge", "rolegate", "--values", at, "--kube-version", "1.37.0"],
+        &deploy("helm"),
+    );
+    let chart = chart.unwrap_or_else(|error| panic!("{error}"));
+    for flag in ["--max-message-size=12582912", "--threads=2", "--drain-delay=5s"] {
+        assert!(chart.contains(&format!("\"{flag}\"")), "no {flag}");
+    }
+}
+
+/// The kubelet's gRPC probe speaks no TLS: the pods would never be ready.
+#[test]
+fn with_tls_the_probes_are_commands() {
+    let own = [
+        "settings.tls-certificate=/etc/rolegate/users/tls.crt",
+        "settings.tls-key=/etc/rolegate/users/tls.key",
+    ];
+    let chart = ["tls.existingSecret=mine", "tls.clientCa=ca.crt"];
+    for values in [&own[..], &chart] {
+        let manifests =
+            helm(&deploy("helm/rolegate"), "edge", values).unwrap_or_else(|error| panic!("{error}"));
+        let deployment = of_kind(&manifests, "Deployment");
+        let pod = &deployment.first().unwrap()["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for probe in ["startupProbe", "readinessProbe"] {
+            let command = &container[probe]["exec"]["command"];
+            assert_eq!(*command, serde_json::json!(["/rolegate", "health"]), "{values:?} {probe}");
+            assert!(container[probe]["grpc"].is_null(), "{values:?} {probe}");
+        }
+        if values.contains(&"tls.existingSecret=mine") {
+            let args = container["args"].to_string();
+            for flag in [
+                "--tls-certificate=/etc/rolegate/tls/tls.crt",
+                "--tls-key=/etc/rolegate/tls/tls.key",
+                "--tls-client-ca=/etc/rolegate/tls/ca.crt",
+            ] {
+                assert!(args.contains(flag), "{args}");
+            }
+            assert!(container["volumeMounts"].to_string().contains("/etc/rolegate/tls"));
+            assert!(pod["volumes"].to_string().contains(r#""secretName":"mine""#));
+        }
+    }
 }
 
 /// A policy by its URL: the flags name what is mounted, and nothing else has the policy.

@@ -4,6 +4,13 @@ The container `rolegate`, without its place in a list. Takes a dictionary: `root
 */}}
 {{- define "rolegate.container" -}}
 {{- $root := .root -}}
+{{- $tls := and (not .native) $root.Values.tls.existingSecret -}}
+{{- $own := index $root.Values.settings "tls-certificate" -}}
+{{- if and $tls $own }}
+{{- fail "values: `tls.existingSecret` and `settings.tls-certificate` are both set: leave one out" }}
+{{- end -}}
+{{- /* The kubelet can probe neither a Unix socket nor loopback, and speaks no TLS in a gRPC probe: it runs a command. */}}
+{{- $command := or .native $tls $own -}}
 name: rolegate
 image: {{ include "rolegate.image" $root | quote }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
@@ -39,7 +46,16 @@ args:
   - --metrics=0.0.0.0:9193
   {{- $defaults := dict "drain-delay" .drainDelay "drain-timeout" .drainTimeout }}
   {{- range $name, $value := merge (dict) $root.Values.settings $defaults }}
-  - {{ printf "--%s=%v" $name $value | quote }}
+  {{- /* Helm reads a number of a file as a float, and writes a large one as 1e+06. */}}
+  {{- $number := kindIs "float64" $value }}
+  - {{ printf "--%s=%v" $name (ternary (int64 $value) $value $number) | quote }}
+  {{- end }}
+  {{- if $tls }}
+  - --tls-certificate=/etc/rolegate/tls/tls.crt
+  - --tls-key=/etc/rolegate/tls/tls.key
+  {{- with $root.Values.tls.clientCa }}
+  - --tls-client-ca=/etc/rolegate/tls/{{ . }}
+  {{- end }}
   {{- end }}
 ports:
   {{- if not .native }}
@@ -48,8 +64,8 @@ ports:
   - { name: authz-metrics, containerPort: 9193 }
 # Until there is a policy, the other probes do not run, and containers after a sidecar do not start.
 startupProbe:
-  {{- if .native }}
-  # A command, because the kubelet can probe neither a Unix socket nor loopback.
+  {{- if $command }}
+  # A command, because the kubelet's gRPC probe reaches neither a Unix socket nor loopback, and speaks no TLS.
   exec: { command: [/rolegate, health] }
   {{- else }}
   grpc: { port: 9191 }
@@ -58,16 +74,14 @@ startupProbe:
   timeoutSeconds: 2
   failureThreshold: 60
 readinessProbe:
-  {{- if .native }}
+  {{- if $command }}
   exec: { command: [/rolegate, health] }
-  periodSeconds: 5
-  timeoutSeconds: 2
   {{- else }}
   # The same health check as Envoy's. It fails without a policy and during shutdown, so that no new Envoy connects.
   grpc: { port: 9191 }
-  periodSeconds: 2
-  timeoutSeconds: 2
   {{- end }}
+  periodSeconds: {{ ternary 5 2 (default false .native) }}
+  timeoutSeconds: 2
   failureThreshold: 2
 # Restarts only a process that does not answer at all, not one with a bad policy or with a flooded Envoy port. That is
 # why it is a command inside the pod.
@@ -91,6 +105,9 @@ securityContext:
   capabilities: { drop: [ALL] }
 volumeMounts:
   {{- include "rolegate.mounts" . | nindent 2 }}
+  {{- if $tls }}
+  - { name: tls, mountPath: /etc/rolegate/tls, readOnly: true }
+  {{- end }}
   {{- if .native }}
   - { name: rolegate-socket, mountPath: /run/rolegate }
   {{- end }}
