@@ -71,8 +71,8 @@ fn lint_additions(additions: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports a header that is written and that rules are compared with. Envoy does not start with one, but its older versions do,
-/// with `host`.
+/// Reports a header that is written and that rules are compared with. Current versions of Envoy refuse such a configuration; older
+/// ones accept `host`.
 fn lint_header(header: &View<'_>, findings: &mut Findings) {
     let Some(key) = header.get("key") else { return };
     let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));

@@ -176,8 +176,9 @@ fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
 fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
     const NAMES: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
     let is_named = |text: &str| NAMES.iter().any(|name| text.contains(name));
-    let named = || filter.text_of("name").is_some_and(is_named);
-    kind(config).is_none() && (named() || has_type(filter, &is_named))
+    // A name is free where there is a type.
+    let named = || !has_type(filter, &|_| true) && filter.text_of("name").is_some_and(is_named);
+    kind(config).is_none() && (has_type(filter, &is_named) || named())
 }
 
 /// Whether a value, or one in it, has a type for which this holds.

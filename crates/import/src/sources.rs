@@ -184,8 +184,13 @@ impl Sources {
 
     /// The prefix of the names of a source, without which two sources could give the same name.
     pub(crate) fn prefix(&self, source: usize) -> String {
+        self.prefixes().into_iter().nth(source).unwrap_or_default()
+    }
+
+    /// The prefixes of all sources, in their order.
+    pub(crate) fn prefixes(&self) -> Vec<String> {
         if self.all.len() < 2 {
-            return String::new();
+            return self.all.iter().map(|_| String::new()).collect();
         }
         // If one began with another (`id:` and `id:8443:`), a user of one source could have the name of a user of the other.
         let mut prefixes: Vec<String> = Vec::new();
@@ -198,7 +203,7 @@ impl Sources {
             let prefix = std::iter::once(plain.clone()).chain(numbered).find(is_apart).unwrap_or(plain);
             prefixes.push(prefix);
         }
-        prefixes.into_iter().nth(source).unwrap_or_default()
+        prefixes
     }
 
     /// The provider of tokens with this name. The users of Basic may be called like one.

@@ -14,6 +14,8 @@ use crate::sources::{Issuer, Keys, Kind, Source, Sources};
 
 /// The text of `policy.yaml`, and the key sets beside it.
 pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String, String)>) {
+    let prefixes = sources.prefixes();
+    let prefix = |source: usize| prefixes.get(source).map_or("", String::as_str);
     let mut key_sets = Vec::new();
     let mut files = named_files(sources);
     let mut text = String::from("version: 1\n");
@@ -22,7 +24,7 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String,
         let (jwt, basic): (Vec<_>, Vec<_>) =
             (0..).zip(&sources.all).partition(|(_, source)| matches!(source.kind, Kind::Jwt(_)));
         for (number, source) in basic {
-            write_basic(&mut text, source, &sources.prefix(number));
+            write_basic(&mut text, source, prefix(number));
         }
         if !jwt.is_empty() {
             text += "  jwt:\n";
@@ -34,12 +36,12 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String,
                     Keys::Url(_) | Keys::File(_) | Keys::Discovery => None,
                 };
                 let file = key_set.as_ref().map(|(file, _)| file.as_str());
-                write_issuer(&mut text, source, issuer, &sources.prefix(number), file);
+                write_issuer(&mut text, source, issuer, prefix(number), file);
                 key_sets.extend(key_set);
             }
         }
     }
-    write_roles(&mut text, sources, roles);
+    write_roles(&mut text, &prefixes, roles);
     // The header must never be one that the client has sent.
     if let Some((header, _)) = sources.user_header() {
         let _ =
@@ -151,7 +153,7 @@ fn pointer(claim: &[String]) -> String {
     }
 }
 
-fn write_roles(text: &mut String, sources: &Sources, roles: &[Role]) {
+fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) {
     let mut names = BTreeSet::new();
     let mut grants = String::new();
     if !roles.is_empty() {
@@ -175,7 +177,7 @@ fn write_roles(text: &mut String, sources: &Sources, roles: &[Role]) {
             }
         }
         if !role.is_reserved() {
-            let _ = writeln!(grants, "  {name}: {{ {} }}", holders(sources, role));
+            let _ = writeln!(grants, "  {name}: {{ {} }}", holders(prefixes, role));
         }
     }
     if !grants.is_empty() {
@@ -185,15 +187,15 @@ fn write_roles(text: &mut String, sources: &Sources, roles: &[Role]) {
 }
 
 /// `users: ["ann"], groups: ["staff"]`.
-fn holders(sources: &Sources, role: &Role) -> String {
+fn holders(prefixes: &[String], role: &Role) -> String {
+    let prefix = |source: usize| prefixes.get(source).map_or("", String::as_str);
     let of = |is_group: bool| {
         let names = role.callers.iter().filter_map(|caller| match caller {
             Caller::User(source, name) if !is_group => Some((source, name)),
             Caller::Group(source, name) if is_group => Some((source, name)),
             Caller::Anyone | Caller::Authenticated | Caller::User(_, _) | Caller::Group(_, _) => None,
         });
-        let names =
-            names.map(|(source, name)| written::quoted(&format!("{}{name}", sources.prefix(*source))));
+        let names = names.map(|(source, name)| written::quoted(&format!("{}{name}", prefix(*source))));
         names.collect::<Vec<String>>().join(", ")
     };
     let lists = [("users", of(false)), ("groups", of(true))];

@@ -89,6 +89,7 @@ pub(crate) struct FilterSettings {
     #[serde(default, deserialize_with = "values::users")]
     decision_log_mask_users: Users,
     /// File with the key of the hashes of users.
+    #[serde(default, deserialize_with = "values::optional_path")]
     decision_log_mask_key: Option<PathBuf>,
     /// Whether spans are sent to a collector.
     #[serde(default, deserialize_with = "values::traces")]
@@ -97,10 +98,13 @@ pub(crate) struct FilterSettings {
     #[serde(default = "none", deserialize_with = "values::share")]
     trace_ratio: Share,
     /// URL of the collector.
+    #[serde(default, deserialize_with = "values::optional_text")]
     otlp_endpoint: Option<String>,
     /// File with the only certificate authorities that the collector is trusted by.
+    #[serde(default, deserialize_with = "values::optional_path")]
     otlp_ca: Option<PathBuf>,
     /// File with headers for the collector.
+    #[serde(default, deserialize_with = "values::optional_path")]
     otlp_headers: Option<PathBuf>,
     /// Maximum time that the collector may take to answer.
     #[serde(default = "ten_seconds", deserialize_with = "values::answer_time")]
@@ -124,10 +128,13 @@ pub(crate) struct FilterSettings {
     #[serde(default = "one_minute", deserialize_with = "values::duration")]
     bundle_interval: Duration,
     /// Folder that keeps the last good bundle.
+    #[serde(default, deserialize_with = "values::optional_path")]
     bundle_cache: Option<PathBuf>,
     /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted.
+    #[serde(default, deserialize_with = "values::optional_path")]
     bundle_ca: Option<PathBuf>,
     /// File with credentials for the server of a bundle.
+    #[serde(default, deserialize_with = "values::optional_path")]
     bundle_credentials: Option<PathBuf>,
     /// Maximum size of the files in a bundle.
     #[serde(default = "sixty_four_mebibytes", deserialize_with = "values::size")]

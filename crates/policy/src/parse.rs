@@ -51,6 +51,9 @@ const KEYS: &[&str] = &[
     "search",
 ];
 
+/// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
+const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
+
 /// The maximum number of unknown keys for which a likely intended key is searched.
 const MAX_SIMILAR: usize = 100;
 
@@ -136,6 +139,8 @@ impl PolicyParser<'_> {
     fn sections(&mut self, reader: &mut Reader, file: &Path, fields: &Fields<'_>) {
         version(reader, fields, self.open.len() == 1);
         self.mark_misspelled(fields);
+        reader.report_empty(*fields, NEVER_EMPTY);
+        self.all_missing_if_empty(fields);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
             let read = identity::read(reader, &mut self.files, file, node);
@@ -168,6 +173,13 @@ impl PolicyParser<'_> {
         }
         if let Some(node) = fields.value("include") {
             self.includes(reader, file, node);
+        }
+    }
+
+    /// Records that what an empty `include` had is missing, so that no warning is about that.
+    fn all_missing_if_empty(&mut self, fields: &Fields<'_>) {
+        if fields.field("include").is_some_and(|(_, node)| node.is_nothing()) {
+            self.all_missing();
         }
     }
 

@@ -62,7 +62,7 @@ fn rules_have_a_number_of_combinations() {
         let (hosts, paths, methods) = (list("h", hosts), list("/p", paths), list("M", methods));
         format!("{{ methods: [{methods}], hosts: [{hosts}], paths: [{paths}] }}")
     };
-    let too_many = "the rules have more than 5000000 combinations of a host, a path and a method";
+    let too_many = "the rules have more than 5,000,000 combinations of a host, a path and a method";
     assert_eq!(first(with_rules(&rule(2_500, 2_500, 1))), format!("4:13 {too_many}"));
     assert!(loaded(with_rules(&rule(100, 100, 100))).is_ok());
     let several = [rule(200, 200, 50), rule(200, 200, 50), rule(200, 200, 50)].join(", ");

@@ -32,7 +32,7 @@ const RECORD: &[Action] = &[
     Action::of("indices:admin/mapping/put"),
 ];
 const CREATE: &[Action] = &[Action::of("indices:admin/create")];
-/// What a query may do that is not seen.
+/// What a query may read that is not seen.
 const ANY: &[Action] = &[
     Action::of("indices:data/read/get"),
     Action::of("indices:data/read/mtv[shard]"),
@@ -105,6 +105,14 @@ fn may_have_variables(template: &[u8]) -> bool {
     template.contains(&b'\\') || template.windows(2).any(|pair| pair == b"${")
 }
 
+/// Whether a query of the plugin `neural-search` may ask a model. One that has only vectors or tokens does not.
+fn asks_model(query: &[u8]) -> bool {
+    // A key may be written with escapes.
+    ["query_text", "query_image", "model_id", "\\u"]
+        .iter()
+        .any(|key| query.windows(key.len()).any(|part| part == key.as_bytes()))
+}
+
 /// What a query needs that is not seen because a template is made into it.
 pub(crate) fn unseen(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.need_all(ANY)?;
@@ -126,10 +134,7 @@ pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
             | "collate"
             | "pit"
             | "search_pipeline"
-            | "validating_ltr_query"
-            | "neural"
-            | "neural_sparse"
-            | "ubi" => Err(Problem::Unsupported("a look-up in a template")),
+            | "validating_ltr_query" => Err(Problem::Unsupported("a look-up in a template")),
             _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
             _ => none(json),
         }),
@@ -268,9 +273,11 @@ impl<'s, 'a> Lookups<'s, 'a> {
             // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester
             // checks its phrases; features of the plugin `opensearch-learning-to-rank`, which are templates of queries.
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => unseen(reading)?,
-            // Queries of the plugin `neural-search`, which asks a model for what to look for.
-            "neural" | "neural_sparse" => reading.need(PREDICT, Target::Cluster)?,
-            "ubi" if outer == "ext" => {
+            // Queries of the plugin `neural-search`, which asks a model for what to look for, unless that is given.
+            "neural" | "neural_sparse" if asks_model(json.clone().skip()?) => {
+                reading.need(PREDICT, Target::Cluster)?;
+            }
+            "ubi" => {
                 reading.need(CREATE, Target::Missing(RECORDS.into()))?;
                 reading.need(RECORD, Target::Name(RECORDS.into()))?;
             }

@@ -218,6 +218,9 @@ fn queries_of_plugins_need_what_they_do() {
         let query = format!(r#"{{"query":{{"{kind}":{{"v":{{"query_text":"x","model_id":"m"}}}}}}}}"#);
         assert_needs("POST", "/public/_search", &query, "cluster:admin/opensearch/ml/predict on the cluster");
     }
+    let tokens = r#"{"query":{"neural_sparse":{"v":{"query_tokens":{"hello":1.2}}}}}"#;
+    let needed = needs("POST", "/public/_search", tokens).expect("it is read");
+    assert!(!needed.iter().any(|need| need.contains("predict")), "{needed:#?}");
     let recorded = r#"{"ext":{"ubi":{"query_id":"q","user_query":"forged"}}}"#;
     assert_needs("POST", "/public/_search", recorded, "indices:data/write/index on ubi_queries");
 }

@@ -51,9 +51,14 @@ pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
         None => filter.inexpressible("the users of this filter are not known"),
     };
     original.deny.push(super::unnamed(filter, "basic_auth", condition.negated()));
-    if let (Some((_, prefix)), Some(header)) =
+    if let (Some((set, prefix)), Some(header)) =
         (original.sources.user_header(), filter.get("forward_username_header"))
     {
+        if header.text().is_some_and(|header| !header.eq_ignore_ascii_case(set)) {
+            let message = "rolegate does not set this header: remove what clients send in it, or add it to `allow_response`";
+            original.notes.push(header.note(Effect::Unexpected, message));
+            return;
+        }
         let message = match prefix.as_str() {
             "" => "rolegate sets this header by `allow_response`".to_owned(),
             prefix => format!(

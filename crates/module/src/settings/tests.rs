@@ -58,6 +58,16 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             "`max-request-body`: `10MB` is not a size: write one such as",
         ),
         (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
+        // What was left empty in Envoy's YAML must not mean the default, such as trust in every public authority.
+        (r#"{"policy": "p", "bundle-ca": null}"#, "`bundle-ca`: not a text with something in it"),
+        (r#"{"policy": "p", "otlp-ca": ""}"#, "`otlp-ca`: not a text with something in it"),
+        (r#"{"policy": "p", "bundle-credentials": null}"#, "`bundle-credentials`: not a text"),
+        (r#"{"policy": "p", "decision-log-mask-key": null}"#, "`decision-log-mask-key`: not a text"),
+        (
+            r#"{"policy": "p", "bundle-public-key": []}"#,
+            "`bundle-public-key`: at least one value is expected",
+        ),
+        (r#"{"policy": "p", "decision-log-mask-path": []}"#, "`decision-log-mask-path`: at least one value"),
         (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
         (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected a string"),
         (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),

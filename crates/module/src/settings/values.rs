@@ -148,6 +148,21 @@ pub(super) fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     size(deserializer).map(Some)
 }
 
+/// The path of a file, which `null` is not: a setting that was left empty must not mean the default.
+pub(super) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    optional_text(deserializer).map(|text| text.map(PathBuf::from))
+}
+
+/// A text, which neither `null` nor an empty one is.
+pub(super) fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match String::deserialize(deserializer) {
+        Ok(text) if !text.is_empty() => Ok(Some(text)),
+        Ok(_) | Err(_) => Err(de::Error::custom("not a text with something in it")),
+    }
+}
+
+const AT_LEAST_ONE: &str = "at least one value is expected";
+
 /// One value or a list of values.
 pub(super) fn some<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
@@ -163,6 +178,9 @@ pub(super) fn some<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
         Ok(Value::More(texts)) => texts,
         Err(_) => return Err(de::Error::custom("neither a text nor a list of texts")),
     };
+    if texts.is_empty() {
+        return Err(de::Error::custom(AT_LEAST_ONE));
+    }
     let value =
         |text: &String| text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")));
     texts.iter().map(value).collect()
@@ -178,6 +196,7 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     }
     match Value::deserialize(deserializer) {
         Ok(Value::One(path)) => Ok(vec![path]),
+        Ok(Value::More(paths)) if paths.is_empty() => Err(de::Error::custom(AT_LEAST_ONE)),
         Ok(Value::More(paths)) => Ok(paths),
         Err(_) => Err(de::Error::custom("neither a file nor a list of files")),
     }

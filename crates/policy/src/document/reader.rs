@@ -122,16 +122,17 @@ impl Reader {
     /// which may allow more.
     pub fn filled_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.fields(node, what, known)?;
-        for (key, _) in fields.iter().filter(|(_, value)| value.is_nothing()) {
-            if known.contains(&&*key.text) {
-                self.error_help(
-                    key.at,
-                    format!("`{}` has no value", key.text),
-                    "write one, or leave the key out",
-                );
-            }
-        }
+        self.report_empty(fields, known);
         Some(fields)
+    }
+
+    /// Reports each of these keys that has no value.
+    pub fn report_empty(&mut self, fields: Fields<'_>, keys: &[&str]) {
+        for (key, _) in fields.iter().filter(|(key, value)| value.is_nothing() && keys.contains(&&*key.text))
+        {
+            let message = format!("`{}` has no value", key.text);
+            self.error_help(key.at, message, "write one, or leave the key out");
+        }
     }
 
     /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.

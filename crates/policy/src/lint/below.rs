@@ -15,7 +15,7 @@ use crate::warning::Warning;
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
-/// The maximum number of further paths that a warning names.
+/// The maximum number of further paths that a warning names, and of warnings about one rule.
 const MAX_SHOWN: usize = 5;
 
 /// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
@@ -44,10 +44,15 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>
                 open.push((pattern, end, allow));
             }
         }
-        if let Some(((pattern, end, allow), others)) = open.split_first() {
+        // One warning for the paths below which the same rule allows, and for which the same has to be written.
+        for _ in 0..MAX_SHOWN {
+            let Some(((pattern, end, allow), others)) = open.split_first() else { break };
+            let (alike, different): (Vec<_>, Vec<_>) =
+                others.iter().partition(|(_, of, by)| of == end && std::ptr::eq(by.rule, allow.rule));
             let mut warning = warning(ruled, pattern, *end, allow);
-            warning.message.push_str(&also(pattern, others.iter().map(|(other, _, _)| *other)));
+            warning.message.push_str(&also(pattern, alike.into_iter().map(|(other, _, _)| other)));
             warnings.push(warning);
+            open = different;
         }
     }
 }
@@ -59,11 +64,16 @@ fn also<'p>(first: &'p Pattern, others: impl Iterator<Item = &'p Pattern>) -> St
     let mut also = String::new();
     for other in others {
         let spelled = spelled(other);
-        if !seen.contains(&spelled) && seen.len() <= MAX_SHOWN {
-            also.push_str(if also.is_empty() { "; the same for " } else { ", " });
-            also.push_str(&format!("`{}`", path(other)));
-            seen.push(spelled);
+        if seen.contains(&spelled) {
+            continue;
         }
+        if seen.len() > MAX_SHOWN {
+            also.push_str(", …");
+            break;
+        }
+        also.push_str(if also.is_empty() { "; the same for " } else { ", " });
+        also.push_str(&format!("`{}`", path(other)));
+        seen.push(spelled);
     }
     also
 }

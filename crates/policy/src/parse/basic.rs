@@ -25,8 +25,8 @@ pub(crate) fn read(
     file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
-    let fields = reader.filled_fields(node, "`basic`", BASIC)?;
     let errors = reader.errors();
+    let fields = reader.filled_fields(node, "`basic`", BASIC)?;
     let verify =
         fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
     if let Some((false, node)) = verify {
@@ -44,7 +44,9 @@ pub(crate) fn read(
         inline(reader, node, &mut users);
     }
     let users_file = fields.value("users_file");
-    let is_read = users_file.is_none_or(|node| from_file(reader, files, file, node, &mut users));
+    // An empty `users_file` may have had the passwords.
+    let is_given = users_file.is_some() || fields.field("users_file").is_none();
+    let is_read = is_given && users_file.is_none_or(|node| from_file(reader, files, file, node, &mut users));
     // The passwords that are missing may be in a file or a line that could not be read.
     if is_read {
         users.finish(reader, users_file.is_some());

@@ -44,7 +44,7 @@ pub(crate) fn read(
         reader.error_help(fields.at, "`identity_header` has no `audience`", help);
     }
     if matches!(format, Some(IdentityFormat::Compact(_)))
-        && let Some((key, _)) = fields.field("issuer")
+        && let Some((key, _)) = fields.field("issuer").filter(|(_, node)| !node.is_nothing())
     {
         reader.error_help(key.at, "`issuer` is for `format: jwt`", "leave it out");
     }
@@ -74,7 +74,7 @@ fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
     let text = reader.text(node, "`format`")?;
     match text.text {
         "jwt" => {
-            if let Some((key, _)) = fields.field("algorithm") {
+            if let Some((key, _)) = fields.field("algorithm").filter(|(_, node)| !node.is_nothing()) {
                 let help = "leave it out: a private key has one algorithm";
                 reader.error_help(key.at, "`algorithm` is for `format: compact`", help);
             }

@@ -106,10 +106,13 @@ fn issuer(
     Some((issuer, reader.place(text.at)))
 }
 
-/// Whether `claims` has a value for `roles`, right or wrong.
+/// Whether `claims` names roles, or may have done so: what has no value is reported.
 fn names_roles(fields: &Fields<'_>) -> bool {
-    let claims = fields.value("claims").map(|claims| &claims.value);
-    matches!(claims, Some(Value::Map(entries)) if entries.iter().any(|(key, value)| &*key.text == "roles" && !value.is_nothing()))
+    match fields.field("claims").map(|(_, claims)| &claims.value) {
+        Some(Value::Map(entries)) => entries.iter().any(|(key, _)| &*key.text == "roles"),
+        Some(Value::Scalar(scalar)) => scalar.is_nothing(),
+        Some(Value::List(_)) | None => false,
+    }
 }
 
 /// `true`, `false` or a list of roles.
@@ -219,7 +222,7 @@ fn keys_of(
             ("refresh", "leave it out: a file is read again when the policy is"),
             ("ca_file", "leave it out: nothing is fetched"),
         ] {
-            if let Some((key, _)) = fields.field(key) {
+            if let Some((key, _)) = fields.field(key).filter(|(_, node)| !node.is_nothing()) {
                 reader.error_help(key.at, format!("`{}` is for keys at a URL", key.text), why);
             }
         }

@@ -325,6 +325,15 @@ impl PathParser<'_, '_> {
         let spellings: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let spellings = spellings?;
+        for spelling in &spellings {
+            // Of a piece, only what does not depend on what `*` is. Where bytes of a character are missing, they may be there.
+            if let Some(error @ (PathError::EncodedSlash | PathError::NestedEncoding)) =
+                fault_of_requests(&spelling.canonical)
+            {
+                self.never(part, error);
+                return None;
+            }
+        }
         let raw = spellings.iter().any(|spelling| spelling.raw.is_some()).then(|| {
             let pieces =
                 spellings.iter().map(|spelling| spelling.raw.as_ref().unwrap_or(&spelling.canonical));
@@ -347,8 +356,7 @@ impl PathParser<'_, '_> {
             return None;
         }
         if let Some(error) = fault_of_requests(&spelling.canonical) {
-            let message = format!("`{part}` never matches: a request with it is denied ({error})");
-            self.error(part, message, "write the path as requests have it, or leave the rule out");
+            self.never(part, error);
             return None;
         }
         if let Some(meant) = meant_by(part) {
@@ -358,6 +366,11 @@ impl PathParser<'_, '_> {
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
+    }
+
+    fn never(&mut self, part: &str, error: PathError) {
+        let message = format!("`{part}` never matches: a request with it is denied ({error})");
+        self.error(part, message, "write the path as requests have it, or leave the rule out");
     }
 
     fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {

@@ -195,7 +195,7 @@ fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecuri
         return DocumentSecurity::Deny;
     }
     // Only the inventory tells which indices an alias or a pattern stands for, and so which roles restrict them.
-    if fields.value("inventory").is_none() {
+    if fields.field("inventory").is_none() {
         let help = "name it: without it, it is not known what an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);
     }
@@ -230,7 +230,7 @@ fn inventory(
     let fields = reader.filled_fields(node, "`inventory`", &known)?;
     match (fields.value("file"), fields.value("url")) {
         (Some(name), None) => {
-            for (key, _) in fields.iter().filter(|(key, _)| &*key.text != "file") {
+            for (key, _) in fields.iter().filter(|(key, node)| &*key.text != "file" && !node.is_nothing()) {
                 let message = format!("`{}` is for an inventory at a `url`", key.text);
                 reader.error_help(key.at, message, "leave it out: a file is read again when it changes");
             }
