@@ -81,8 +81,7 @@ fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     for rule in roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)) {
         entries = entries.saturating_add(entries_of(rule));
         if entries > MAX_ENTRIES {
-            let message =
-                format!("the rules have more than 5,000,000 combinations of a host, a path and a method");
+            let message = "the rules have more than 5,000,000 combinations of a host, a path and a method";
             let help = "write fewer of them in a rule: leave the hosts out, or use `*.example.com`, `/**` and `\"*\"`";
             problems.push(Problem::error(rule.at.clone(), message).help(help));
             return;
