@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use policy::KeyUrl;
 
@@ -10,6 +11,11 @@ use crate::files;
 
 /// Digits of the hash of the URL in the name of the file.
 const NAME: usize = 16;
+
+/// How a file begins that is being written.
+const UNFINISHED: &str = ".bundle-";
+/// The age at which such a file is one that was left by a process that was killed. Writing takes seconds.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
 #[derive(Debug)]
@@ -54,11 +60,28 @@ impl Cache {
         }
         // With a name of its own: replicas, and a policy and its shadow policy, may store at the same time. Only its owner may
         // read it: a bundle may have password hashes and keys.
-        let mut new = tempfile::Builder::new().prefix(".bundle-").tempfile_in(&self.folder)?;
+        let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)?;
         new.write_all(bytes)?;
         new.as_file().sync_all()?;
         new.persist(&self.file)?;
+        self.remove_abandoned();
         Ok(())
+    }
+
+    /// Without this, each process that is killed while it stores a bundle would leave a file for ever. What cannot be removed
+    /// stays.
+    fn remove_abandoned(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+            let modified = || entry.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok();
+            // A time in the future, after a change of the clock, is no age.
+            let age = if is_unfinished { modified().and_then(|at| at.elapsed().ok()) } else { None };
+            if age.is_some_and(|age| age > ABANDONED)
+                && let Err(error) = fs::remove_file(entry.path())
+            {
+                tracing::debug!(%error, "an unfinished file in the folder of `bundle-cache` stays");
+            }
+        }
     }
 }
 
@@ -76,6 +99,26 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(cache(&file).read(100).is_err(), "the folder is a file");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+        let file = |name: &str, age: Duration| {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            let now = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(now - age).unwrap();
+        };
+        let long_ago = ABANDONED + Duration::from_secs(60);
+        file(".bundle-old", long_ago);
+        file(".bundle-being-written", Duration::ZERO);
+        file("bundle-of-another-url.tar.gz", long_ago);
+        cache.store(b"new").unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".bundle-being-written", "bundle-of-another-url.tar.gz", "bundle.tar.gz"]);
     }
 
     /// As by replicas with one volume, whose processes have the same number.
