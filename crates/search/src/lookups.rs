@@ -105,14 +105,6 @@ fn may_have_variables(template: &[u8]) -> bool {
     template.contains(&b'\\') || template.windows(2).any(|pair| pair == b"${")
 }
 
-/// Whether a query of the plugin `neural-search` may ask a model. One that has only vectors or tokens does not.
-fn asks_model(query: &[u8]) -> bool {
-    // A key may be written with escapes.
-    ["query_text", "query_image", "model_id", "\\u"]
-        .iter()
-        .any(|key| query.windows(key.len()).any(|part| part == key.as_bytes()))
-}
-
 /// What a query needs that is not seen because a template is made into it.
 pub(crate) fn unseen(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.need_all(ANY)?;
@@ -167,12 +159,27 @@ pub(crate) struct Lookups<'s, 'a> {
     has_terms: bool,
     /// Whether there is a `path`, which a look-up of terms must have.
     has_path: bool,
+    /// Whether there is a query of the plugin `neural-search`, and what it asks a model for. One that has only vectors or tokens
+    /// asks none.
+    has_neural: bool,
+    has_model_input: bool,
+    /// Whether the plugin `user-behavior-insights` is to record the search.
+    is_recorded: bool,
 }
 
 impl<'s, 'a> Lookups<'s, 'a> {
     /// For a body that is run on the indices `searched`.
     pub(crate) fn of(searched: &'s Expression<'a>) -> Self {
-        Self { searched, names: Vec::new(), has_lookup: false, has_terms: false, has_path: false }
+        Self {
+            searched,
+            names: Vec::new(),
+            has_lookup: false,
+            has_terms: false,
+            has_path: false,
+            has_neural: false,
+            has_model_input: false,
+            is_recorded: false,
+        }
     }
 
     /// Adds what one member of a search needs.
@@ -199,6 +206,13 @@ impl<'s, 'a> Lookups<'s, 'a> {
                 let named = reading.expression(name, Options { hidden: true, ..Options::OPEN })?;
                 reading.need(ANY, Target::Fixed(named))?;
             }
+        }
+        if self.has_neural && self.has_model_input {
+            reading.need(PREDICT, Target::Cluster)?;
+        }
+        if self.is_recorded {
+            reading.need(CREATE, Target::Missing(RECORDS.into()))?;
+            reading.need(RECORD, Target::Name(RECORDS.into()))?;
         }
         Ok(())
     }
@@ -257,6 +271,9 @@ impl<'s, 'a> Lookups<'s, 'a> {
             // A node takes the members that follow for those of the shape.
             ("indexed_shape", _) => return Err(Problem::Invalid("an `indexed_shape` is no object")),
             ("path", Value::String) => self.has_path = true,
+            ("neural" | "neural_sparse", Value::Object) => self.has_neural = true,
+            ("query_text" | "query_image" | "model_id", _) => self.has_model_input = true,
+            ("ubi", Value::Object) => self.is_recorded = true,
             _ => {}
         }
         self.value(reading, json, under)
@@ -273,14 +290,6 @@ impl<'s, 'a> Lookups<'s, 'a> {
             // A query in base64; what a point in time was opened on; a query in a string, or a stored one, by which a suggester
             // checks its phrases; features of the plugin `opensearch-learning-to-rank`, which are templates of queries.
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => unseen(reading)?,
-            // Queries of the plugin `neural-search`, which asks a model for what to look for, unless that is given.
-            "neural" | "neural_sparse" if asks_model(json.clone().skip()?) => {
-                reading.need(PREDICT, Target::Cluster)?;
-            }
-            "ubi" => {
-                reading.need(CREATE, Target::Missing(RECORDS.into()))?;
-                reading.need(RECORD, Target::Name(RECORDS.into()))?;
-            }
             // Variables are filled in later. Those of a template within another one were looked for with it.
             "template" if !is_in_template && may_have_variables(json.clone().skip()?) => unseen(reading)?,
             _ => {}

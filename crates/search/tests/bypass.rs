@@ -223,6 +223,10 @@ fn queries_of_plugins_need_what_they_do() {
     assert!(!needed.iter().any(|need| need.contains("predict")), "{needed:#?}");
     let recorded = r#"{"ext":{"ubi":{"query_id":"q","user_query":"forged"}}}"#;
     assert_needs("POST", "/public/_search", recorded, "indices:data/write/index on ubi_queries");
+    // Once, however often it is there.
+    let often = format!("{}1{}", r#"{"neural":{"model_id":"#.repeat(20), "}}".repeat(20));
+    let needed = needs("POST", "/public/_search", &often).expect("it is read");
+    assert_eq!(needed.iter().filter(|need| need.contains("predict")).count(), 1, "{needed:#?}");
 }
 
 /// `text_embedding` with `skip_existing` gets the document that `_index` and `_id` name, and copies a field of it.

@@ -350,7 +350,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     skew
 }
 
-/// How often something is fetched. A short interval is a slip, such as `5ms` for `5m`, and a burden for who is asked.
+/// How often something is fetched. A short interval is a slip, such as `5ms` for `5m`, and a burden for the server that is asked.
 pub(crate) fn refresh(reader: &mut Reader, fields: &Fields<'_>, default: Duration) -> Duration {
     let Some(refresh) = positive(reader, fields, "refresh") else { return default };
     if refresh < SHORTEST_REFRESH && !refresh.is_zero() {
