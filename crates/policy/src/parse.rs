@@ -140,7 +140,6 @@ impl PolicyParser<'_> {
         version(reader, fields, self.open.len() == 1);
         self.mark_misspelled(fields);
         reader.report_empty(*fields, NEVER_EMPTY);
-        self.all_missing_if_empty(fields);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
             let read = identity::read(reader, &mut self.files, file, node);
@@ -171,15 +170,11 @@ impl PolicyParser<'_> {
             let read = search::read(reader, &mut self.files, file, (key, node));
             once(reader, "search", fields, &mut self.policy.search, read);
         }
-        if let Some(node) = fields.value("include") {
-            self.includes(reader, file, node);
-        }
-    }
-
-    /// Records that what an empty `include` had is missing, so that no warning is about that.
-    fn all_missing_if_empty(&mut self, fields: &Fields<'_>) {
-        if fields.field("include").is_some_and(|(_, node)| node.is_nothing()) {
-            self.all_missing();
+        match fields.field("include") {
+            // What it had is missing.
+            Some((_, node)) if node.is_nothing() => self.all_missing(),
+            Some((_, node)) => self.includes(reader, file, node),
+            None => {}
         }
     }
 

@@ -33,17 +33,8 @@ const INDEX_DOCUMENTS: &[Action] = &[
     Action::of("indices:admin/mapping/put"),
 ];
 const REFRESH: &[Action] = &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
+const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-/// What an ingest pipeline may do to documents that it moves to other indices. Processors of the plugin `neural-search`, such
-/// as `text_embedding` with `skip_existing`, read the document that is there.
-pub(crate) const INGEST_ANYWHERE: &[Action] = &[
-    Action::of("indices:data/read/get"),
-    Action::of("indices:data/write/bulk[s]"),
-    Action::of("indices:data/write/index"),
-    Action::of("indices:data/write/delete"),
-    Action::of("indices:admin/mapping/put"),
-    Action::of("indices:admin/create"),
-];
 /// What a script may do to documents that it moves to other indices.
 const WRITE_ANYWHERE: &[Action] = &[
     Action::of("indices:data/write/bulk[s]"),
@@ -52,6 +43,13 @@ const WRITE_ANYWHERE: &[Action] = &[
     Action::of("indices:admin/mapping/put"),
     Action::of("indices:admin/create"),
 ];
+
+/// Adds what an ingest pipeline may do. It may move documents to other indices, as a script may, and processors of the plugin
+/// `neural-search`, such as `text_embedding` with `skip_existing`, read the document that is there.
+pub(crate) fn ingest_anywhere(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    reading.need_all(GET)?;
+    reading.need_all(WRITE_ANYWHERE)
+}
 
 /// Adds what the body of a request needs.
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
@@ -356,7 +354,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 "pipeline" => {
                     if text(json)?.is_some_and(|name| name != "_none") {
-                        reading.need_all(INGEST_ANYWHERE)?;
+                        ingest_anywhere(reading)?;
                     }
                     Ok(())
                 }

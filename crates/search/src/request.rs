@@ -45,7 +45,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     }
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
-        reading.need_all(body::INGEST_ANYWHERE)?;
+        body::ingest_anywhere(&mut reading)?;
     }
     let pipeline = reading.query.get("search_pipeline")?;
     // A pipeline may ask for a `profile`: in the searches of the path and of the body, not in what it needs itself.

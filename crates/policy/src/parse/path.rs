@@ -404,6 +404,10 @@ impl PathParser<'_, '_> {
 
 /// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot segment.
 fn fault_of_requests(canonical: &str) -> Option<PathError> {
+    // Others have one interpretation.
+    if !canonical.contains(['%', ';']) {
+        return None;
+    }
     let path = format!("/a/{canonical}");
     let fault = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err()?;
     // These are reported for globs, too.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::names::Names;
-use super::{CREATE, INGEST_ANYWHERE, text};
+use super::{CREATE, ingest_anywhere, text};
 use crate::action::Action;
 use crate::json::{Json, Lines};
 use crate::need::Target;
@@ -48,7 +48,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         reading.need(actions_of(work), Target::Name(name))?;
     }
     if has_pipeline {
-        reading.need_all(INGEST_ANYWHERE)?;
+        ingest_anywhere(reading)?;
     }
     Ok(())
 }
