@@ -141,7 +141,7 @@ impl Filter for Authorization {
             return stream.reply(&ERROR);
         };
         if stream.is_complete() {
-            return self.authorize(state, stream, policy, received, None);
+            return self.authorize(state, stream, policy, received.waited(), None);
         }
         if stream.body_size() > policy.settings.max_request_body {
             return self.deny(state, stream, &policy, received, Limit::BodySize);
@@ -155,6 +155,7 @@ impl Filter for Authorization {
             self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
+        let received = received.waited();
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();

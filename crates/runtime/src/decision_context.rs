@@ -10,7 +10,8 @@ use crate::clock;
 /// its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
+    /// Wall-clock time since the Unix epoch, of the end of the wait if it had to wait: for the validity of tokens and for the
+    /// decision log.
     pub time: Duration,
     /// Monotonic: for the latency.
     pub at: Instant,
@@ -38,5 +39,12 @@ impl Received {
     #[must_use]
     pub fn now() -> Self {
         Self { time: clock::now(), at: Instant::now() }
+    }
+
+    /// The same, decided now, after it waited: credentials and dates must be valid at the decision, however long a client makes
+    /// the wait. The latency still counts from its arrival.
+    #[must_use]
+    pub fn waited(self) -> Self {
+        Self { time: clock::now(), ..self }
     }
 }

@@ -1,11 +1,26 @@
 //! Date math in names of indices: `<logs-{now/d-1d{uuuu.MM.dd}}>`.
 
 use jiff::civil::{DateTime, Weekday};
-use jiff::{Span, Timestamp, tz};
+use jiff::{SignedDuration, Span, Timestamp, tz};
 
 use crate::problem::Problem;
 
 const UNSUPPORTED: Problem = Problem::Unsupported("date math of this form");
+const CHANGING: Problem =
+    Problem::Unsupported("date math that stands for another index some seconds earlier or later");
+
+/// How far the clock of a node, when a request arrives there, may be from ours at its decision.
+const MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// The name that an expression stands for at this moment, if it stands for the same one a little earlier and later.
+///
+/// The names at both ends of that time are enough: whatever is rounded or formatted to minutes or more changes at most once in
+/// a minute, and seconds are not the same ten seconds later.
+pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
+    let at = |time: Result<Timestamp, jiff::Error>| resolve(expression, time.map_err(|_| UNSUPPORTED)?);
+    let name = at(now.checked_sub(MARGIN))?;
+    if name == at(now.checked_add(MARGIN))? { Ok(name) } else { Err(CHANGING) }
+}
 
 /// The name that an expression in angle brackets stands for at this moment.
 ///
@@ -183,6 +198,35 @@ mod tests {
             "<a{now{uuuu|+99:00}}>",
         ] {
             assert!(resolve(expression, now).is_err(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_about_to_change_is_refused() {
+        let at = |time: &str, expression: &str| {
+            let now: Timestamp = format!("2024-03-30T{time}Z").parse().expect("a time");
+            resolve_around(expression, now)
+        };
+        for (time, expression, wanted) in [
+            ("12:00:00", "<logs-{now/d}>", "logs-2024.03.30"),
+            ("23:59:54", "<logs-{now/d}>", "logs-2024.03.30"),
+            ("00:00:05", "<logs-{now/d}>", "logs-2024.03.30"),
+            ("12:00:30", "<logs-{now/m{HH-mm-ss}}>", "logs-12-00-00"),
+            ("23:59:59", "<logs>", "logs"),
+            ("23:59:59", "<logs-{now/M}>", "logs-2024.03.01"),
+        ] {
+            assert_eq!(at(time, expression).as_deref(), Ok(wanted), "{time} {expression}");
+        }
+        for (time, expression) in [
+            ("23:59:56", "<logs-{now/d}>"),
+            ("00:00:04", "<logs-{now/d}>"),
+            ("12:00:00", "<logs-{now+12h}>"),
+            ("12:00:00", "<logs-{now/d{uuuu.MM.dd|+12:00}}>"),
+            ("12:01:02", "<logs-{now{HH-mm}}>"),
+            ("12:00:30", "<logs-{now{ss}}>"),
+            ("12:00:30", "<logs-{now/s{ss}}>"),
+        ] {
+            assert_eq!(at(time, expression), Err(CHANGING), "{time} {expression}");
         }
     }
 }

@@ -152,7 +152,14 @@ impl<'a> Reading<'_, 'a> {
 
     fn without_date_math<'n>(&self, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
         if name.starts_with('<') && name.ends_with('>') {
-            let name = date_math::resolve(&name, self.request.now)?;
+            // The node resolves it again, once the request has arrived there to its end. So the moment must not be one that the
+            // client chooses, by sending the rest later, nor one at which a slightly other clock gives another name.
+            match self.request.body {
+                RequestBody::Whole(_) => {}
+                RequestBody::Awaited => return Err(Problem::BodyNeeded),
+                RequestBody::Unseen => return Err(UNENDED_DATE_MATH),
+            }
+            let name = date_math::resolve_around(&name, self.request.now)?;
             return if name.contains([',', '*', ':']) { Err(DATE_MATH) } else { Ok(Cow::Owned(name)) };
         }
         if name.starts_with("-<") {
@@ -219,3 +226,7 @@ const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
+const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
+    "date math in a request whose end Envoy does not wait for: set `with_request_body` in its filter, and \
+     `context_extensions: { request_body: buffered }` for the route",
+);

@@ -486,3 +486,14 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
         assert_eq!(closed, Some(is_closed), "{target}");
     }
 }
+
+/// A client that sends the rest later would choose the moment at which the node resolves it.
+#[test]
+fn date_math_is_decided_once_the_request_is_complete() {
+    for target in ["/<logs-{now}>/_doc/1", "/<logs-{now}>/_search", "/_cat/indices/<logs-{now}>"] {
+        let whole = request("GET", target, "");
+        assert!(needs_of(&whole).is_ok(), "{target}");
+        assert_eq!(needs_of(&Request { body: RequestBody::Awaited, ..whole }), Err(Problem::BodyNeeded));
+        assert!(needs_of(&Request { body: RequestBody::Unseen, ..whole }).is_err(), "{target}");
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use search::{Request, RequestBody};
 
-/// A request at the same time as every other.
+/// A request at the same time as every other: noon of 1 January 2026.
 pub(crate) fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Request<'a> {
     Request {
         method,
@@ -13,6 +13,6 @@ pub(crate) fn request<'a>(method: &'a str, target: &'a str, body: &'a str) -> Re
         content_encoding: None,
         scrolls_are_checked: false,
         body: RequestBody::Whole(body.as_bytes()),
-        now: Request::time(Duration::from_secs(1_767_225_600)),
+        now: Request::time(Duration::from_secs(1_767_268_800)),
     }
 }

@@ -260,11 +260,13 @@ impl Exchange {
                     let mut wait = self.context.hashing.submit(verification, network);
                     let hashed = async { wait.hashed().await.map_err(not_hashed) };
                     let result = self.in_time(hashed).await?;
+                    self.received = self.received.waited();
                     self.check_with_result(message, Some(&result))
                 }
                 VerificationKind::Token => {
                     let admission = self.context.token_queue.enqueue(network)?;
                     self.in_time(async { admission.await.map_err(|_| Overload::TokenQueue.into()) }).await?;
+                    self.received = self.received.waited();
                     // Another request with the same token may have been admitted earlier, so that the token is cached
                     // now.
                     match self.check(message) {

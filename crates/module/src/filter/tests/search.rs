@@ -1,6 +1,7 @@
 //! Requests to a search cluster, whose bodies count.
 
 use serde_json::Value;
+use testbed::tokens::{AUDIENCE, ISSUER, now};
 
 use super::*;
 
@@ -360,4 +361,51 @@ reader: { users: [ann] }
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(host.metric("rolegate.shadow.would_deny"), 0);
+}
+
+/// Its client chooses how long it sends its body: the decision is of the end of that.
+#[test]
+fn a_token_that_expires_while_the_body_arrives_is_invalid() {
+    let test = Test::of_cluster();
+    let signer = testbed::tokens::Signer::default();
+    std::fs::write(test.folder.path().join("jwks.json"), signer.key_set()).unwrap();
+    let identity = format!(
+        "identity: {{ jwt: [{{ issuer: {ISSUER}, audiences: [{AUDIENCE}], keys: {{ file: jwks.json }}, clock_skew: 0s, \
+         claims: {{ user: preferred_username }} }}] }}"
+    );
+    let file = test.folder.path().join("policy.yaml");
+    let policy = std::fs::read_to_string(&file).unwrap();
+    let policy = policy.replace("identity: { basic: { realm: r, users_file: users } }", &identity);
+    std::fs::write(&file, policy).unwrap();
+    let host = test.host("");
+    let claims = |expiry: u64| {
+        serde_json::json!({
+            "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "ann", "iat": now(), "exp": expiry,
+        })
+    };
+    let sent = |lifetime: u64| {
+        let expiry = now() + lifetime;
+        let header = serde_json::json!({ "alg": "ES256", "kid": "ES256" });
+        let bearer = format!("Bearer {}", signer.sign(&header, &claims(expiry)));
+        let stream = post(&host, "/_bulk", &[("authorization", &bearer)]);
+        assert_eq!(stream.request_headers(false), hooks::STOP);
+        let until = Instant::now() + Duration::from_secs(20);
+        // Until the token is verified.
+        while stream.request_body(b"", false) != hooks::STOP_AND_BUFFER {
+            assert_eq!((stream.sent(), Instant::now() < until), (None, true));
+            stream.deliver_events();
+        }
+        while lifetime < 60 && now() <= expiry {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let mut status = outcome(&stream, stream.request_body(BULK.as_bytes(), true));
+        // Until what is no longer cached is verified again.
+        while status == 0 && Instant::now() < until {
+            stream.deliver_events();
+            status = if stream.resumed() > 0 { 200 } else { outcome(&stream, hooks::STOP) };
+        }
+        status
+    };
+    assert_eq!(sent(3_600), 200);
+    assert_eq!(sent(2), 401);
 }
