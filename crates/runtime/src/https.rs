@@ -32,7 +32,7 @@ const AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
 /// trusts Mozilla's, as of the build.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpsClient {
-    https: Arc<OnceCell<Result<Https, String>>>,
+    https: Arc<OnceCell<Https>>,
     /// If set, only these certificate authorities are trusted, in PEM.
     trusted_ca: Option<Arc<[u8]>>,
 }
@@ -97,15 +97,15 @@ impl HttpsClient {
         })
     }
 
-    /// The client, created on first use. The root certificates of a system are hundreds of files: they are read on a
-    /// blocking thread, because the runtime that fetches also answers probes.
+    /// The client, created on first use, and again if that fails: its files may be there later. The root certificates of a
+    /// system are hundreds of files: they are read on a blocking thread, because the runtime that fetches also answers probes.
     async fn https(&self) -> Result<&Https, HttpsError> {
-        let made = self.https.get_or_init(|| async {
+        let made = self.https.get_or_try_init(|| async {
             let trusted_ca = self.trusted_ca.clone();
             let made = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
             made.unwrap_or_else(|error| Err(error.to_string()))
         });
-        made.await.as_ref().map_err(|reason| HttpsError::Roots(reason.clone()))
+        made.await.map_err(HttpsError::Roots)
     }
 }
 

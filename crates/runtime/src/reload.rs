@@ -263,8 +263,9 @@ impl Reloader {
     /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
     fn next_poll(&self) -> Instant {
         let ReloadSettings { poll, max_policy_age, max_keys_age, .. } = self.settings;
-        let often =
-            [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|interval| !interval.is_zero());
+        let fetched = self.wanted_urls().into_values().filter_map(|source| source.max_age);
+        let maxima = [max_policy_age, max_keys_age].into_iter().chain(fetched);
+        let often = maxima.map(|max| max / 2).chain([poll]).filter(|interval| !interval.is_zero());
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 

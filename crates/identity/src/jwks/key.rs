@@ -212,6 +212,10 @@ fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
 fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     match text(jwk, "crv")? {
         Some("Ed25519") => match bytes(jwk, "x")? {
+            // Else the library takes it for a key in DER, whose point the next check would not see.
+            point if point.len() != ED25519_LENGTH => {
+                Err(Fault::rejected("a coordinate that is not as long as its curve says"))
+            }
             point if is_of_small_order(&point) => {
                 Err(Fault::rejected("a point of small order: anybody can sign for it"))
             }
@@ -221,6 +225,9 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
         None => Err(Fault::rejected("a key without `crv`")),
     }
 }
+
+/// RFC 8037, 2, and RFC 8032, 5.1.5.
+const ED25519_LENGTH: usize = 32;
 
 /// Whether eight times this point is the neutral element. Verification as in RFC 8032, 5.1.7 does not check that.
 fn is_of_small_order(point: &[u8]) -> bool {

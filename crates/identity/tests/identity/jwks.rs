@@ -183,11 +183,12 @@ fn points_off_their_curve_are_rejected() {
     assert_eq!(fault(changed("ES256", &[("x", zero.clone())])).0, "not a point on its curve");
     assert_eq!(fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0, "not a point on its curve");
     let short = json!(encode([1; 31]));
-    assert_eq!(
-        fault(changed("ES256", &[("x", short.clone())])).0,
-        "a coordinate that is not as long as its curve says"
-    );
-    assert_eq!(fault(changed("EdDSA", &[("x", short)])).0, "not a point on its curve");
+    // RFC 8410, 4: the key in DER, which the library would take for one.
+    let der = json!(encode([&b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"[..], &[1; 32]].concat()));
+    for (algorithm, x) in [("ES256", &short), ("EdDSA", &short), ("EdDSA", &der)] {
+        let found = fault(changed(algorithm, &[("x", x.clone())]));
+        assert_eq!(found.0, "a coordinate that is not as long as its curve says", "{algorithm} {x}");
+    }
 }
 
 /// RFC 8032, 8 and the paper "Taming the many EdDSAs": with such a point, forged signatures verify.

@@ -25,7 +25,7 @@ pub(crate) enum TakenKeys {
 
 impl Reloader {
     /// The URLs of what the policy needs; none without a policy.
-    fn wanted_urls(&self) -> KeyUrls {
+    pub(super) fn wanted_urls(&self) -> KeyUrls {
         self.good.as_ref().map(CompiledPolicy::key_urls).unwrap_or_default()
     }
 
@@ -42,9 +42,12 @@ impl Reloader {
                 .values_mut()
                 .for_each(|source| _ = source.max_age.get_or_insert(self.settings.max_keys_age));
         }
+        let inventory = |urls: &KeyUrls| urls.keys().find(|url| url.is_inventory()).cloned();
+        let (inventory, before) = (inventory(&wanted), inventory(&self.key_urls.borrow()));
         self.status.note(|facts| {
-            let has_inventory = wanted.keys().any(KeyUrl::is_inventory);
-            facts.inventory = has_inventory.then(|| facts.inventory.take().unwrap_or_default());
+            // Another address, or other credentials for it, has not given anything yet.
+            let known = facts.inventory.take().filter(|_| inventory == before);
+            facts.inventory = inventory.is_some().then(|| known.unwrap_or_default());
             let mut known = mem::take(&mut facts.keys);
             let keys = wanted.iter().filter(|(url, _)| !url.is_inventory()).map(|(url, source)| {
                 let mut keys = known.remove(url).unwrap_or_default();

@@ -61,23 +61,28 @@ async fn no_bundle_comes_from_a_server_of_another_authority() {
     let files = serve(&authority, Sent::File(publisher.signed("/a", 1)));
     std::fs::write(publisher.path("right.pem"), authority.pem()).unwrap();
     std::fs::write(publisher.path("wrong.pem"), other.pem()).unwrap();
-    let start = |more: &[&str]| {
+    let start = |roots: &str, more: &[&str]| {
         let (url, key) = (files.url(), publisher.arg("key.pub"));
         let own = ["serve", "--policy", &url, "--bundle-public-key", &key, "--bundle-interval", "1s"];
         let listen = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--keys-wait", "1s"];
         let mut command = rolegate(&[&own[..], &listen, more].concat());
-        command.env("SSL_CERT_FILE", publisher.path("right.pem"));
+        command.env("SSL_CERT_FILE", publisher.path(roots));
         let server = Server::spawn(command);
         server.wait_for_log("listening");
         server
     };
-    let wrong = start(&["--bundle-ca", &publisher.arg("wrong.pem")]);
+    let wrong = start("right.pem", &["--bundle-ca", &publisher.arg("wrong.pem")]);
     wrong.wait_for_log_line(&["policy bundle not fetched", UNTRUSTED]);
     assert_eq!(wrong.page("/readyz"), (503, "not ready: no policy bundle yet\n".to_owned()));
     assert!(wrong.metric(&result("failed")).unwrap() > 0.0);
     let mut envoy = Envoy::connect(wrong.address()).await;
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Error(14));
     // The system's authorities count only without `bundle-ca`.
-    let system = start(&[]);
+    let system = start("right.pem", &[]);
     system.wait_for_metric("rolegate_bundle_revision", 1.0);
+    // Their file may be there only later.
+    let late = start("late.pem", &[]);
+    late.wait_for_log("cannot load root certificates");
+    std::fs::write(publisher.path("late.pem"), authority.pem()).unwrap();
+    late.wait_for_metric("rolegate_bundle_revision", 1.0);
 }

@@ -102,7 +102,8 @@ fn commands_ask_about_patterns_with_the_inventory() {
 async fn an_inventory_is_not_used_for_longer_than_its_age() {
     let cluster = Issuer::start(&inventory(&["logs-a", "logs-b"]));
     let folder = policy(&cluster, "2s");
-    let server = Server::start(&folder.arg(), &[]);
+    // The files are not polled, but the age counts all the same.
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     assert_eq!(search(&server, "*-a").await, ALLOWED);
     cluster.answer(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
@@ -116,6 +117,20 @@ async fn an_inventory_is_not_used_for_longer_than_its_age() {
     cluster.answer(ok(&inventory(&["logs-a"])));
     server.wait_for_logs("inventory changed", 2);
     assert_eq!(search(&server, "*-a").await, ALLOWED);
+}
+
+#[tokio::test]
+async fn an_inventory_that_other_credentials_got_is_not_loaded() {
+    let cluster = Issuer::start(&inventory(&["logs-a"]));
+    let folder = policy(&cluster, "1h");
+    let server = Server::start(&folder.arg(), &["--poll-interval", "100ms"]);
+    assert_eq!(search(&server, "*-a").await, ALLOWED);
+    assert_eq!(server.metric("rolegate_inventory_loaded"), Some(1.0));
+    cluster.answer("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned());
+    folder.write("lister", "lister:an0ther-of-lister\n");
+    let loaded = || server.metric("rolegate_inventory_loaded");
+    wait_until(|| loaded() == Some(0.0), || server.log());
+    assert_eq!(search(&server, "*-a").await, DENIED);
 }
 
 #[tokio::test]
