@@ -83,6 +83,8 @@ struct Variant {
     name: String,
     filters: String,
     policy: Option<PathBuf>,
+    /// Whether any request is denied.
+    authorizes: bool,
     credentials: Credentials,
     /// The requests per second of each round.
     rounds: Vec<f64>,
@@ -226,14 +228,26 @@ impl Filters {
 }
 
 /// What is not equal, because it cannot be.
-const LIMITS: &str = "With 100 rules and more, the request matches the last one: `rbac` evaluates them in the order of their names. \
+const LIMITS: &str = "A route that disables rolegate shows what Envoy needs for a filter of a library that does nothing. With 100 rules and more, the request matches the last one: `rbac` evaluates them in the order of their names. \
 `basic_auth` and `jwt_authn` set `x-user` here, as rolegate does. What Envoy's filters cannot express of policies/people: passwords \
 hashed with argon2id or bcrypt (`basic_auth` has SHA-1 only), `x-roles`, the removal of other spellings of these headers, and \
 decisions on all interpretations of a path.";
 
 impl Variant {
     fn new(name: impl Into<String>, credentials: Credentials, filters: String) -> Self {
-        Self { name: name.into(), filters, policy: None, credentials, rounds: Vec::new(), wrong: 0 }
+        Self {
+            name: name.into(),
+            filters,
+            policy: None,
+            authorizes: true,
+            credentials,
+            rounds: Vec::new(),
+            wrong: 0,
+        }
+    }
+
+    fn open(self) -> Self {
+        Self { authorizes: false, ..self }
     }
 
     fn inside(name: impl Into<String>, credentials: Credentials, policy: PathBuf) -> Self {
@@ -243,7 +257,8 @@ impl Variant {
     fn listener(&self, number: usize, module: &Path) -> Listener {
         let policy = self.policy.clone();
         let module = policy.map(|policy| inside(module, policy));
-        let settings = Settings { filters: self.filters.clone(), ..Settings::default() };
+        let disabled = self.policy.is_some() && !self.authorizes;
+        let settings = Settings { filters: self.filters.clone(), disabled, ..Settings::default() };
         Listener { name: format!("filters-{number}"), targets: Vec::new(), module, settings }
     }
 
@@ -275,11 +290,11 @@ impl Variant {
             return wrong("the request of the measurement is not allowed", with);
         }
         let without = status("/people", &[])?;
-        if (without == 401) != (self.credentials != Credentials::None && self.name != FIRST) {
+        if (without == 401) != (self.credentials != Credentials::None && self.authorizes) {
             return wrong("a request without credentials", without);
         }
         let elsewhere = status("/elsewhere", &headers)?;
-        if matches!(elsewhere, 401 | 403) == (self.name == FIRST) {
+        if matches!(elsewhere, 401 | 403) != self.authorizes {
             return wrong("a request to another path", elsewhere);
         }
         Ok(())
@@ -297,7 +312,7 @@ impl Own {
         let (mut memory, mut stats) = ([0; 2], String::new());
         let people = testbed::repository().join("policies/people");
         let with = Variant::inside("", Credentials::Basic, people);
-        let without = Variant::new(FIRST, Credentials::Basic, String::new());
+        let without = Variant::new(FIRST, Credentials::Basic, String::new()).open();
         for (variant, memory) in [with, without].iter().zip(&mut memory) {
             let envoy = block_on(Envoy::start_all(folder, app, &[variant.listener(0, module)]))?;
             variant.check(envoy.address, "")?;
@@ -333,13 +348,18 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
     write(&folder.join("jwks.json"), &signer.key_set())?;
     write(&tokens, &people::with_tokens())?;
     let people = testbed::repository().join("policies/people");
+    // What `basic_auth` and `rbac` can express of it, but for the passwords.
+    let user_only = folder.join("user-only.yaml");
+    write(&user_only, &people::BASIC.replace(", x-roles: \"{roles}\"", ""))?;
     let basic = format!("{BASIC_AUTH}{}", rbac(&["GET /people", "POST /people"], ALICE));
     let jwt = |cache: &str| {
         format!("{}{}", jwt_authn(signer, cache), rbac(&["GET /people", "POST /people"], GUEST))
     };
     let mut all = vec![
-        Variant::new(FIRST, Credentials::Basic, String::new()),
+        Variant::new(FIRST, Credentials::Basic, String::new()).open(),
+        Variant::inside("rolegate, disabled by the route", Credentials::Basic, people.clone()).open(),
         Variant::inside("rolegate, Basic", Credentials::Basic, people),
+        Variant::inside("rolegate, Basic, without x-roles", Credentials::Basic, user_only),
         Variant::new("basic_auth + rbac", Credentials::Basic, basic),
         Variant::inside("rolegate, JWT", Credentials::Token, tokens),
         Variant::new("jwt_authn with cache + rbac", Credentials::Token, jwt(CACHE)),

@@ -421,3 +421,23 @@ fn push_headers(headers: &[Header<'_>], bytes: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_headers_that_describe_the_body_are_copied() {
+        let headers = [
+            ("authorization", "Basic secret"),
+            ("Content-Type", "application/json"),
+            ("cookie", "session=secret"),
+            ("content-encoding", "gzip"),
+            ("x-content-type", "secret"),
+        ];
+        let headers = headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
+        let mut bytes = Vec::new();
+        push_headers(&headers, &mut bytes);
+        assert_eq!(bytes, b"Content-Type:application/json\ncontent-encoding:gzip\n");
+    }
+}

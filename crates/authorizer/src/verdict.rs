@@ -106,8 +106,8 @@ pub struct BulkErrors {
 }
 
 impl BulkErrors {
-    /// The cluster's response with an error for each item that was not permitted. `None` if it is not a response to the forwarded
-    /// items.
+    /// The cluster's response with an error for each item that was not permitted. `None` if it does not have one
+    /// item for each forwarded one: their order is the cluster's.
     #[must_use]
     pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
         let denied = self.denied.iter().map(|(position, error)| (*position, &**error));

@@ -140,4 +140,19 @@ mod tests {
         assert_eq!(queue.displace(network(2)), None, "both would then have as many");
         assert_eq!(popped(&mut queue), [0, 10, 1]);
     }
+
+    #[test]
+    fn so_many_entries_wait_and_no_more() {
+        let mut queue = FairQueue::default();
+        let full = u32::try_from(MAX_WAITING).unwrap();
+        for number in 0..full {
+            assert_eq!(queue.enqueue(network(1), number, |_| true), Ok(None));
+        }
+        assert_eq!(queue.enqueue(network(1), full, |_| true), Err(Full));
+        assert_eq!(queue.enqueue(network(2), full, |_| true), Ok(Some(full - 1)));
+        assert_eq!(queue.len(), MAX_WAITING);
+        // Those that no longer wait make room.
+        assert_eq!(queue.enqueue(network(1), full, |number| *number >= 10), Ok(None));
+        assert_eq!(queue.len(), MAX_WAITING - 9);
+    }
 }

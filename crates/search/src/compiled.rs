@@ -382,8 +382,12 @@ mod tests {
     use crate::{Expression, InventoryBuilder, Need, Options, Target};
 
     fn privileges() -> Privileges {
+        with_roles(&["a", "b", "c"])
+    }
+
+    fn with_roles(names: &[&str]) -> Privileges {
         let mut roles = "_meta: { type: roles, config_version: 2 }\n".to_owned();
-        for role in ["a", "b", "c"] {
+        for role in names {
             roles.push_str(&format!(
                 "{role}: {{ index_permissions: [{{ index_patterns: [{role}], allowed_actions: [read] }}] }}\n"
             ));
@@ -408,6 +412,18 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &other));
         assert!(!Arc::ptr_eq(&one, &third));
         assert_eq!(privileges.role_sets(), 2);
+    }
+
+    #[test]
+    fn the_sets_of_roles_that_are_kept_are_bounded() {
+        // All their subsets are more than are kept.
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
+        let privileges = with_roles(&names);
+        for set in 0..1_u32 << names.len() {
+            let roles = names.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
+            drop(privileges.caller(&subject(&roles.map(|(_, name)| *name).collect::<Vec<_>>())));
+        }
+        assert_eq!(privileges.role_sets(), MAX_ROLE_SETS);
     }
 
     /// What explains decisions may have a low priority: no decision waits for it, and it takes no place in a cache.

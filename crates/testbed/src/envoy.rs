@@ -73,6 +73,8 @@ pub struct Settings {
     pub health_checks: bool,
     /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
     pub failure_mode_allow: bool,
+    /// Whether all routes disable rolegate inside Envoy.
+    pub disabled: bool,
     /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without targets.
     pub filters: String,
 }
@@ -89,6 +91,7 @@ impl Default for Settings {
             google_grpc: false,
             health_checks: true,
             failure_mode_allow: false,
+            disabled: false,
             filters: String::new(),
         }
     }
@@ -312,6 +315,9 @@ impl Listener {
             text.cut(EXT_AUTHZ, ROUTER)?;
             let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
             text.replace(ROUTER, &(module + &settings.filters + ROUTER))?;
+            if settings.disabled {
+                text.replace(DOMAINS, &format!("{DOMAINS}{DISABLED}"))?;
+            }
             return Ok(text.0);
         }
         let timeout = format!("{}s", settings.timeout.as_secs_f64());
@@ -405,6 +411,16 @@ const BUFFERED: &str = "                      typed_per_filter_config:
                         envoy.filters.http.ext_authz:
                           \"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute
                           check_settings: { context_extensions: { request_body: buffered } }
+";
+/// What switches the library off.
+const DISABLED: &str = "                      typed_per_filter_config:
+                        rolegate:
+                          \"@type\": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                          dynamic_module_config: { name: rolegate, do_not_close: true }
+                          filter_name: rolegate
+                          filter_config:
+                            \"@type\": type.googleapis.com/google.protobuf.Struct
+                            value: { disabled: true }
 ";
 /// The starts of the sections of the shipped configuration.
 const LISTENERS: &str = "  listeners:\n";

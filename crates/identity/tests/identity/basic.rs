@@ -77,6 +77,26 @@ fn an_unknown_user_costs_a_hash() {
     assert!(is_pending(&auth, &header("mallory:x")));
 }
 
+/// It takes about as long. Half of the time is enough to tell a hash from none, however busy the machine is.
+#[test]
+fn the_hash_of_an_unknown_user_is_computed() {
+    let rounds = std::num::NonZeroU32::new(500_000).unwrap();
+    let hash = identity::hash_password("x", identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
+    let auth = compile(&basic(&[("alice", &hash)]));
+    let shortest = |name: &str| {
+        let credentials = header(&format!("{name}:y"));
+        let verified = (0..3).map(|_| {
+            let pending = try_authenticate(&auth, credentials.as_bytes(), None, now());
+            let Err(NotAuthenticated::Pending(verification)) = pending else { panic!("{name}") };
+            let start = std::time::Instant::now();
+            drop(verification.run());
+            start.elapsed()
+        });
+        verified.min().unwrap()
+    };
+    assert!(shortest("mallory") * 2 > shortest("alice"));
+}
+
 /// Only the hash parameters of a decoy are used: its password does not authenticate an unknown user.
 #[test]
 fn an_unknown_user_cannot_use_the_password_of_its_decoy() {

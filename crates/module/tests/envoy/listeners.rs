@@ -44,7 +44,10 @@ fn configuration(app: &App, other: &Path, log: &Path) -> String {
         ("port_value: 10000", "port_value: 0".to_owned()),
         ("port_value: 8080", format!("port_value: {}", app.address.port())),
         ("/etc/rolegate/policy.yaml", people.file.display().to_string()),
-        ("decision-log: denied", format!("decision-log: off\n{:26}metadata: true", "")),
+        (
+            "decision-log: denied",
+            format!("decision-log: off\n{0:26}metadata: true\n{0:26}hash-timeout: 15s", ""),
+        ),
         ("stream.v3.StdoutAccessLog", format!("file.v3.FileAccessLog\n{:22}path: {}", "", log.display())),
         (format, SAID.to_owned()),
         ("                      routes:\n", format!("                      routes:{route}")),

@@ -36,7 +36,7 @@ async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_leave_while_they_are_paused_do_no_harm() {
     let people = Example::named("people").unwrap();
-    let stack = start(&people.file, &with(&["hash-threads: 1"])).await;
+    let stack = start(&people.file, &with(&["hash-threads: 1", "hash-timeout: 15s"])).await;
     for round in 0..20 {
         let mut connection = stack.connect(Version::Http2).await.unwrap();
         let wrong = authorization(&basic(&format!("alice:gone-{round}")));

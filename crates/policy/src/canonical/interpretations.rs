@@ -16,6 +16,7 @@ pub(super) const MAX_LENGTH: usize = 8 << 10;
 /// The most expensive path takes 0.6 ms to interpret and evaluate, no more than with the earlier fixed list of twelve
 /// interpretations (`hostile_paths` in the authorizer's examples, November 2026, 2 cores under load).
 const MAX_BYTES: usize = 6 * MAX_LENGTH;
+const _: () = assert!(MAX_BYTES == 48 << 10, "the documents say 48 KiB");
 
 /// Writes to `candidates` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or
 /// `#`, without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The

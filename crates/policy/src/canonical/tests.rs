@@ -1,5 +1,8 @@
 //! Paths and hosts: one test for each requirement, with its source.
 
+mod bounds;
+mod hosts;
+
 use super::*;
 use crate::ids::SourceId;
 use crate::pattern::{Glob, PatternSubject, Segment};
@@ -23,6 +26,20 @@ fn holds(cases: &[(&str, Expected<'_>)]) {
 
 fn texts<'a>(interpretations: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     interpretations.map(|path| String::from_utf8(path.to_vec()).unwrap()).collect()
+}
+
+fn policy(rule: &str) -> crate::Policy {
+    let text = format!("{{ version: 1, roles: {{ anyone: {{ allow: ['{rule}'] }} }} }}");
+    let files = crate::MapFiles::of("policy.yaml", text);
+    crate::load(&files, std::path::Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"))
+        .policy
+}
+
+fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
+    let request = crate::AccessRequest { action: b"GET", scope, resource };
+    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &request);
+    matches!(answer, crate::Decision::Allowed(_))
 }
 
 #[test]
@@ -464,176 +481,4 @@ fn a_segment_names_a_user_however_it_is_encoded() {
     ] {
         assert!(!segment_is_name(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
     }
-}
-
-#[test]
-fn rules_are_in_the_canonical_form_of_paths_and_hosts() {
-    for (rule, raw) in [
-        ("/people", "/people"),
-        ("/%70eople", "/people"),
-        ("/people", "/%70eople"),
-        ("/café", "/caf%c3%a9"),
-        ("/caf%c3%a9", "/caf%C3%A9"),
-        ("/a%20b", "/a%20b"),
-        ("/a%40b", "/a%40b"),
-        ("/a%40b", "/a@b"),
-        ("/%3a%40", "/%3A%40"),
-        ("/a@b", "/a@b"),
-        ("/100%25", "/100%25"),
-        ("/a%2Ab", "/a%2ab"),
-        ("/x-%7Bid%7D", "/x-%7bid%7d"),
-        ("/a=1,b", "/a=1,b"),
-        ("/caf%c3%a9-*", "/caf%C3%A9-1"),
-        ("/*-%40x", "/a-%40x"),
-    ] {
-        let policy = policy(&format!("GET {rule}"));
-        let interpretations = path(b"GET", raw.as_bytes()).unwrap();
-        assert!(interpretations.all().all(|path| allows(&policy, b"", path)), "{rule} {raw}");
-    }
-    for (rule, raw) in [
-        ("API.example.com", "api.example.com:80"),
-        ("*.Example.com.", "a.EXAMPLE.com."),
-        ("[0:0::1]", "[::1]:80"),
-        ("[2001:DB8::A]", "[2001:db8:0::a]"),
-        ("my_host-1.example", "my_host-1.example"),
-    ] {
-        let mut lowered = Vec::new();
-        let raw = host(raw.as_bytes(), &mut lowered).unwrap();
-        assert!(allows(&policy(&format!("GET {rule}/x")), raw, b"/x"), "{rule}");
-    }
-}
-
-fn policy(rule: &str) -> crate::Policy {
-    let text = format!("{{ version: 1, roles: {{ anyone: {{ allow: ['{rule}'] }} }} }}");
-    let files = crate::MapFiles::of("policy.yaml", text);
-    crate::load(&files, std::path::Path::new("policy.yaml"))
-        .unwrap_or_else(|problems| panic!("{problems:#?}"))
-        .policy
-}
-
-fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
-    let request = crate::AccessRequest { action: b"GET", scope, resource };
-    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &request);
-    matches!(answer, crate::Decision::Allowed(_))
-}
-
-#[test]
-fn hosts_lose_their_case_their_port_and_the_dot_at_their_end() {
-    // RFC 3986, 3.2.2, 3.2.3 and 6.2.2.1; RFC 5952 for addresses.
-    for (raw, expected) in [
-        ("", ""),
-        ("api.example.com", "api.example.com"),
-        ("API.Example.COM", "api.example.com"),
-        ("api.example.com:8443", "api.example.com"),
-        ("api.example.com:", "api.example.com"),
-        ("api.example.com.", "api.example.com"),
-        ("API.example.com.:443", "api.example.com"),
-        ("localhost", "localhost"),
-        ("my_service-1", "my_service-1"),
-        ("127.0.0.1:80", "127.0.0.1"),
-        ("[::1]", "[::1]"),
-        ("[::1]:80", "[::1]"),
-        ("[0:0::0001]", "[::1]"),
-        ("[2001:DB8::A]:1", "[2001:db8::a]"),
-    ] {
-        assert_eq!(host(raw.as_bytes(), &mut Vec::new()), Ok(expected.as_bytes()), "{raw}");
-    }
-}
-
-#[test]
-fn an_invalid_host_is_an_error() {
-    // CWE-290, CWE-444.
-    for raw in [
-        "a..b",
-        ".a",
-        ".",
-        "..",
-        "a..",
-        "a:b",
-        "a:1:2",
-        "::1",
-        "a:80x",
-        ":80",
-        "user@host",
-        "user:pw@host:80",
-        "a b",
-        "a\tb",
-        "a\0",
-        "a/b",
-        "a\\b",
-        "a?b",
-        "a#b",
-        "a,b",
-        "a%2eb",
-        "a%41",
-        "a\u{7f}",
-        "caf\u{e9}",
-        "[::1",
-        "::1]",
-        "[]",
-        "[::g]",
-        "[::1]x",
-        "[::1].",
-        "[::1]:x",
-        "[fe80::1%25eth0]",
-        "a~b",
-        "a!b",
-        "a;b",
-        "*",
-        "*.example.com",
-        "http://a",
-        "a\r\nb",
-        " a",
-        "a ",
-    ] {
-        assert_eq!(host(raw.as_bytes(), &mut Vec::new()), Err(HostError), "{raw:?}");
-    }
-    let label = "a".repeat(64);
-    let name = "abcdefg.".repeat(32);
-    for raw in [&*label, &*name] {
-        assert_eq!(host(raw.as_bytes(), &mut Vec::new()), Err(HostError), "{raw:?}");
-    }
-}
-
-#[test]
-fn long_paths_with_several_interpretations_are_invalid() {
-    let of = |piece: &str, length: usize| format!("/x{}", piece.repeat(length / piece.len()));
-    for piece in ["/%40", "/a;b", "//", "/a/./", "/a/../", "/%2541", "/%61", "/a%3F"] {
-        assert!(path(b"GET", of(piece, 8_000).as_bytes()).is_ok(), "{piece}");
-        let long = of(piece, 9_000);
-        assert_eq!(path(b"GET", long.as_bytes()).unwrap_err(), PathError::TooLong, "{piece}");
-    }
-    for canonical in [of("a/", 60_000), of("/%C3%A9", 60_000), format!("/a%40?{}", "x".repeat(60_000))] {
-        assert!(path(b"GET", canonical.as_bytes()).is_ok());
-    }
-}
-
-/// The more interpretations there are, the shorter the path must be: their total length is limited, and so is their
-/// cost.
-#[test]
-fn all_interpretations_of_a_path_together_are_bounded() {
-    let all_at_once = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n";
-    let start = format!("{all_at_once}/j/./k");
-    let count = path(b"GET", start.as_bytes()).unwrap().all().count();
-    assert!(count > 30, "{count}");
-    for piece in ["/a", "/a;b", "/a%40", "/a/./b/..", "//", all_at_once] {
-        let (mut valid, mut most) = (0, 0);
-        for length in (0..8_000).step_by(100) {
-            let raw = format!("{start}{}", piece.repeat(length / piece.len()));
-            let Ok(interpretations) = path(b"GET", raw.as_bytes()) else { continue };
-            let size: usize = interpretations.all().chain(interpretations.deny_only()).map(<[u8]>::len).sum();
-            (valid, most) = (valid + 1, most.max(size));
-        }
-        assert!(valid > 1 && most <= 96 << 10, "{piece}: {valid} valid, {most} bytes");
-    }
-}
-
-#[test]
-fn very_long_paths_are_handled() {
-    for unit in ["/a", "//", "/.", "/a;x", "/%40", "/%2541", "/a/..", "%41", "%3F", "/%253F"] {
-        let raw = format!("/x{}", unit.repeat(60_000 / unit.len()));
-        let _ = path(b"GET", raw.as_bytes()).map(|interpretations| interpretations.all().count());
-    }
-    let nested = format!("/%{}41", "25".repeat(30_000));
-    assert!(path(b"GET", nested.as_bytes()).is_err());
 }

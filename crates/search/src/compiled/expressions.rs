@@ -128,3 +128,22 @@ impl Expressions {
         Some(names)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expressions_that_are_kept_are_bounded_in_number_and_length() {
+        let expressions = Expressions::default();
+        let ask = |text: &str| {
+            let expand = || Some(Expanded::new(RoaringBitmap::new(), false));
+            expressions.names(&Expression::new(text, Options::OPEN), expand).unwrap();
+        };
+        let kept = || expressions.lock_all().iter().map(|shard| shard.len()).sum::<usize>();
+        ask(&"a".repeat(MAX_LENGTH + 1));
+        assert_eq!(kept(), 0);
+        (0..20_000).for_each(|number| ask(&format!("a{number}*")));
+        assert!((1..=SHARDS * MAX_EXPRESSIONS).contains(&kept()), "{}", kept());
+    }
+}

@@ -49,7 +49,19 @@ mod tests {
 
     /// The same for a body that Envoy sends as text and one that it sends as bytes.
     fn seen_of(text: &str, body: &str, headers: &[(&str, &str)], buffers: bool) -> Option<Vec<u8>> {
+        seen_with("GET", text, body, headers, buffers)
+    }
+
+    /// The same for a request with this method.
+    fn seen_with(
+        method: &str,
+        text: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+        buffers: bool,
+    ) -> Option<Vec<u8>> {
         let http = auth::attribute_context::HttpRequest {
+            method: method.into(),
             body: text.into(),
             raw_body: body.into(),
             ..Default::default()
@@ -116,5 +128,7 @@ mod tests {
         ] {
             assert_eq!(none(&[header], true), None, "{header:?}");
         }
+        // What follows is no body, and Envoy does not buffer it (RFC 9110, 9.3.6).
+        assert_eq!(seen_with("CONNECT", "", "", &[], true), None);
     }
 }

@@ -124,8 +124,12 @@ async fn checks_are_answered_over_tls_alone() {
     let server = certificates.serve(&[]);
     assert!(certificates.answers(server.address(), None).await);
     // HTTP/2 without TLS.
-    let plain = tokio::net::TcpStream::connect(server.address()).await.unwrap();
-    let _plain = tokio::spawn(Envoy::over(plain)).await;
+    let plain = TcpStream::connect(server.address()).await.unwrap();
+    let alice = basic("alice:wonderland");
+    let answered = tokio::spawn(async move {
+        Envoy::over(plain).await.check("GET", "/people", &[("authorization", &alice)]).await
+    });
+    assert!(answered.await.is_err(), "an answer without TLS");
     wait_until(|| failures(&server, "not_tls") == 1.0, || server.log());
     server.wait_for_log("give the cluster a `transport_socket`");
 }
@@ -190,6 +194,27 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
     certificates.issue("server", &[dns("localhost")]);
     wait_until(|| server.log().matches("loaded again").count() == 2, || server.log());
     assert!(presented().await != second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_authority_of_the_clients_lets_nobody_else_in() {
+    let certificates = Certificates::new();
+    certificates.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
+    let authority = certificates.path("authority.pem");
+    fs::copy(certificates.path("ca.pem"), &authority).unwrap();
+    let named = certificates.text("authority.pem");
+    let server = certificates.serve(&["--poll-interval", "100ms", "--tls-client-ca", &named]);
+    let failed = || server.metric("rolegate_tls_reloads_total{result=\"failed\"}").unwrap();
+    for broken in [Some("no certificate"), Some(""), None] {
+        let before = failed();
+        match broken {
+            Some(text) => fs::write(&authority, text).unwrap(),
+            None => fs::remove_file(&authority).unwrap(),
+        }
+        wait_until(|| failed() > before, || server.log());
+        assert!(certificates.answers(server.address(), Some("envoy")).await, "{broken:?}: {}", server.log());
+        assert!(!certificates.answers(server.address(), None).await, "{broken:?}: {}", server.log());
+    }
 }
 
 #[test]

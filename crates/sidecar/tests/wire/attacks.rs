@@ -235,6 +235,7 @@ async fn closed_flow_control_windows() {
 #[tokio::test]
 async fn idle_connections() {
     let count = 10_000.min(descriptors() / 2);
+    assert!(count > 1024, "too few file descriptors: `ulimit -n 4096`");
     let attack = move |address| {
         let mut connections: Vec<_> = (0..count).filter_map(|_| Raw::open(address, &[]).ok()).collect();
         let mut reaction = Reaction { heads: connections.len(), ..Reaction::default() };

@@ -173,6 +173,9 @@ async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let mut buffer = Vec::new();
     tokio::time::timeout(Duration::from_secs(5), silent.read_to_end(&mut buffer)).await.unwrap().unwrap();
     wait_until(|| server.totals().connections == 0).await;
+    // The server goes on: it answers a request that needs no hash, which would take longer than this timeout.
+    let anonymous = message(Shape::Raw, "GET", "/people", &[]);
+    assert_eq!(check(&connect(&server).await, &anonymous).await.denied(), 401);
 }
 
 /// Requests sent before the drain are answered, and those sent until the client knows of it.

@@ -22,6 +22,18 @@ fn istio_names_the_provider_with_a_timeout() {
     assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is authorized");
 }
 
+/// What `SECURITY.md` asks of any Envoy, as far as Envoy Gateway has a setting for it; its schema holds `failOpen` and `statusOnError`.
+#[test]
+fn envoy_gateway_leaves_paths_to_rolegate_and_refuses_no_check() {
+    let gateway = manifests("envoy-gateway/rolegate.yaml");
+    let path = &of_kind(gateway, "ClientTrafficPolicy").first().unwrap()["spec"]["path"];
+    assert_eq!(path["escapedSlashesAction"], "RejectRequest");
+    assert_eq!(path["disableMergeSlashes"], false);
+    let grpc = &of_kind(gateway, "SecurityPolicy").first().unwrap()["spec"]["extAuth"]["grpc"];
+    let most = &grpc["backendSettings"]["circuitBreaker"]["maxParallelRequests"];
+    assert!(most.as_u64().unwrap() > 1024, "the 1025th check is refused");
+}
+
 /// Both use the Service that the overlay makes.
 #[test]
 fn istio_and_envoy_gateway_use_the_shared_service() {

@@ -88,6 +88,7 @@ fn every_configuration_fails_closed() {
     for (at, text) in configurations() {
         let documents = yaml_of(&text).unwrap();
         let resources = &documents.first().unwrap()["static_resources"];
+        let before_it = checked;
         for manager in managers(resources) {
             let filters = manager["http_filters"].as_array().unwrap();
             let authorizes = |filter: &Value| {
@@ -113,6 +114,7 @@ fn every_configuration_fails_closed() {
             }
             checked += 1;
         }
+        assert!(checked > before_it, "{at}: no listener authorizes");
         let clusters = resources["clusters"].as_array().unwrap();
         let checks = |cluster: &&Value| {
             let name = cluster["name"].as_str().unwrap();

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use policy::model::{BasicUser, Secret};
 use policy::problem::Place;
 
@@ -105,4 +107,19 @@ fn an_added_user_changes_the_cost_of_few_unknown_users() {
 #[test]
 fn a_policy_without_accounts_has_no_decoy() {
     assert!(accounts(&[]).decoy("nobody").is_none());
+}
+
+/// It is not the first one, which would cost all unknown users the same, and users that exist something else.
+#[test]
+fn the_password_of_an_unknown_user_is_hashed_like_that_of_its_decoy() {
+    let accounts = accounts(&hashes(1, 40));
+    let hasher = KeyedHasher::random().unwrap();
+    for number in 0..20 {
+        let name = format!("nobody {number}");
+        let encoded = STANDARD.encode(format!("{name}:x"));
+        let Ok(credentials) = Credentials::decode(encoded.as_bytes()) else { panic!("{name}") };
+        let result = accounts.pending(&credentials, 1, &hasher).unwrap().run();
+        assert!(Arc::ptr_eq(&result.account, accounts.decoy(&name).unwrap()), "{name}");
+        assert!(!result.exists && !result.right, "{name}");
+    }
 }
