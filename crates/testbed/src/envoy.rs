@@ -2,6 +2,7 @@
 //! have several listeners, each with settings and authorization services of its own.
 
 mod dynamic;
+mod text;
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
+use text::{FILE, Text};
 
 pub use dynamic::Dynamic;
 
@@ -401,7 +403,6 @@ fn google(name: &str, target: &Target) -> String {
     )
 }
 
-const FILE: &str = "deploy/envoy/envoy.yaml";
 /// The first lines of its filters.
 const EXT_AUTHZ: &str = "                  - name: envoy.filters.http.ext_authz\n";
 const ROUTER: &str = "                  - name: envoy.filters.http.router";
@@ -443,31 +444,6 @@ fn endpoints(targets: &[Target]) -> String {
         let _ = writeln!(lines, "              - endpoint: {{ address: {{ {address} }} }}");
     }
     lines
-}
-
-/// A configuration in which each replaced text must occur exactly once.
-struct Text(String);
-
-impl Text {
-    fn replace(&mut self, from: &str, to: &str) -> Result<(), Failed> {
-        match self.0.matches(from).count() {
-            1 => self.0 = self.0.replacen(from, to, 1),
-            times => {
-                return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
-            }
-        }
-        Ok(())
-    }
-
-    fn cut(&mut self, from: &str, until: &str) -> Result<(), Failed> {
-        let both =
-            self.0.split_once(from).and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
-        let Some((before, after)) = both else {
-            return Err(Failed::new(FILE, format!("no `{from}` before `{until}` in it")));
-        };
-        self.0 = format!("{before}{until}{after}");
-        Ok(())
-    }
 }
 
 /// The version of [`program`].

@@ -19,6 +19,7 @@ async fn without_rolegate_every_request_is_denied() {
             timeout: Duration::from_millis(500),
             google_grpc: false,
             health_checks: false,
+            disabled: false,
             failure_mode_allow: false,
             filters: String::new(),
         },
