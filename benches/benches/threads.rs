@@ -41,13 +41,13 @@ fn threads(criterion: &mut Criterion) {
     let (basic, tokens) = (each(people::BASIC), each(&people::with_tokens()));
     let snapshots = basic.each_ref().map(|policy| ArcSwapOption::new(Some(Arc::clone(policy))));
     measure(criterion, "snapshot", |thread| {
-        let snapshot = &snapshots[thread];
+        let snapshot = snapshots.get(thread).unwrap();
         move || assert!(black_box(snapshot.load()).is_some())
     });
     for (name, policies, credentials) in
         [("anonymous", &basic, None), ("Basic", &basic, Some(ALICE)), ("JWT", &tokens, Some(bearer.as_str()))]
     {
-        measure(criterion, name, |thread| cached_caller(&policies[thread], credentials));
+        measure(criterion, name, |thread| cached_caller(policies.get(thread).unwrap(), credentials));
     }
 }
 

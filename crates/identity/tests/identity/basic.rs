@@ -84,7 +84,7 @@ fn the_hash_of_an_unknown_user_is_computed() {
     let hash = identity::hash_password("x", identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
     let auth = compile(&basic(&[("alice", &hash)]));
     let shortest = |name: &str| {
-        let credentials = header(&format!("{name}:y"));
+        let credentials = header(format!("{name}:y"));
         let verified = (0..3).map(|_| {
             let pending = try_authenticate(&auth, credentials.as_bytes(), None, now());
             let Err(NotAuthenticated::Pending(verification)) = pending else { panic!("{name}") };

@@ -373,10 +373,8 @@ fn a_token_that_expires_while_the_body_arrives_is_invalid() {
         "identity: {{ jwt: [{{ issuer: {ISSUER}, audiences: [{AUDIENCE}], keys: {{ file: jwks.json }}, clock_skew: 0s, \
          claims: {{ user: preferred_username }} }}] }}"
     );
-    let file = test.folder.path().join("policy.yaml");
-    let policy = std::fs::read_to_string(&file).unwrap();
-    let policy = policy.replace("identity: { basic: { realm: r, users_file: users } }", &identity);
-    std::fs::write(&file, policy).unwrap();
+    let policy = format!("version: 1\n{identity}\nsearch: {{ folder: cluster }}\n");
+    std::fs::write(test.folder.path().join("policy.yaml"), policy).unwrap();
     let host = test.host("");
     let claims = |expiry: u64| {
         serde_json::json!({
