@@ -87,6 +87,8 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("cat.indices", "cluster:monitor/* NotGranted", EARLIER),
     ("cat.indices", "indices:monitor/settings/get NotGranted", CLOSED),
     ("indices.get_alias", "indices:admin/aliases/get NotGranted", CLOSED),
+    ("indices.get_field_mapping", "indices:admin/mappings/fields/get NotGranted", CLOSED),
+    ("indices.get_settings", "indices:monitor/settings/get NotGranted", CLOSED),
     ("indices.open", "indices:admin/open NotGranted", CLOSED),
     ("indices.recovery", "indices:monitor/recovery NotGranted", CLOSED),
     ("indices.validate_query", "indices:admin/validate/query NotGranted", CLOSED),
