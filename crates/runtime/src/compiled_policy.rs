@@ -35,8 +35,8 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
-/// Lower bound of the interval that a maximum age leads to, so that no setting floods an issuer.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Lower bound of the interval that a maximum age leads to, so that no setting floods an issuer, or reads files all the time.
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The URLs that keys are fetched from.
 pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;

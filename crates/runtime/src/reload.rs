@@ -22,7 +22,7 @@ use tracing::Span;
 
 use crate::bundle_source::BundleSource;
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
+use crate::compiled_policy::{self, CompiledPolicy, KeyUrls, SHORTEST_INTERVAL};
 use crate::files::Seen;
 use crate::load_error::LoadError;
 use crate::memory;
@@ -263,9 +263,10 @@ impl Reloader {
     /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
     fn next_poll(&self) -> Instant {
         let ReloadSettings { poll, max_policy_age, max_keys_age, .. } = self.settings;
-        let fetched = self.wanted_urls().into_values().filter_map(|source| source.max_age);
-        let maxima = [max_policy_age, max_keys_age].into_iter().chain(fetched);
-        let often = maxima.map(|max| max / 2).chain([poll]).filter(|interval| !interval.is_zero());
+        let of_sources = self.wanted_urls().into_values().filter_map(|source| source.max_age);
+        let of_sources = of_sources.map(|max| (max / 2).max(SHORTEST_INTERVAL));
+        let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().chain(of_sources);
+        let often = often.filter(|interval| !interval.is_zero());
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
