@@ -119,12 +119,17 @@ pub fn load_from(
 ) -> Result<CompiledPolicy, Vec<Problem>> {
     survive(file, || {
         let loaded = policy::load_with(files, file, |identity| faults(identity, fetched))?;
-        CompiledPolicy::compile(Arc::new(loaded), fetched, None)
+        let unusable = unusable_trusted_ca(&loaded.policy.identity);
+        match CompiledPolicy::compile(Arc::new(loaded), fetched, None) {
+            Ok(compiled) if unusable.is_empty() => Ok(compiled),
+            Ok(compiled) => Err(sorted([compiled.loaded.warnings.clone(), unusable].concat())),
+            Err(problems) => Err(sorted([problems, unusable].concat())),
+        }
     })
 }
 
 impl CompiledPolicy {
-    /// Compiles a loaded policy with these keys.
+    /// Compiles a loaded policy with these keys. Reads no file.
     ///
     /// # Errors
     /// Every problem of its keys and hashes, and the warnings from loading it.
@@ -133,15 +138,13 @@ impl CompiledPolicy {
         fetched: &FetchedKeys,
         previous: Option<&Authorizer>,
     ) -> Result<Self, Vec<Problem>> {
-        let unusable = unusable_trusted_ca(&loaded.policy.identity);
         match Authorizer::compile(loaded.clone(), fetched, previous) {
-            Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
                 let warnings = [loaded.warnings.clone(), more].concat();
                 let warnings = policy::unaccepted(&loaded.files, warnings);
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
-            Err(problems) => Err(sorted([loaded.warnings.clone(), problems, unusable].concat())),
+            Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),
         }
     }
 

@@ -1,14 +1,14 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
 //! One thread does all of this, away from the worker threads. It receives events (from the file system, from SIGHUP, fetched keys
-//! and bundles), has the files compared with what was read last, loaded and compiled on the thread of `background`, and publishes
-//! the new snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
-//! age report that.
+//! and bundles), has the files compared with what was read last, loaded and compiled on the threads of `background`, and publishes
+//! the new snapshot in one atomic step. If the files do not load, or their file system does not answer, the last good policy is
+//! kept; a log line, a metric and its age report that.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{io, mem};
@@ -16,13 +16,13 @@ use std::{io, mem};
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Revision};
 use identity::FetchedKeys;
-use policy::{KeyUrl, Problem, Severity};
+use policy::{KeyUrl, Place, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 
 use crate::bundle_source::BundleSource;
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy, KeyUrls, SHORTEST_INTERVAL};
+use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
 use crate::load_error::LoadError;
 use crate::memory;
@@ -31,6 +31,7 @@ use crate::settings::{OnStale, PolicySettings, PolicySource};
 use crate::status::Status;
 
 mod active;
+mod age;
 mod background;
 mod bundle;
 mod change;
@@ -38,7 +39,7 @@ mod fetched;
 mod folders;
 
 use active::ActiveSnapshot;
-use background::{Background, TIMEOUT};
+use background::{Background, Unfinished};
 use bundle::BundleState;
 pub(crate) use bundle::{Fetched, Taken};
 use change::Change;
@@ -97,8 +98,19 @@ pub(crate) struct Reloader {
     seen: Arc<Seen>,
     /// What the last successful attempt has read.
     good_seen: Arc<Seen>,
+    /// Whether the files could not even be compared or read the last time: their file system did not answer.
+    unfinished: bool,
     fetched: FetchedKeys,
     fetched_at: HashMap<KeyUrl, Instant>,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    /// Whether a folder is watched that was not before.
+    more: bool,
+    /// Whether one that should be is not.
+    misses_one: bool,
 }
 
 /// The settings about reloading.
@@ -161,6 +173,7 @@ impl Reloader {
             bundle,
             good_seen: seen.clone(),
             seen,
+            unfinished: false,
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
         };
@@ -187,26 +200,30 @@ impl Reloader {
     /// # Errors
     /// When the system cannot create a thread.
     pub(crate) fn start(self) -> io::Result<Policies> {
+        self.start_with(Background::start()?)
+    }
+
+    fn start_with(self, background: Background) -> io::Result<Policies> {
         let (events, received) = channel();
-        let folders = Folders::new(events.clone());
-        let background = Background::start()?;
+        let folders = Arc::new(Mutex::new(Folders::new(events.clone())));
         let span = Span::current();
         thread::Builder::new().name("policy".to_owned()).spawn(move || {
             priority::lower(priority::POLICY);
             let _entered = span.entered();
-            self.run(&received, folders, &background);
+            self.run(&received, &folders, &background);
         })?;
         Ok(Policies { events })
     }
 
-    fn run(mut self, events: &Receiver<Event>, mut folders: Folders, background: &Background) {
-        folders.watch(self.seen.folders());
+    fn run(mut self, events: &Receiver<Event>, folders: &Arc<Mutex<Folders>>, background: &Background) {
         // Something may have changed between the first load and the start of the watch.
         let mut look = Some(Instant::now());
         let mut rest = Instant::now();
         let mut poll = self.next_poll();
+        // Whether a folder is not watched.
+        let mut misses_one = false;
         loop {
-            if folders.misses_one() {
+            if misses_one || self.unfinished {
                 look.get_or_insert_with(|| Instant::now() + MAX_DELAY);
             }
             let mut wake = look.unwrap_or(poll).min(poll);
@@ -215,12 +232,8 @@ impl Reloader {
             }
             let mut reloaded = false;
             match events.recv_timeout(wake.saturating_duration_since(Instant::now())) {
-                Ok(Event::Changed) => {
-                    if folders.take_changes() {
-                        folders.watch(self.seen.folders());
-                    }
-                    look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE_TIME));
-                }
+                // It is not sent again until the changes are taken, which is when the folders are watched.
+                Ok(Event::Changed) => _ = look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE_TIME)),
                 Ok(Event::Reload) => reloaded = self.reload_on_request(background),
                 Ok(Event::Keys(url, keys, taken)) => {
                     // Sending fails only if the fetch task has ended.
@@ -241,8 +254,8 @@ impl Reloader {
             if now >= look.unwrap_or(poll).min(poll) {
                 (look, poll) = (None, self.next_poll());
                 self.check_age(now);
-                // A folder that was missing may exist now.
-                folders.watch(self.seen.folders());
+                // Before the files are read: what changes from now on is reported. A folder that was missing may exist now.
+                misses_one = self.watch(folders, background).misses_one;
                 if self.reload_if_changed(background) {
                     reloaded = true;
                 } else {
@@ -252,22 +265,16 @@ impl Reloader {
                 // Done here because this thread has time, and wakes every few seconds.
                 memory::give_back();
             }
-            if reloaded && folders.watch(self.seen.folders()) {
-                // As after the first load: something may have changed before the watch began.
-                look = Some(Instant::now() + SETTLE_TIME);
+            if reloaded {
+                let watched = self.watch(folders, background);
+                misses_one = watched.misses_one;
+                if watched.more {
+                    // As after the first load: something may have changed before the watch began.
+                    look = Some(Instant::now() + SETTLE_TIME);
+                }
             }
             self.active.free_replaced(background);
         }
-    }
-
-    /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
-    fn next_poll(&self) -> Instant {
-        let ReloadSettings { poll, max_policy_age, max_keys_age, .. } = self.settings;
-        let of_sources = self.wanted_urls().into_values().filter_map(|source| source.max_age);
-        let of_sources = of_sources.map(|max| (max / 2).max(SHORTEST_INTERVAL));
-        let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().chain(of_sources);
-        let often = often.filter(|interval| !interval.is_zero());
-        Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
     /// Reloads because of a request for it. Returns whether there was anything to load: files that do not load are
@@ -277,6 +284,8 @@ impl Reloader {
             // The task that fetches it has got the same request.
             return false;
         }
+        // The log says again that their file system does not answer, if it still does not.
+        self.unfinished = false;
         if self.reload_if_changed(background) {
             return true;
         }
@@ -291,24 +300,62 @@ impl Reloader {
         !active
     }
 
-    /// Compares the files with those read last, and reloads if they differ. Returns whether it did.
-    fn reload_if_changed(&mut self, background: &Background) -> bool {
-        let seen = self.seen.clone();
-        let changed = !background.run(TIMEOUT, move || seen.still());
-        if changed {
-            self.reload(background);
+    /// Watches the folders of the files read last; a bundle has none.
+    fn watch(&mut self, folders: &Arc<Mutex<Folders>>, background: &Background) -> Watched {
+        if self.bundle.is_some() {
+            return Watched { more: false, misses_one: false };
         }
-        changed
+        let (folders, seen) = (folders.clone(), self.seen.clone());
+        let watched = background.run_short(move || {
+            let wanted = seen.folders();
+            let mut folders = folders.lock().unwrap_or_else(PoisonError::into_inner);
+            Watched { more: folders.watch(wanted), misses_one: folders.misses_one() }
+        });
+        watched.unwrap_or_else(|unfinished| {
+            self.note_unfinished(unfinished);
+            Watched { more: false, misses_one: true }
+        })
+    }
+
+    /// Compares the files with those read last, and reloads if they differ, or if that was not possible the last time. Returns
+    /// whether it did.
+    fn reload_if_changed(&mut self, background: &Background) -> bool {
+        if self.bundle.is_some() {
+            return false;
+        }
+        let seen = self.seen.clone();
+        match background.run(move || seen.still()) {
+            Ok(true) if !self.unfinished => false,
+            Ok(_) => {
+                self.reload(background);
+                true
+            }
+            Err(unfinished) => {
+                self.note_unfinished(unfinished);
+                false
+            }
+        }
     }
 
     fn reload(&mut self, background: &Background) {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
-        let attempt = background.run(TIMEOUT, move || compiled_policy::load(&file, &fetched));
+        let attempt = match background.run(move || compiled_policy::load(&file, &fetched)) {
+            Ok(attempt) => attempt,
+            Err(unfinished) => return self.note_unfinished(unfinished),
+        };
+        self.unfinished = false;
         let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
         let mended = self.seen.changed_since(&tried.over(&self.good_seen));
         let changed = self.seen.changed_since(&self.good_seen);
         if self.activate(attempt.result, &mended, &changed, background) {
             self.good_seen = self.seen.clone();
+        }
+    }
+
+    /// Keeps the last good policy, and says why once.
+    fn note_unfinished(&mut self, unfinished: Unfinished) {
+        if !mem::replace(&mut self.unfinished, true) {
+            self.keep(&[Problem::error(Place::start_of(&self.file), unfinished.to_string())]);
         }
     }
 
@@ -358,7 +405,10 @@ impl Reloader {
         let Some(good) = &self.good else { return };
         if before.authorizer.revision().policy != good.authorizer.revision().policy {
             let (before, after) = (before.loaded.clone(), good.loaded.clone());
-            background.run(TIMEOUT, move || Change::of(&before.policy, &after.policy)).log(files);
+            match background.run(move || Change::of(&before.policy, &after.policy)) {
+                Ok(change) => change.log(files),
+                Err(Unfinished) => tracing::info!(files = change::joined(files), "policy changed"),
+            }
         } else if !files.is_empty() {
             tracing::info!(files = change::joined(files), "policy unchanged");
         }
@@ -403,31 +453,6 @@ impl Reloader {
             None => tracing::error!(%file, "policy not reloaded: no policy is active"),
         }
     }
-
-    fn check_age(&mut self, now: Instant) {
-        let facts = self.status.facts().policy;
-        let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
-        if self.good.is_some()
-            && !facts.stale
-            && age.is_some_and(|age| is_over(age, self.settings.max_policy_age))
-        {
-            self.mark_policy_stale();
-        }
-        self.check_fetched(now);
-    }
-
-    fn mark_policy_stale(&mut self) {
-        let unavailable = self.settings.on_stale == OnStale::Unavailable;
-        if unavailable {
-            self.active.replace(None);
-        }
-        self.status.note(|facts| {
-            facts.policy.stale = true;
-            facts.policy.revision = facts.policy.revision.take().filter(|_| !unavailable);
-        });
-        let action = if unavailable { "every check gets an error" } else { "it stays active" };
-        tracing::error!(file = %self.file.display(), "the policy exceeds its maximum staleness: {action}");
-    }
 }
 
 impl ReloadSettings {
@@ -439,11 +464,6 @@ impl ReloadSettings {
             on_stale: settings.on_stale,
         }
     }
-}
-
-/// A maximum of zero means no limit.
-fn is_over(age: Duration, max: Duration) -> bool {
-    !max.is_zero() && age > max
 }
 
 /// Logs each problem, with its place.
@@ -458,3 +478,6 @@ pub fn log_problems(problems: &[Problem]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

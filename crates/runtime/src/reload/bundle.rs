@@ -1,5 +1,6 @@
 //! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for a restart.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use bundle::{BundleError, PublicKey};
 use identity::FetchedKeys;
 use policy::Problem;
 
-use super::background::{Background, TIMEOUT};
+use super::background::{Background, Unfinished};
 use super::{Reloader, log_problems};
 use crate::bundle_source::BundleSource;
 use crate::clock;
@@ -82,6 +83,8 @@ enum NotAccepted {
     Old { revision: u64, newest: u64 },
     #[error("revision {0} is that of another bundle")]
     SameRevision(u64),
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
 }
 
 impl BundleState {
@@ -150,10 +153,13 @@ impl BundleState {
     }
 
     /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None` without a cache.
-    fn store(&mut self) -> Option<bool> {
+    fn store(&mut self, background: &Background) -> Option<bool> {
         let cache = self.source.cache.as_ref()?;
         let Some(bytes) = &self.uncached else { return Some(self.active.is_some()) };
-        match cache.store(bytes) {
+        let (source, bytes) = (self.source.clone(), bytes.clone());
+        let stored =
+            background.run_short(move || source.cache.as_ref().map_or(Ok(()), |cache| cache.store(&bytes)));
+        match stored.unwrap_or_else(|unfinished| Err(io::Error::other(unfinished))) {
             Ok(()) => {
                 self.uncached = None;
                 Some(true)
@@ -176,7 +182,7 @@ impl Reloader {
                 self.note_bundle(&state, BundleResult::Failed);
                 Taken::NotAccepted
             }
-            Fetched::Unchanged => self.take_unchanged(&mut state),
+            Fetched::Unchanged => self.take_unchanged(&mut state, background),
             Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
         };
         self.bundle = Some(state);
@@ -184,39 +190,40 @@ impl Reloader {
     }
 
     /// The server still has what was fetched last, whose result may have been that it is not accepted.
-    fn take_unchanged(&mut self, state: &mut BundleState) -> Taken {
+    fn take_unchanged(&mut self, state: &mut BundleState, background: &Background) -> Taken {
         let Some(last) = &state.last else { return Taken::FetchAgain };
-        if state.source.public_keys().as_ref() != Ok(&last.keys) {
+        if public_keys(&state.source, background).as_ref() != Ok(&last.keys) {
             state.last = None;
             return Taken::FetchAgain;
         }
         let was_activated = last.result == BundleResult::Activated;
         let result = if was_activated { BundleResult::Unchanged } else { last.result };
-        self.finish(state, result)
+        self.finish(state, result, background)
     }
 
     fn take_new(&mut self, state: &mut BundleState, bytes: &Arc<[u8]>, background: &Background) -> Taken {
         let source = state.source.clone();
         let url = &source.url;
-        let keys = match source.public_keys() {
+        let keys = match public_keys(&source, background) {
             Ok(keys) => keys,
             Err(error) => {
                 tracing::error!(%url, error, "policy bundle not accepted: {}", self.status.still_active());
-                return self.finish(state, BundleResult::UnknownKey);
+                return self.finish(state, BundleResult::UnknownKey, background);
             }
         };
         let sha256 = bundle::sha256(bytes);
         if state.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
-            return self.take_unchanged(state);
+            return self.take_unchanged(state, background);
         }
         let opened = {
             let (source, bytes, keys) = (source.clone(), bytes.clone(), keys.clone());
             let (newest, active, fetched) =
                 (state.newest.clone(), state.active.clone(), self.fetched.clone());
-            background.run(TIMEOUT, move || {
-                open(&source, &bytes, &keys, newest.as_ref(), active.as_ref(), &fetched)
-            })
+            let open = move || open(&source, &bytes, &keys, newest.as_ref(), active.as_ref(), &fetched);
+            background.run(open).unwrap_or_else(|unfinished| Err(unfinished.into()))
         };
+        // What was not opened may have another result the next time.
+        let is_finished = !matches!(opened, Err(NotAccepted::Unfinished(_)));
         let result = match opened {
             Err(error) => {
                 tracing::error!(%url, %error, "policy bundle not accepted: {}", self.status.still_active());
@@ -242,17 +249,17 @@ impl Reloader {
                 }
             }
         };
-        state.last = Some(Last { sha256, keys, result });
-        self.finish(state, result)
+        state.last = is_finished.then_some(Last { sha256, keys, result });
+        self.finish(state, result, background)
     }
 
     /// Records the result, and caches an active bundle.
-    fn finish(&mut self, state: &mut BundleState, result: BundleResult) -> Taken {
+    fn finish(&mut self, state: &mut BundleState, result: BundleResult, background: &Background) -> Taken {
         let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
         if is_active {
             self.confirm();
         }
-        let cached = state.store();
+        let cached = state.store(background);
         self.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
         self.note_bundle(state, result);
         if is_active { Taken::Active } else { Taken::NotAccepted }
@@ -305,8 +312,16 @@ impl NotAccepted {
             Self::Bundle(BundleError::UnknownKey(_)) => BundleResult::UnknownKey,
             Self::Bundle(BundleError::WrongSignature) => BundleResult::WrongSignature,
             Self::Old { .. } | Self::SameRevision(_) => BundleResult::OldRevision,
+            Self::Unfinished(_) => BundleResult::Failed,
         }
     }
+}
+
+/// The public keys as their files have them now. Short, so not at the lowest priority.
+fn public_keys(source: &Arc<BundleSource>, background: &Background) -> Result<Vec<PublicKey>, String> {
+    let source = source.clone();
+    let keys = background.run_short(move || source.public_keys());
+    keys.unwrap_or_else(|unfinished| Err(unfinished.to_string()))
 }
 
 /// Verifies a bundle and compiles its policy, unless it is the active one.

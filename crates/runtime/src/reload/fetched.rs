@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use policy::{KeyUrl, Problem};
 
-use super::{Reloader, is_over, log_problems};
+use super::age::is_over;
+use super::{Reloader, log_problems};
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;

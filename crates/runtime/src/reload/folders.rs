@@ -66,9 +66,10 @@ impl Folders {
         Self { missing: watcher.is_none(), watcher, watched: BTreeMap::new(), changes }
     }
 
-    /// Watches exactly these folders, and returns whether one of them was not watched before. A folder that cannot be
-    /// watched now is tried again on the next call.
+    /// Takes the changes reported so far, watches exactly these folders, and returns whether one of them was not watched before,
+    /// or must be watched anew. A folder that cannot be watched now is tried again on the next call.
     pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
+        self.take_changes();
         let Some(watcher) = &mut self.watcher else { return false };
         // Events name absolute paths.
         let absolute = |folder| std::path::absolute(&folder).unwrap_or(folder);
@@ -104,12 +105,11 @@ impl Folders {
         self.missing
     }
 
-    /// Takes all changes reported so far, and returns whether a path has moved. Watches on moved folders end: the
-    /// system reports a folder that was removed or moved away only once, and what is at its path afterwards is
-    /// another folder, even with the same inode number.
-    pub(super) fn take_changes(&mut self) -> bool {
+    /// Takes all changes reported so far. Watches on moved folders end: the system reports a folder that was removed or moved
+    /// away only once, and what is at its path afterwards is another folder, even with the same inode number.
+    fn take_changes(&mut self) {
         let Changes { moved, all_moved, .. } = std::mem::take(&mut *lock(&self.changes));
-        let Some(watcher) = &mut self.watcher else { return false };
+        let Some(watcher) = &mut self.watcher else { return };
         self.watched.retain(|folder, _| {
             let keep = !all_moved && !moved.contains(folder);
             if !keep {
@@ -117,7 +117,6 @@ impl Folders {
             }
             keep
         });
-        all_moved || !moved.is_empty()
     }
 }
 
@@ -201,9 +200,11 @@ mod tests {
                 assert!(changes.moved.len() <= MAX_MOVED);
             }
             assert_eq!(sent, 1, "{round}");
-            assert!(folders.take_changes(), "any folder may be among them");
-            assert!(folders.watch(vec![folder.path().to_owned()]), "watched again");
+            assert!(
+                folders.watch(vec![folder.path().to_owned()]),
+                "watched again: any folder may be among them"
+            );
         }
-        assert!(!folders.take_changes(), "nothing came since");
+        assert!(!folders.watch(vec![folder.path().to_owned()]), "nothing came since");
     }
 }

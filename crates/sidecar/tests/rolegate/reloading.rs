@@ -58,7 +58,7 @@ fn worker_threads_come_before_loading_and_hashing() {
     let of = |name: &str| {
         threads(server.id()).find(|(of, _)| of == name).map(|(_, niceness)| niceness).unwrap_or_default()
     };
-    for (thread, more) in [("hash-0", 5), ("policy", 10), ("background", 19)] {
+    for (thread, more) in [("hash-0", 5), ("policy", 10), ("policy-files", 10), ("background", 19)] {
         let nice = (of("worker-0").0 + more).min(19);
         wait_until(|| of(thread).0 == nice, || format!("{thread}: nice {nice}, not {:?}", of(thread)));
         assert_eq!(of(thread).1, 0, "{thread}");
