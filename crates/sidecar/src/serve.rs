@@ -20,6 +20,7 @@ use crate::settings::Settings;
 
 mod signals;
 
+pub(crate) use signals::expect_reloads;
 pub use signals::{Signal, signals};
 
 /// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
@@ -118,7 +119,26 @@ impl Server {
     /// # Errors
     /// When the system cannot provide a thread or a socket, or a second signal to stop came.
     pub async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let serving = self.begin().await?;
+        let mut reload = false;
+        let serving = {
+            let mut begin = std::pin::pin!(self.begin());
+            loop {
+                tokio::select! {
+                    begun = &mut begin => break begun?,
+                    // Keys may be long in coming.
+                    Some(signal) = signals.recv() => match signal {
+                        Signal::Reload => reload = true,
+                        Signal::Stop => {
+                            tracing::info!("stopped before requests were answered");
+                            return Ok(());
+                        }
+                    },
+                }
+            }
+        };
+        if reload {
+            serving.reloads.request();
+        }
         serving.until_stopped(&mut signals).await;
         serving.end(&mut signals).await
     }

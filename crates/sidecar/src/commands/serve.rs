@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::exit::Exit;
 use crate::logs;
 use crate::output::Output;
-use crate::serve::{ServeError, Server, signals};
+use crate::serve::{ServeError, Server, expect_reloads, signals};
 use crate::settings::Settings;
 use runtime::LoadError;
 use runtime::lines::Counts;
@@ -71,8 +71,13 @@ fn log(error: &ServeError) {
 }
 
 fn run(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
-    let server = Server::new(settings, logs)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    {
+        let _entered = runtime.enter();
+        // While the policy is loaded, there is nothing to stop in good order, but a request to reload must not end the process.
+        expect_reloads()?;
+    }
+    let server = Server::new(settings, logs)?;
     let ended = runtime.block_on(async { server.run(signals()?).await });
     // A DNS lookup may still run on a blocking thread: do not wait for it.
     runtime.shutdown_background();

@@ -14,6 +14,15 @@ pub enum Signal {
     Reload,
 }
 
+/// Ends the system's handling of SIGHUP, which would end the process. Until [`signals`] is called, the signal has no effect.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub(crate) fn expect_reloads() -> io::Result<()> {
+    // Once installed, the handler stays, whoever listens.
+    signal(SignalKind::hangup()).map(drop)
+}
+
 /// Installs the signal handlers. Returns the signals from now on.
 ///
 /// # Errors

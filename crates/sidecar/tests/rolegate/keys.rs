@@ -262,7 +262,7 @@ fn the_start_waits_only_for_the_first_attempt_to_fetch_keys() {
     assert!(start.elapsed() < LONG, "{}", server.log());
 }
 
-fn policy_with_keys_at(url: &str) -> PolicyFolder {
+pub(crate) fn policy_with_keys_at(url: &str) -> PolicyFolder {
     PolicyFolder::new(&format!(
         "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
          keys: {{ url: \"{url}\" }}\nroles:\n  authenticated: {{ allow: [\"GET /\"] }}\n"

@@ -1,8 +1,14 @@
 //! What `/readyz` and `rolegate health` say of a server that is ready and not as it should be.
 
-use crate::keys::{Issuer, key_set};
-use crate::process::{PolicyFolder, Server, open_to_all, run, wait_until};
+use std::fs::OpenOptions;
+use std::net::TcpListener;
+use std::process::Command;
+
+use rustix::process::Signal;
 use testbed::tokens::Signer;
+
+use crate::keys::{Issuer, key_set, policy_with_keys_at};
+use crate::process::{PolicyFolder, Server, open_to_all, run, wait_until};
 
 fn wait_for_ready(server: &Server, lines: &str) {
     let expected = (200, format!("ready\n{lines}"));
@@ -71,4 +77,35 @@ fn keys_that_cannot_be_fetched_again_are_named() {
     );
     issuer.publish(&key_set(&signer, "k"));
     wait_for_ready(&server, "");
+}
+
+/// The system's own handling of SIGHUP ends a process.
+#[test]
+fn a_reload_that_is_requested_during_the_first_load_ends_nothing() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let (file, pipe) = (folder.path().join("policy.yaml"), folder.path().join("pipe"));
+    // Reading it waits for a writer.
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::rename(&pipe, &file).unwrap();
+    let server = Server::start_unready(file.to_str().unwrap(), &[]);
+    let hangup = 1 << (Signal::HUP.as_raw() - 1);
+    let caught = || u64::from_str_radix(server.reported("SigCgt:").trim(), 16).unwrap() & hangup != 0;
+    wait_until(caught, || "the signal is not caught".to_owned());
+    server.signal(Signal::HUP);
+    std::fs::hard_link(&file, &pipe).unwrap();
+    folder.write("policy.yaml", &open_to_all("/a"));
+    drop(OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+    server.wait_for_log("listening");
+}
+
+#[test]
+fn a_server_that_waits_for_keys_stops_at_once() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let policy = policy_with_keys_at(&format!("http://{}/keys", silent.local_addr().unwrap()));
+    let mut server = Server::start_unready(&policy.arg(), &["--keys-wait", "1h"]);
+    server.wait_for_log("admin pages");
+    server.signal(Signal::HUP);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0);
+    assert!(server.log().contains("stopped before requests were answered"), "{}", server.log());
 }
