@@ -147,7 +147,7 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
-	@$(BUILT)/release/measure filters --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
+	@$(BUILT)/release/measure filters --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--rounds 7)
 	@$(BUILT)/release/measure options --out $(BUILT)/load $(if $(QUICK),--rounds 3)
 
 soak: needs-rust needs-cc $(NEEDS_ENVOY) $(if $(MODULE),module) ## Send 10 million requests through Envoy to rolegate while its policy and its shadow policy are replaced; MODULE=1 runs it inside Envoy, REQUESTS=100000 sends fewer.

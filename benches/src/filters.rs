@@ -22,7 +22,7 @@ use crate::compare::CONNECTIONS;
 use crate::machine::{self, Facts, Usage};
 use crate::pin::{Pins, on};
 use crate::records::{self, Record};
-use crate::spread::Spread;
+use crate::spread::{Spread, median_within};
 use crate::verdict::{Limit, Verdict, tabled};
 use crate::{announced, write};
 
@@ -35,11 +35,12 @@ pub(crate) struct FiltersArgs {
     /// The folder for `filters.txt` and `records.csv`.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
-    /// Number of rounds; in each, every variant is measured once.
-    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    /// Number of rounds; in each, every variant is measured once. Where the speed of the machine varies, many short rounds tell
+    /// more than few long ones.
+    #[arg(long, default_value_t = 40, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: u8,
     /// Duration of each measurement.
-    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME", value_parser = load::units::duration)]
+    #[arg(long, short = 'd', default_value = "200ms", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
     /// Number of requests after which the memory of Envoy is read.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
@@ -49,7 +50,7 @@ pub(crate) struct FiltersArgs {
 /// The numbers of rules.
 const SIZES: [usize; 4] = [2, 100, 1_000, 10_000];
 /// The load before each measurement.
-const WARMUP: Duration = Duration::from_millis(200);
+const WARMUP: Duration = Duration::from_millis(100);
 const TITLE: &str = "rolegate inside Envoy beside Envoy's own filters";
 const FIRST: &str = "no filter";
 
@@ -158,11 +159,8 @@ impl Filters {
     fn verdicts(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
         let at_least = |name: &str, to: &str, least: f64| {
-            let spread = Spread::of(self.ratios(name, to))?;
-            let measured = (spread.median, spread.shown(|ratio| format!("{ratio:.3} ×")));
             let what = format!("requests/s, closed loop: {name} ÷ {to}");
-            let verdict = Verdict::new("P8", what, Limit::AtLeast(least, " ×"), Some(measured));
-            Some(Verdict { spread: Some(spread), ..verdict })
+            Verdict::of_ratios("P8", what, &self.ratios(name, to), Limit::AtLeast(least, " ×"))
         };
         all.extend(at_least("rolegate, Basic", "basic_auth + rbac", 1.05));
         all.extend(at_least("rolegate, JWT", "jwt_authn with cache + rbac", 1.15));
@@ -189,21 +187,29 @@ impl Filters {
 
     fn parts(&self) -> Vec<Part> {
         let row = |variant: &Variant| {
-            let of_first = Spread::of(self.ratios(&variant.name, FIRST));
+            let ratios = self.ratios(&variant.name, FIRST);
+            let of_first = Spread::of(ratios.iter().copied());
+            let sure = median_within(&ratios).map(|(low, high)| format!("{low:.3}–{high:.3}"));
             let rate = Spread::of(variant.rounds.iter().copied());
             vec![
                 variant.name.clone(),
                 rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
                 of_first.map_or_else(String::new, |ratio| ratio.shown(|ratio| format!("{ratio:.3}"))),
+                sure.unwrap_or_default(),
             ]
         };
         let mut all = vec![
             Part::Text(format!(
-                "One Envoy with a listener for each row, {CONNECTIONS} connections, closed loop, GET /people. Medians of rounds, in \
-                 brackets the lowest and the highest; ratios are taken within each round."
+                "One Envoy with a listener for each row, {CONNECTIONS} connections, closed loop, GET /people. Medians of {} rounds, \
+                 in round brackets the lowest and the highest, in square ones the 95 % confidence interval of the median (sign test); \
+                 ratios are taken within each round.",
+                self.variants.first().map_or(0, |variant| variant.rounds.len())
             )),
             tabled(&self.verdicts()),
-            table(&["filters", "requests/s", "÷ no filter"], self.variants.iter().map(row).collect()),
+            table(
+                &["filters", "requests/s", "÷ no filter", "95 % of the median"],
+                self.variants.iter().map(row).collect(),
+            ),
             Part::Text(LIMITS.to_owned()),
             Part::Text(format!("Time in the filter, from Envoy's histogram, in ns: {}", self.own.time)),
         ];

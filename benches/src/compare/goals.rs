@@ -7,7 +7,7 @@ use load::report::units;
 use super::record::{Record, Round};
 use super::reload::Reload;
 use super::scenario::{Client, Endpoint, Role, Scenario, Server};
-use crate::spread::{Spread, median_within};
+use crate::spread::Spread;
 use crate::verdict::{Limit, Verdict};
 
 /// The input of the verdicts.
@@ -43,7 +43,7 @@ impl Evidence<'_> {
                 Some(rounds.first()?.achieved / rounds.get(1)?.achieved)
             });
             let what = format!("requests/s through Envoy, closed loop: rolegate, Basic ÷ {name}");
-            ratio("P2", what, &ratios, Limit::AtLeast(factor, " ×"))
+            Verdict::of_ratios("P2", what, &ratios, Limit::AtLeast(factor, " ×"))
         };
         others.into_iter().filter_map(of).collect()
     }
@@ -76,7 +76,7 @@ impl Evidence<'_> {
                 Some(to_other(of(rounds.get(1)?) - envoy, of(rounds.get(2)?) - envoy))
             });
         let what = format!("{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}");
-        ratio("P3", what, &ratios, Limit::AtMost(factor, " ×"))
+        Verdict::of_ratios("P3", what, &ratios, Limit::AtMost(factor, " ×"))
     }
 
     /// P8: rolegate inside Envoy, compared with Envoy without a filter, with rolegate over ext_authz, and with OPA-Envoy.
@@ -97,7 +97,7 @@ impl Evidence<'_> {
                     Some(rounds.first()?.achieved / rounds.get(1)?.achieved)
                 });
                 let what = format!("requests/s, closed loop: {name} ÷ {other_name}");
-                all.extend(ratio("P8", what, &ratios, Limit::AtLeast(factor, " ×")));
+                all.extend(Verdict::of_ratios("P8", what, &ratios, Limit::AtLeast(factor, " ×")));
             }
             for (tail, of) in [("p50", Round::median as fn(&Round) -> f64), ("p99", Round::p99)] {
                 let added = self.pairs(Rate::Constant(1_000.0), &[inside, envoy], |rounds| {
@@ -197,15 +197,6 @@ fn to_other(ours: f64, theirs: f64) -> f64 {
     } else {
         1.0
     }
-}
-
-fn ratio(goal: &'static str, what: String, ratios: &[f64], limit: Limit) -> Option<Verdict> {
-    let sure = median_within(ratios).map(|(low, high)| format!(" [{low:.3}–{high:.3}]")).unwrap_or_default();
-    let spread = Spread::of(ratios.iter().copied())?;
-    let Spread { median, low, high } = spread;
-    let measured = format!("{median:.3} ×{sure} ({low:.3}–{high:.3})");
-    let spread = Some(spread);
-    Some(Verdict { spread, ..Verdict::new(goal, what, limit, Some((median, measured))) })
 }
 
 fn figure(what: &str, spread: Spread, most: f64, unit: &'static str) -> Verdict {
