@@ -169,11 +169,13 @@ impl Usage {
             general.entry(rule.with_ids()).or_default().insert(rule);
         }
         let mut rules = BTreeSet::new();
-        for (rule, of) in general {
-            if of.len() >= SEVERAL_IDS && !self.is_denied(user, requests, &rule) {
-                rules.insert(rule);
-            } else {
-                rules.extend(of.into_iter().cloned());
+        for (_, of) in general {
+            for (rule, of) in with_several_ids(of) {
+                if of.len() > 1 && !self.is_denied(user, requests, &rule) {
+                    rules.insert(rule);
+                } else {
+                    rules.extend(of.into_iter().cloned());
+                }
             }
         }
         rules
@@ -198,9 +200,15 @@ impl Requests {
 impl Request {
     /// The same with `{id}` for each segment that looks like an id.
     fn with_ids(&self) -> Self {
-        let segments: Vec<&str> =
-            self.path.split('/').map(|segment| if is_id(segment) { ID } else { segment }).collect();
-        Self { path: segments.join("/"), ..self.clone() }
+        self.with_ids_at(|_| true)
+    }
+
+    /// The same with `{id}` for each segment that looks like an id, at these places of the path.
+    fn with_ids_at(&self, is_general: impl Fn(usize) -> bool) -> Self {
+        let segments = self.path.split('/').enumerate();
+        let segments =
+            segments.map(|(at, segment)| if is_id(segment) && is_general(at) { ID } else { segment });
+        Self { path: segments.collect::<Vec<_>>().join("/"), ..self.clone() }
     }
 
     /// Whether this, as a rule, matches a request of this caller.
@@ -214,6 +222,27 @@ impl Request {
         (&self.host, &self.method) == (&request.host, &request.method)
             && self.path.split('/').count() == request.path.split('/').count()
             && self.path.split('/').zip(request.path.split('/')).all(segment)
+    }
+}
+
+/// Splits requests that differ in ids alone into groups, each with its rule: `{id}` stands only where the group has several
+/// different ids. Where it has one or two, such as the only tenant of a caller, the rule has the id itself.
+fn with_several_ids(of: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request>)> {
+    let mut ids: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for request in &of {
+        for (at, segment) in request.path.split('/').enumerate().filter(|(_, segment)| is_id(segment)) {
+            ids.entry(at).or_default().insert(segment);
+        }
+    }
+    let is_general = |at: usize| ids.get(&at).is_some_and(|ids| ids.len() >= SEVERAL_IDS);
+    let mut groups: BTreeMap<Request, BTreeSet<&Request>> = BTreeMap::new();
+    for request in of {
+        groups.entry(request.with_ids_at(is_general)).or_default().insert(request);
+    }
+    match groups.len() {
+        0 | 1 => groups.into_iter().collect(),
+        // Each group has the same id at one place more, and may have fewer at the others.
+        _ => groups.into_values().flat_map(with_several_ids).collect(),
     }
 }
 

@@ -111,6 +111,26 @@ fn several_ids_become_a_placeholder_unless_one_of_them_was_denied() {
 }
 
 /// A client chooses the path: what it writes there must not become a rule for other paths.
+/// A caller that was seen in one or two tenants gets no rule for all of them.
+#[test]
+fn an_id_of_which_there_are_few_is_no_placeholder() {
+    let paths = |paths: &[&str]| {
+        let requests: Vec<String> = paths.iter().map(|path| format!("GET {path}")).collect();
+        let requests: Vec<_> = requests.iter().map(|request| ("ann", true, &**request)).collect();
+        let text = usage(&requests).policy();
+        let found =
+            text.split("paths: [\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        found.collect::<Vec<_>>()
+    };
+    let one = ["/tenants/42/invoices/1", "/tenants/42/invoices/2", "/tenants/42/invoices/3"];
+    assert_eq!(paths(&one), ["/tenants/42/invoices/{id}"]);
+    let two = [one.as_slice(), &["/tenants/43/invoices/1", "/tenants/43/invoices/2"]].concat();
+    let exact = ["/tenants/42/invoices/{id}", "/tenants/43/invoices/1", "/tenants/43/invoices/2"];
+    assert_eq!(paths(&two), exact);
+    let three = [two.as_slice(), &["/tenants/44/invoices/3"]].concat();
+    assert_eq!(paths(&three), ["/tenants/{id}/invoices/{id}"]);
+}
+
 #[test]
 fn the_text_of_a_placeholder_in_a_request_is_not_one() {
     for path in ["/secrets/{id}", "/secrets/{id%7D", "/secrets/%7Bid}", "/brace/{user}", "/{a}"] {
