@@ -6,17 +6,17 @@
 //! kept; a log line, a metric and its age report that.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{io, mem};
 
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Revision};
 use identity::FetchedKeys;
-use policy::{KeyUrl, Place, Problem, Severity};
+use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 
@@ -37,14 +37,16 @@ mod bundle;
 mod change;
 mod fetched;
 mod folders;
+mod from_files;
 
 use active::ActiveSnapshot;
-use background::{Background, Unfinished};
+use background::Background;
 use bundle::BundleState;
 pub(crate) use bundle::{Fetched, Taken};
 use change::Change;
 pub(crate) use fetched::TakenKeys;
 use folders::Folders;
+use from_files::Late;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
@@ -100,17 +102,10 @@ pub(crate) struct Reloader {
     good_seen: Arc<Seen>,
     /// Whether the files could not even be compared or read the last time: their file system did not answer.
     unfinished: bool,
+    /// What a load will give that takes too long to wait for.
+    late: Option<Late>,
     fetched: FetchedKeys,
     fetched_at: HashMap<KeyUrl, Instant>,
-}
-
-/// What is watched.
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    /// Whether a folder is watched that was not before.
-    more: bool,
-    /// Whether one that should be is not.
-    misses_one: bool,
 }
 
 /// The settings about reloading.
@@ -174,6 +169,7 @@ impl Reloader {
             good_seen: seen.clone(),
             seen,
             unfinished: false,
+            late: None,
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
         };
@@ -252,7 +248,7 @@ impl Reloader {
             }
             let now = Instant::now();
             if now >= look.unwrap_or(poll).min(poll) {
-                (look, poll) = (None, self.next_poll());
+                look = None;
                 self.check_age(now);
                 // Before the files are read: what changes from now on is reported. A folder that was missing may exist now.
                 misses_one = self.watch(folders, background).misses_one;
@@ -262,6 +258,8 @@ impl Reloader {
                     rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
                 }
                 self.check_age(Instant::now());
+                // After all of this: events must be taken between two polls, however long one takes.
+                poll = self.next_poll();
                 // Done here because this thread has time, and wakes every few seconds.
                 memory::give_back();
             }
@@ -298,65 +296,6 @@ impl Reloader {
             self.reload(background);
         }
         !active
-    }
-
-    /// Watches the folders of the files read last; a bundle has none.
-    fn watch(&mut self, folders: &Arc<Mutex<Folders>>, background: &Background) -> Watched {
-        if self.bundle.is_some() {
-            return Watched { more: false, misses_one: false };
-        }
-        let (folders, seen) = (folders.clone(), self.seen.clone());
-        let watched = background.run_short(move || {
-            let wanted = seen.folders();
-            let mut folders = folders.lock().unwrap_or_else(PoisonError::into_inner);
-            Watched { more: folders.watch(wanted), misses_one: folders.misses_one() }
-        });
-        watched.unwrap_or_else(|unfinished| {
-            self.note_unfinished(unfinished);
-            Watched { more: false, misses_one: true }
-        })
-    }
-
-    /// Compares the files with those read last, and reloads if they differ, or if that was not possible the last time. Returns
-    /// whether it did.
-    fn reload_if_changed(&mut self, background: &Background) -> bool {
-        if self.bundle.is_some() {
-            return false;
-        }
-        let seen = self.seen.clone();
-        match background.run(move || seen.still()) {
-            Ok(true) if !self.unfinished => false,
-            Ok(_) => {
-                self.reload(background);
-                true
-            }
-            Err(unfinished) => {
-                self.note_unfinished(unfinished);
-                false
-            }
-        }
-    }
-
-    fn reload(&mut self, background: &Background) {
-        let (file, fetched) = (self.file.clone(), self.fetched.clone());
-        let attempt = match background.run(move || compiled_policy::load(&file, &fetched)) {
-            Ok(attempt) => attempt,
-            Err(unfinished) => return self.note_unfinished(unfinished),
-        };
-        self.unfinished = false;
-        let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
-        let mended = self.seen.changed_since(&tried.over(&self.good_seen));
-        let changed = self.seen.changed_since(&self.good_seen);
-        if self.activate(attempt.result, &mended, &changed, background) {
-            self.good_seen = self.seen.clone();
-        }
-    }
-
-    /// Keeps the last good policy, and says why once.
-    fn note_unfinished(&mut self, unfinished: Unfinished) {
-        if !mem::replace(&mut self.unfinished, true) {
-            self.keep(&[Problem::error(Place::start_of(&self.file), unfinished.to_string())]);
-        }
     }
 
     /// Activates a policy that compiles, or keeps the last good one. Returns whether it compiles. `changed` are the files that
@@ -407,7 +346,7 @@ impl Reloader {
             let (before, after) = (before.loaded.clone(), good.loaded.clone());
             match background.run(move || Change::of(&before.policy, &after.policy)) {
                 Ok(change) => change.log(files),
-                Err(Unfinished) => tracing::info!(files = change::joined(files), "policy changed"),
+                Err(_) => tracing::info!(files = change::joined(files), "policy changed"),
             }
         } else if !files.is_empty() {
             tracing::info!(files = change::joined(files), "policy unchanged");

@@ -1,11 +1,14 @@
 //! Runs long work on a low-priority thread, on one of higher priority if that takes too long, and gives up if that does, too.
 
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 use std::{io, thread};
+
+use tracing::Span;
 
 use crate::priority;
 
@@ -14,6 +17,10 @@ use crate::priority;
 const LOWEST: Duration = Duration::from_secs(10);
 /// How long it may then take on the other thread.
 const HIGHER: Duration = Duration::from_secs(60);
+/// When a job counts as one that will never end, such as one that opens a pipe which has been removed since.
+const STUCK: Duration = Duration::from_secs(300);
+/// How many threads may be stuck like this, for each of the two priorities.
+const MAX_REPLACED: u32 = 8;
 
 /// The two threads that read the files of the policy and compile it.
 ///
@@ -23,18 +30,29 @@ const HIGHER: Duration = Duration::from_secs(60);
 /// which has the priority of the policy thread.
 ///
 /// The policy thread itself never touches the file system. One that does not answer (such as that of an NFS server, or a named
-/// pipe without a writer) stops a thread for as long as it likes, and meanwhile the policy thread must still take fetched keys,
-/// and notice when these or the policy become too old.
+/// pipe without a writer) stops a thread for as long as it likes. The policy thread waits for a minute or two, and then goes on
+/// to take fetched keys, and to notice when these or the policy become too old.
 #[derive(Debug)]
 pub(super) struct Background {
     lowest: Worker,
     higher: Worker,
 }
 
-/// Work has not finished in time, or has panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("reading the files has not finished: does their file system answer?")]
-pub(super) struct Unfinished;
+/// Work has no result yet, or never will.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfinished<T> {
+    /// No thread is free: work of before has not finished.
+    #[error("{NO_ANSWER}")]
+    Busy,
+    /// It takes longer than its caller waits. Its result may still come.
+    #[error("{NO_ANSWER}")]
+    TimedOut(Receiver<T>),
+    /// It has panicked.
+    #[error("reading the files panicked: this is a bug in rolegate")]
+    Panicked,
+}
+
+const NO_ANSWER: &str = "reading the files has not finished: does their file system answer?";
 
 impl Background {
     /// Starts the threads.
@@ -42,34 +60,41 @@ impl Background {
     /// # Errors
     /// When the system cannot create a thread.
     pub(super) fn start() -> io::Result<Self> {
-        Self::with(LOWEST, HIGHER)
+        Self::with(LOWEST, HIGHER, STUCK)
     }
 
-    /// With other maximum durations.
-    pub(super) fn with(lowest: Duration, higher: Duration) -> io::Result<Self> {
+    /// With other durations.
+    pub(super) fn with(lowest: Duration, higher: Duration, stuck: Duration) -> io::Result<Self> {
         Ok(Self {
-            lowest: Worker::start("background", priority::BACKGROUND, lowest)?,
-            higher: Worker::start("policy-files", priority::POLICY, higher)?,
+            lowest: Worker::start("background", priority::BACKGROUND, (lowest, stuck))?,
+            higher: Worker::start("policy-files", priority::POLICY, (higher, stuck))?,
         })
     }
 
     /// Runs `work` at the lowest priority, and once more at a higher one if that does not finish in time. Returns its result.
     ///
     /// # Errors
-    /// If neither finishes in time. Until one of them does, every call fails at once that finds no free thread.
+    /// If neither finishes in time.
     pub(super) fn run<T: Send + 'static>(
         &self,
         work: impl Fn() -> T + Send + Sync + 'static,
-    ) -> Result<T, Unfinished> {
+    ) -> Result<T, Unfinished<T>> {
         let work = Arc::new(work);
         let again = work.clone();
-        self.lowest.run(move || work()).or_else(|Unfinished| {
+        let first = match self.lowest.run(move || work()) {
+            Ok(result) => return Ok(result),
+            Err(first) => first,
+        };
+        if matches!(first, Unfinished::TimedOut(_)) {
             tracing::warn!(
                 "the background thread has not finished within {:?}, because requests use the processors, or because the file \
                  system does not answer: its work is done at a higher priority",
                 self.lowest.timeout
             );
-            self.higher.run(move || again())
+        }
+        self.higher.run(move || again()).map_err(|second| match second {
+            Unfinished::Busy => first,
+            Unfinished::TimedOut(_) | Unfinished::Panicked => second,
         })
     }
 
@@ -80,7 +105,7 @@ impl Background {
     pub(super) fn run_short<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unfinished> {
+    ) -> Result<T, Unfinished<T>> {
         self.higher.run(work)
     }
 
@@ -94,25 +119,91 @@ impl Background {
     }
 }
 
-/// One thread, and what it may do.
+/// A thread that does one job after the other.
 #[derive(Debug)]
 struct Worker {
+    name: &'static str,
+    niceness: i32,
+    /// How long a caller waits for a job.
+    timeout: Duration,
+    /// After this time a job will not end any more, and another thread takes the place of the one that does it.
+    stuck: Duration,
+    thread: RefCell<Thread>,
+    /// How many threads were replaced.
+    replaced: Cell<u32>,
+}
+
+#[derive(Debug)]
+struct Thread {
     jobs: Sender<Job>,
     /// Whether a job is unfinished.
     busy: Arc<AtomicBool>,
-    /// How long a caller waits for a job.
-    timeout: Duration,
+    /// When the last job began.
+    since: Instant,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 impl Worker {
-    fn start(name: &str, niceness: i32, timeout: Duration) -> io::Result<Self> {
+    fn start(name: &'static str, niceness: i32, (timeout, stuck): (Duration, Duration)) -> io::Result<Self> {
+        let thread = RefCell::new(Thread::start(name, niceness)?);
+        Ok(Self { name, niceness, timeout, stuck, thread, replaced: Cell::new(0) })
+    }
+
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished<T>> {
+        let (send, result) = channel();
+        let sent = self.send(move |free| {
+            // What the closure holds, such as the previous snapshot, is dropped before the thread counts as free.
+            let result = work();
+            free();
+            // Fails if the caller has stopped waiting.
+            let _ = send.send(result);
+        });
+        sent.map_err(|Busy| Unfinished::Busy)?;
+        match result.recv_timeout(self.timeout) {
+            Ok(result) => Ok(result),
+            Err(RecvTimeoutError::Timeout) => Err(Unfinished::TimedOut(result)),
+            Err(RecvTimeoutError::Disconnected) => Err(Unfinished::Panicked),
+        }
+    }
+
+    /// Gives a job to the thread, or drops it if another is unfinished: no queue must build up behind a job that
+    /// never ends. The job itself calls its argument when the thread is free again.
+    fn send(&self, job: impl FnOnce(&dyn Fn()) + Send + 'static) -> Result<(), Busy> {
+        let mut thread = self.thread.borrow_mut();
+        if thread.busy.swap(true, Ordering::AcqRel) {
+            if thread.since.elapsed() < self.stuck || self.replaced.get() >= MAX_REPLACED {
+                return Err(Busy);
+            }
+            // The policy thread starts it, whose niceness it has.
+            *thread = Thread::start(self.name, self.niceness - priority::POLICY).map_err(|_| Busy)?;
+            thread.busy.store(true, Ordering::Release);
+            self.replaced.set(self.replaced.get() + 1);
+            tracing::error!(
+                thread = self.name,
+                "a thread has not come back from the file system for {:?}: another takes its place",
+                self.stuck
+            );
+        }
+        thread.since = Instant::now();
+        let busy = thread.busy.clone();
+        let job = Box::new(move || job(&|| busy.store(false, Ordering::Release)));
+        thread.jobs.send(job).map_err(|_| Busy)
+    }
+}
+
+/// A job is unfinished.
+struct Busy;
+
+impl Thread {
+    fn start(name: &str, niceness: i32) -> io::Result<Self> {
         let (jobs, received) = channel::<Job>();
         let busy = Arc::new(AtomicBool::new(false));
         let freed = busy.clone();
+        let span = Span::current();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             priority::lower(niceness);
+            let _entered = span.entered();
             for job in received {
                 // A job that panics, which is logged, has not said that the thread is free.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
@@ -120,32 +211,7 @@ impl Worker {
                 }
             }
         })?;
-        Ok(Self { jobs, busy, timeout })
-    }
-
-    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
-        let (send, result) = channel();
-        self.send(move |free| {
-            // What the closure holds, such as the previous snapshot, is dropped before the thread counts as free.
-            let result = work();
-            free();
-            // Fails if the caller has stopped waiting.
-            let _ = send.send(result);
-        })?;
-        result.recv_timeout(self.timeout).map_err(|error| match error {
-            RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected => Unfinished,
-        })
-    }
-
-    /// Gives a job to the thread, or drops it if another is unfinished: no queue must build up behind a job that
-    /// never ends. The job itself calls its argument when the thread is free again.
-    fn send(&self, job: impl FnOnce(&dyn Fn()) + Send + 'static) -> Result<(), Unfinished> {
-        if self.busy.swap(true, Ordering::AcqRel) {
-            return Err(Unfinished);
-        }
-        let busy = self.busy.clone();
-        let job = Box::new(move || job(&|| busy.store(false, Ordering::Release)));
-        self.jobs.send(job).map_err(|_| Unfinished)
+        Ok(Self { jobs, busy, since: Instant::now() })
     }
 }
 
@@ -156,7 +222,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{Background, HIGHER, Unfinished};
+    use super::{Background, HIGHER, STUCK, Unfinished};
 
     const SHORT: Duration = Duration::from_millis(20);
 
@@ -164,15 +230,24 @@ mod tests {
         thread::current().name().unwrap_or_default().to_owned()
     }
 
-    fn on(thread: &str) -> Result<String, Unfinished> {
-        Ok(thread.to_owned())
+    fn on(thread: &str) -> Option<String> {
+        Some(thread.to_owned())
+    }
+
+    /// Hangs until the sender is used or dropped.
+    fn hanging() -> (Sender<()>, impl Fn() + Send + Sync + 'static) {
+        let (release, wait) = channel::<()>();
+        let wait = Mutex::new(wait);
+        (release, move || {
+            let _ = wait.lock().unwrap().recv();
+        })
     }
 
     /// Waits until the thread is used again.
     fn until(background: &Background, thread: &str) {
         let again = (0..6_000).any(|_| {
             thread::sleep(Duration::from_millis(5));
-            background.run(name) == on(thread)
+            background.run(name).ok() == on(thread)
         });
         assert!(again, "{thread}");
     }
@@ -181,25 +256,24 @@ mod tests {
     fn runs_work_at_the_lowest_priority() {
         let background = Background::start().unwrap();
         for _ in 0..3 {
-            assert_eq!(background.run(name), on("background"));
-            assert_eq!(background.run_short(name), on("policy-files"));
+            assert_eq!(background.run(name).ok(), on("background"));
+            assert_eq!(background.run_short(name).ok(), on("policy-files"));
         }
     }
 
     #[test]
     fn runs_work_at_a_higher_priority_if_it_takes_too_long() {
-        let background = Background::with(SHORT, HIGHER).unwrap();
-        let (release, wait) = channel::<()>();
-        let wait = Mutex::new(wait);
+        let background = Background::with(SHORT, HIGHER, STUCK).unwrap();
+        let (release, hang) = hanging();
         let done = background.run(move || {
             if name() == "background" {
-                let _ = wait.lock().unwrap().recv();
+                hang();
             }
             name()
         });
-        assert_eq!(done, on("policy-files"));
+        assert_eq!(done.ok(), on("policy-files"));
         // While that job hangs, nothing is queued behind it.
-        assert_eq!(background.run(name), on("policy-files"));
+        assert_eq!(background.run(name).ok(), on("policy-files"));
         let (send, by) = channel();
         background.free(ReportsDrop(send));
         assert_eq!(by.try_recv(), Ok(name()));
@@ -209,21 +283,26 @@ mod tests {
 
     #[test]
     fn work_that_never_ends_stops_nobody() {
-        let background = Background::with(SHORT, SHORT).unwrap();
-        let (release, wait) = channel::<()>();
-        let wait = Mutex::new(wait);
-        let hangs = move || {
-            let _ = wait.lock().unwrap().recv();
-        };
-        assert_eq!(background.run(hangs), Err(Unfinished));
-        assert_eq!(background.run(name), Err(Unfinished), "no thread is free");
-        assert_eq!(background.run_short(name), Err(Unfinished), "nor this one");
-        release.send(()).unwrap();
+        let background = Background::with(SHORT, SHORT, STUCK).unwrap();
+        let (release, hang) = hanging();
+        let late = background.run(hang);
+        let Err(Unfinished::TimedOut(late)) = late else { panic!("{late:?}") };
+        assert!(matches!(background.run(name), Err(Unfinished::Busy)), "no thread is free");
+        assert!(matches!(background.run_short(name), Err(Unfinished::Busy)), "nor this one");
         drop(release);
+        assert_eq!(late.recv(), Ok(()), "the result comes late");
         until(&background, "background");
-        while background.run_short(name) != on("policy-files") {
+        while background.run_short(name).ok() != on("policy-files") {
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn a_thread_that_never_comes_back_is_replaced() {
+        let background = Background::with(SHORT, SHORT, 5 * SHORT).unwrap();
+        let (_release, hang) = hanging();
+        assert!(background.run(hang).is_err());
+        until(&background, "background");
     }
 
     /// Reports which thread has dropped it.
@@ -247,9 +326,9 @@ mod tests {
     fn work_that_panics_ends_no_thread() {
         let background = Background::start().unwrap();
         let panics = || -> String { panic!("a bug") };
-        assert_eq!(background.run(panics), Err(Unfinished));
+        assert!(matches!(background.run(panics), Err(Unfinished::Panicked)));
         until(&background, "background");
         let higher = || if name() == "background" { panic!("a bug") } else { name() };
-        assert_eq!(background.run(higher), on("policy-files"));
+        assert_eq!(background.run(higher).ok(), on("policy-files"));
     }
 }

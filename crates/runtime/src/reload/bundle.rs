@@ -8,7 +8,7 @@ use bundle::{BundleError, PublicKey};
 use identity::FetchedKeys;
 use policy::Problem;
 
-use super::background::{Background, Unfinished};
+use super::background::Background;
 use super::{Reloader, log_problems};
 use crate::bundle_source::BundleSource;
 use crate::clock;
@@ -83,8 +83,8 @@ enum NotAccepted {
     Old { revision: u64, newest: u64 },
     #[error("revision {0} is that of another bundle")]
     SameRevision(u64),
-    #[error(transparent)]
-    Unfinished(#[from] Unfinished),
+    #[error("{0}")]
+    Unfinished(String),
 }
 
 impl BundleState {
@@ -159,7 +159,7 @@ impl BundleState {
         let (source, bytes) = (self.source.clone(), bytes.clone());
         let stored =
             background.run_short(move || source.cache.as_ref().map_or(Ok(()), |cache| cache.store(&bytes)));
-        match stored.unwrap_or_else(|unfinished| Err(io::Error::other(unfinished))) {
+        match stored.unwrap_or_else(|unfinished| Err(io::Error::other(unfinished.to_string()))) {
             Ok(()) => {
                 self.uncached = None;
                 Some(true)
@@ -220,7 +220,9 @@ impl Reloader {
             let (newest, active, fetched) =
                 (state.newest.clone(), state.active.clone(), self.fetched.clone());
             let open = move || open(&source, &bytes, &keys, newest.as_ref(), active.as_ref(), &fetched);
-            background.run(open).unwrap_or_else(|unfinished| Err(unfinished.into()))
+            background
+                .run(open)
+                .unwrap_or_else(|unfinished| Err(NotAccepted::Unfinished(unfinished.to_string())))
         };
         // What was not opened may have another result the next time.
         let is_finished = !matches!(opened, Err(NotAccepted::Unfinished(_)));
@@ -257,7 +259,7 @@ impl Reloader {
     fn finish(&mut self, state: &mut BundleState, result: BundleResult, background: &Background) -> Taken {
         let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
         if is_active {
-            self.confirm();
+            self.confirm("the active policy bundle is fetched again");
         }
         let cached = state.store(background);
         self.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
@@ -265,8 +267,8 @@ impl Reloader {
         if is_active { Taken::Active } else { Taken::NotAccepted }
     }
 
-    /// The server has the active bundle, so the policy is fresh.
-    fn confirm(&mut self) {
+    /// The active policy is fresh, for this reason.
+    pub(super) fn confirm(&mut self, why: &str) {
         let facts = self.status.facts().policy;
         if facts.failing_since.is_none() {
             return;
@@ -283,7 +285,7 @@ impl Reloader {
             facts.policy.stale = false;
             facts.policy.revision = revision;
         });
-        tracing::info!(file = %self.file.display(), "the active policy bundle is fetched again");
+        tracing::info!(file = %self.file.display(), "{why}");
     }
 
     fn note_bundle(&self, state: &BundleState, result: BundleResult) {
@@ -317,10 +319,13 @@ impl NotAccepted {
     }
 }
 
-/// The public keys as their files have them now. Short, so not at the lowest priority.
+/// The public keys as their files have them now.
 fn public_keys(source: &Arc<BundleSource>, background: &Background) -> Result<Vec<PublicKey>, String> {
+    if source.settings.public_keys.is_empty() {
+        return Ok(Vec::new());
+    }
     let source = source.clone();
-    let keys = background.run_short(move || source.public_keys());
+    let keys = background.run(move || source.public_keys());
     keys.unwrap_or_else(|unfinished| Err(unfinished.to_string()))
 }
 

@@ -20,7 +20,9 @@ use crate::settings::{
 };
 use crate::status::Status;
 
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(2);
+const STUCK: Duration = Duration::from_secs(6);
 const POLICY: &str = "version: 1\ninclude: [more.yaml]\nidentity:\n  jwt:\n    - issuer: https://issuer.example\n      \
                       audiences: [a]\n      keys: { url: \"https://issuer.example/keys\" }\n";
 const MORE: &str = "roles:\n  anyone:\n    allow:\n      - GET /a\n";
@@ -41,7 +43,7 @@ impl Loaded {
             PolicySettings { max_policy_age: Duration::from_secs(1), on_stale, ..settings(folder.path()) };
         let (current, status) = (Arc::new(ArcSwapOption::empty()), Arc::new(Status::default()));
         let reloader = Reloader::first(&settings, current.clone(), status.clone()).unwrap();
-        let policies = reloader.start_with(Background::with(SHORT, SHORT).unwrap()).unwrap();
+        let policies = reloader.start_with(Background::with(SHORT, LONG, STUCK).unwrap()).unwrap();
         Self { folder, current, status, policies }
     }
 
@@ -66,6 +68,12 @@ impl Loaded {
         std::fs::rename(self.more(), &pipe).unwrap();
         std::fs::write(self.more(), MORE).unwrap();
         drop(OpenOptions::new().read(true).write(true).open(pipe).unwrap());
+    }
+
+    /// Whether a policy is active, and its files were read the last time.
+    fn is_fresh(&self) -> bool {
+        let facts = self.status.facts().policy;
+        self.current.load().is_some() && !facts.stale && facts.failing_since.is_none()
     }
 
     fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -108,9 +116,17 @@ fn a_file_system_that_does_not_answer_makes_the_policy_stale() {
     assert!(loaded.current.load().is_none(), "every check gets an error");
     assert_eq!(loaded.status.facts().policy.failures, 1, "it is reported once");
     loaded.answer();
-    loaded.until("active", |loaded| loaded.current.load().is_some());
-    let facts = loaded.status.facts().policy;
-    assert!(!facts.stale && facts.failing_since.is_none(), "{facts:?}");
+    loaded.until("active", Loaded::is_fresh);
+}
+
+/// Whoever waits for a writer of a pipe that has been removed waits for ever.
+#[test]
+fn a_file_that_is_back_is_read_although_a_thread_never_comes_back() {
+    let loaded = Loaded::new(OnStale::Unavailable);
+    loaded.hang();
+    std::fs::remove_file(loaded.more()).unwrap();
+    std::fs::write(loaded.more(), MORE.replace("/a", "/b")).unwrap();
+    loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 1);
 }
 
 #[test]
