@@ -189,6 +189,7 @@ impl Denials {
             | Reason::InvalidHost(_)
             | Reason::ControlBytes
             | Reason::DuplicateAuthorization
+            | Reason::ConnectionHeader
             | Reason::Limit(_)
             | Reason::NotAllowed
             | Reason::Denied

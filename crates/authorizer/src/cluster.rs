@@ -196,12 +196,12 @@ impl Authorizer {
         let AnswerScratch { with_rule, aliases, body, detail, target, document_security, identity } = scratch;
         let signed = self.signed_on_cluster(cluster, caller, now, identity);
         let aliases_found = self.sanitizer.find_aliases(request.headers, aliases);
-        let over = |limit, asked, texts| {
-            let (reason, answer) = (Reason::Limit(limit), search::Answer::default());
-            cluster.denials.forbidden(request, reason, caller, &answer, asked, texts)
+        let deny = |reason, asked, texts| {
+            cluster.denials.forbidden(request, reason, caller, &search::Answer::default(), asked, texts)
         };
-        if let Err(limit) = aliases_found.and(signed.map_err(|NotSigned| Limit::ResponseSize)) {
-            return over(limit, asked, (body, detail));
+        let too_large = Reason::Limit(Limit::ResponseSize);
+        if let Err(reason) = aliases_found.and(signed.map_err(|NotSigned| too_large)) {
+            return deny(reason, asked, (body, detail));
         }
         let rule = asked.as_ref().map_or("", |asked| asked.operation);
         rules_answer::render_rule(&caller.attached.values, rule, with_rule);
@@ -218,7 +218,7 @@ impl Authorizer {
         let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
         let allowed = Allowed { rule, subject, path, cluster: asked, rewritten, changes };
         if allowed.is_too_large() {
-            over(Limit::ResponseSize, allowed.cluster, (body, detail))
+            deny(too_large, allowed.cluster, (body, detail))
         } else {
             Verdict::Allowed(allowed)
         }

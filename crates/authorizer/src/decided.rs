@@ -385,6 +385,7 @@ fn has_known_caller(reason: Reason) -> bool {
         | Reason::InvalidHost(_)
         | Reason::ControlBytes
         | Reason::DuplicateAuthorization
+        | Reason::ConnectionHeader
         | Reason::Limit(_)
         | Reason::InvalidCredentials(_) => false,
     }

@@ -398,8 +398,8 @@ impl Authorizer {
         let AnswerScratch { with_rule, aliases, body, identity, .. } = scratch;
         // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
         // `SECURITY.md`).
-        if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
-            return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
+        if let Err(reason) = self.sanitizer.find_aliases(request.headers, aliases) {
+            return self.deny(request, parsed, reason, None, subject, body);
         }
         let identity = match self.signed_identity(caller, now, identity) {
             Ok(identity) => identity,

@@ -20,6 +20,8 @@ pub enum Reason {
     ControlBytes,
     /// More than one `Authorization` header: 400.
     DuplicateAuthorization,
+    /// The `Connection` header names a header that the policy sets or removes: 400.
+    ConnectionHeader,
     /// The request exceeds a limit: 400, 413 or 503.
     Limit(Limit),
     /// The caller is anonymous, and the policy does not allow the request without credentials: 401.
@@ -69,7 +71,8 @@ impl Reason {
             | Self::InvalidPath(_)
             | Self::InvalidHost(_)
             | Self::ControlBytes
-            | Self::DuplicateAuthorization => 400,
+            | Self::DuplicateAuthorization
+            | Self::ConnectionHeader => 400,
             Self::Limit(limit) => limit.status(),
             Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
             Self::Cluster(search::Problem::Invalid(_)) => 400,
@@ -92,6 +95,7 @@ impl Reason {
             Self::InvalidHost(HostError),
             Self::ControlBytes,
             Self::DuplicateAuthorization,
+            Self::ConnectionHeader,
         ];
         let limits = Limit::ALL.map(Self::Limit);
         let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
@@ -126,6 +130,7 @@ impl Reason {
             Self::InvalidHost(_) => "invalid_host",
             Self::ControlBytes => "control_bytes",
             Self::DuplicateAuthorization => "duplicate_authorization",
+            Self::ConnectionHeader => "connection_header",
             Self::Limit(limit) => limit.name(),
             Self::MissingCredentials => "missing_credentials",
             Self::InvalidCredentials(error) => error.name(),
@@ -194,6 +199,9 @@ impl fmt::Display for Reason {
             Self::InvalidHost(why) => why.fmt(f),
             Self::ControlBytes => f.write_str("a control byte in the `Authorization` header"),
             Self::DuplicateAuthorization => f.write_str("more than one `Authorization` header"),
+            Self::ConnectionHeader => {
+                f.write_str("the `Connection` header names a header that the policy sets or removes")
+            }
             Self::Limit(limit) => limit.fmt(f),
             Self::MissingCredentials => f.write_str("no credentials"),
             Self::InvalidCredentials(why) => why.fmt(f),

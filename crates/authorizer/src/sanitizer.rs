@@ -2,7 +2,7 @@
 //! reads in them.
 
 use crate::answer::{Rendered, rendered};
-use crate::reason::Limit;
+use crate::reason::{Limit, Reason};
 use crate::request::Header;
 use policy::model::DocumentSecurity;
 
@@ -16,7 +16,7 @@ pub(crate) struct HeaderSanitizer {
     /// Set on requests to a search cluster whose answers must be filtered, and removed from all other requests. It is in neither
     /// `set` nor `removed`.
     document_security: Option<Box<str>>,
-    /// One bit for each length that one of these names has. Most headers of a request have none of these lengths, so one
+    /// One bit for each length that one of these names has, or [`CONNECTION`]. Most headers of a request have none of these lengths, so one
     /// bit test shows that they are no alias, instead of a comparison with each name.
     lengths: u128,
 }
@@ -41,6 +41,8 @@ pub(crate) struct Changes<'a> {
 /// The most aliases (see [`HeaderSanitizer::is_alias`]) of different names that a request may have. Each is named in the answer, which stays in memory until
 /// the client reads it. Proxies and libraries send none; one for each header of a policy is already suspicious.
 const MAX_ALIASES: usize = 16;
+/// The header that names headers which only the next server is to see.
+const CONNECTION: &[u8] = b"connection";
 
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
@@ -57,8 +59,11 @@ impl HeaderSanitizer {
             DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
             DocumentSecurity::Deny => None,
         });
-        let names = set.iter().chain(&removed).chain(&document_security);
-        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
+        let names = set.iter().chain(&removed).chain(&document_security).map(|name| &**name);
+        let mut lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
+        if lengths != 0 {
+            lengths |= length_bit(CONNECTION);
+        }
         Self { set, removed, document_security, lengths }
     }
 
@@ -67,19 +72,41 @@ impl HeaderSanitizer {
     /// characters (RFC 3875, 4.1.18). A header with exactly the policy's name is no alias:
     /// it is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
-        self.lengths & length_bit(name) != 0
-            && self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))
-            && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+        self.is_like_one(name) && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether this is one of the names, or an alias of one.
+    fn is_like_one(&self, name: &[u8]) -> bool {
+        self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))
+    }
+
+    /// Whether this header has the next server remove a header that is set or removed here: it removes what `Connection` names
+    /// (RFC 9110, 7.6.1). Envoy does that itself, and takes the header out, but for a request to switch protocols, whose
+    /// `Connection` it passes on.
+    fn is_undone_by(&self, header: &Header<'_>) -> bool {
+        header.name.eq_ignore_ascii_case(CONNECTION)
+            && header.value.split(|byte| *byte == b',').any(|name| self.is_like_one(name.trim_ascii()))
     }
 
     /// Finds the aliases among the headers of a request, each name once: removing a header removes all its lines, and
     /// ignores case (RFC 9110, 5.1).
     ///
     /// # Errors
-    /// When there are more than [`MAX_ALIASES`].
-    pub(crate) fn find_aliases(&self, headers: &[Header<'_>], aliases: &mut Vec<usize>) -> Result<(), Limit> {
+    /// When there are more than [`MAX_ALIASES`], or the next server would undo a change.
+    pub(crate) fn find_aliases(
+        &self,
+        headers: &[Header<'_>],
+        aliases: &mut Vec<usize>,
+    ) -> Result<(), Reason> {
         aliases.clear();
-        for (at, header) in headers.iter().enumerate().filter(|(_, header)| self.is_alias(header.name)) {
+        let has_length = |header: &Header<'_>| self.lengths & length_bit(header.name) != 0;
+        for (at, header) in headers.iter().enumerate().filter(|(_, header)| has_length(header)) {
+            if self.is_undone_by(header) {
+                return Err(Reason::ConnectionHeader);
+            }
+            if !self.is_alias(header.name) {
+                continue;
+            }
             let same = |other: &usize| {
                 headers.get(*other).is_some_and(|other| other.name.eq_ignore_ascii_case(header.name))
             };
@@ -87,7 +114,7 @@ impl HeaderSanitizer {
                 continue;
             }
             if aliases.len() == MAX_ALIASES {
-                return Err(Limit::HeaderLines);
+                return Err(Reason::Limit(Limit::HeaderLines));
             }
             aliases.push(at);
         }

@@ -133,6 +133,31 @@ fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
     }
 }
 
+/// The next server removes what `Connection` names (RFC 9110, 7.6.1).
+#[test]
+fn a_request_that_has_the_next_server_remove_a_header_is_denied() {
+    let reason = |policy: &str, values: &[&str]| {
+        let authorizer = authorizer(policy);
+        let headers: Vec<_> =
+            values.iter().map(|value| Header { name: b"Connection", value: value.as_bytes() }).collect();
+        let request =
+            Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
+        match authorizer.check_as(&request, None, &mut Scratch::default(), NOW) {
+            Verdict::Allowed(_) => None,
+            Verdict::Denied(denied) => Some((denied.reason.status(), denied.reason.name())),
+        }
+    };
+    let denied = Some((400, "connection_header"));
+    for value in ["x-user", "Upgrade, X-User", "upgrade,x_user ,close", "upgrade,\tx-debug-mode"] {
+        assert_eq!(reason(HEADERS, &[value]), denied, "{value}");
+        assert_eq!(reason(HEADERS, &["upgrade", value]), denied, "{value} in a second line");
+        assert_eq!(reason("version: 1\nroles: { anyone: { allow: [GET /**] } }\n", &[value]), None);
+    }
+    for value in ["", "upgrade", "keep-alive, Upgrade", "x-users, te", "x user", "x-user;"] {
+        assert_eq!(reason(HEADERS, &[value]), None, "{value}");
+    }
+}
+
 /// A client chooses the lines of a request. The answer, which names the aliases, must not grow with their number.
 #[test]
 fn an_alias_is_removed_once_and_too_many_are_denied() {

@@ -374,6 +374,7 @@ fn each_reason_has_a_unique_name() {
         Reason::InvalidHost(HostError),
         Reason::ControlBytes,
         Reason::DuplicateAuthorization,
+        Reason::ConnectionHeader,
         Reason::MissingCredentials,
         Reason::NotAllowed,
         Reason::Denied,

@@ -127,6 +127,7 @@ pub(crate) fn offer(
             | Reason::InvalidHost(_)
             | Reason::ControlBytes
             | Reason::DuplicateAuthorization
+            | Reason::ConnectionHeader
             | Reason::Limit(_)
             | Reason::MissingCredentials
             | Reason::NotAllowed
@@ -188,6 +189,7 @@ const fn is_of_cluster(reason: Reason) -> bool {
         | Reason::InvalidHost(_)
         | Reason::ControlBytes
         | Reason::DuplicateAuthorization
+        | Reason::ConnectionHeader
         | Reason::Limit(_)
         | Reason::MissingCredentials
         | Reason::InvalidCredentials(_)

@@ -101,7 +101,12 @@ impl LoggedDecision {
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
             (
-                Some(reason @ (Reason::ControlBytes | Reason::DuplicateAuthorization | Reason::Limit(_))),
+                Some(
+                    reason @ (Reason::ControlBytes
+                    | Reason::DuplicateAuthorization
+                    | Reason::ConnectionHeader
+                    | Reason::Limit(_)),
+                ),
                 _,
             ) => authorizer.explain_denied(&request, reason),
             (Some(Reason::InvalidCredentials(error)), _) => {
@@ -218,7 +223,7 @@ impl LoggedDecision {
             Ok(Reason::InvalidCredentials(_)) => {
                 Some("the credentials were invalid, and the line does not have them")
             }
-            Ok(Reason::ControlBytes | Reason::DuplicateAuthorization) => {
+            Ok(Reason::ControlBytes | Reason::DuplicateAuthorization | Reason::ConnectionHeader) => {
                 Some("a header was invalid, and the line does not have it")
             }
             Ok(Reason::Limit(_)) => Some("a limit was exceeded"),
@@ -280,6 +285,15 @@ impl LoggedDecision {
             subject.groups.clear();
         }
         Ok(subject)
+    }
+
+    /// Whether the caller had a token from which this policy takes roles or groups. The line has only those that the policy of
+    /// that time took.
+    pub(super) fn may_have_more_roles(&self, authorizer: &Authorizer) -> bool {
+        let identity = authorizer.identity_on(self.host.as_bytes());
+        let is_issuer = |issuer: &&policy::model::Issuer| Some(&*issuer.issuer) == self.issuer.as_deref();
+        let issuer = identity.jwt.iter().find(is_issuer);
+        issuer.is_some_and(|issuer| issuer.role_claim().is_some() || issuer.claims.groups.is_some())
     }
 
     /// Whether values of the line were cut or replaced.

@@ -126,6 +126,23 @@ async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
     assert!(!running.rolegate.log().contains("\"protocol\""), "{}", running.rolegate.log());
 }
 
+/// Envoy passes `Connection` on where a request switches protocols, and the next server removes what it names.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_cannot_have_the_identity_removed() {
+    let from = "max_request_headers_kb: 96";
+    let upgrades = format!("{from}\n                upgrade_configs: [{{ upgrade_type: websocket }}]");
+    let running = start(unix, &[(from, &upgrades)]).await;
+    let [alice] = authorization(ALICE);
+    for (connection, status, requests) in [("upgrade, X-User", 400, 0), ("upgrade", 200, 1)] {
+        let headers = [("connection", connection), ("upgrade", "websocket")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let headers = [alice.clone()].into_iter().chain(headers).collect::<Vec<_>>();
+        let mut client = Connection::open(running.envoy.address, Version::Http1).await.unwrap();
+        let answer = client.send("GET", "/people", "localhost", &headers, b"").await.unwrap();
+        assert_eq!((answer.status, running.app.requests()), (status, requests), "{connection}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_http2_is_told_so() {
     let running = start(tcp, &[(HTTP2, "explicit_http_config: { http_protocol_options: {} }")]).await;
