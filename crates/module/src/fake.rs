@@ -69,6 +69,13 @@ thread_local! {
     static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// Whether the Envoy of this thread only validates its configuration.
     static VALIDATING: Cell<bool> = const { Cell::new(false) };
+    /// What another filter does while the next answer is sent.
+    static ON_ANSWER: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
+/// Has another filter do this while the next answer of this thread is sent, such as beginning another stream.
+pub fn on_answer(meanwhile: impl FnOnce() + 'static) {
+    ON_ANSWER.set(Some(Box::new(meanwhile)));
 }
 
 /// Runs `load` as an Envoy that only validates its configuration.

@@ -136,12 +136,14 @@ impl Filter for Authorization {
     }
 
     fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
-        let Some(Paused { policy, received, wait: Wait::Body }) = state.paused.take() else {
+        let Some(Paused { policy, received: _, wait: Wait::Body }) = state.paused.take() else {
             self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
+        // It counts as received once its body is: how long a client takes to send that is no latency of this filter.
+        let received = Received::now();
         if stream.is_complete() {
-            return self.authorize(state, stream, policy, received.waited(), None);
+            return self.authorize(state, stream, policy, received, None);
         }
         if stream.body_size() > policy.settings.max_request_body {
             return self.deny(state, stream, &policy, received, Limit::BodySize);
@@ -334,11 +336,11 @@ impl Authorization {
         worker: &Worker,
         received: Received,
     ) -> Handled {
-        let bulk = worker.verdict.borrow_mut().take_bulk();
-        let verdict = worker.verdict.borrow();
+        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
+        let mut verdict = worker.verdict.take();
+        let bulk = verdict.take_bulk();
         let latency = worker.thread.record_latency(received).unwrap_or_default();
         if !verdict.change(&mut stream, bulk.as_ref()) {
-            drop(verdict);
             return self.fail(stream, policy, ErrorKind::Unanswerable);
         }
         state.bulk_errors = bulk.map(|bulk| bulk.errors);
@@ -350,7 +352,10 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
-        verdict.apply(stream, policy.settings.metadata)
+        let handled = verdict.apply(stream, policy.settings.metadata);
+        // Its buffers are used again.
+        worker.verdict.replace(verdict);
+        handled
     }
 
     /// Answers a request about which no decision can be made.

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::num::NonZero;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -79,7 +79,11 @@ impl SharedPolicy {
 
     /// Each policy in use. `None` while another thread starts one: that may take seconds.
     pub(crate) fn all_observed() -> Option<Vec<Observed>> {
-        let policies = SHARED_POLICIES.try_lock().ok()?;
+        let policies = match SHARED_POLICIES.try_lock() {
+            Ok(policies) => policies,
+            Err(TryLockError::Poisoned(policies)) => policies.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         let observed = |policy: Arc<Self>| Observed {
             status: Arc::clone(&policy.status),
             shadow: policy.shadow.clone(),

@@ -179,6 +179,9 @@ unsafe extern "C" fn send_response(
     let sent = Sent { status, headers, body: copy(body), details: text(details) };
     let earlier = envoy.sent.replace(Some(sent));
     assert_eq!(earlier, None, "a second response");
+    if let Some(meanwhile) = super::ON_ANSWER.take() {
+        meanwhile();
+    }
     if envoy.ends_at_once.get() {
         envoy.end();
     }

@@ -58,7 +58,7 @@ impl Overload {
             }
             Self::ClientNetwork => {
                 "checks are denied with 503: too many of one client network wait until their credentials are verified. Does a \
-                 client guess passwords? Limit its rate in Envoy. If all clients seem to be one network, see `use_remote_address`"
+                 client guess passwords? Limit its rate in Envoy. All clients of a proxy in front of Envoy are one network"
             }
             Self::HashQueue => {
                 "checks are denied with 503: more passwords arrive than are hashed. Does a client guess passwords? Limit its \

@@ -1,6 +1,8 @@
 //! What is left of a policy that was never used, or that is used no longer.
 
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ fn policy_threads() -> usize {
         // The thread may have ended.
         runtime::files::text(&name).ok()
     });
-    names.filter(|name| matches!(name.trim(), "policy" | "background" | "shadow")).count()
+    names.filter(|name| matches!(name.trim(), "policy" | "policy-files" | "background" | "shadow")).count()
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -55,6 +57,20 @@ fn a_policy_that_is_used_no_longer_is_freed_without_a_request() {
     assert!(snapshot.strong_count() > 0);
     drop(host);
     wait_until("the snapshot is left", || snapshot.strong_count() == 0);
+}
+
+/// A filter that turns an answer into another request, as `custom_response` does, may begin it before the answer is sent.
+#[test]
+fn a_stream_that_begins_while_an_answer_is_sent_is_decided() {
+    let test = Test::new();
+    let host = Rc::new(test.host(""));
+    let (again, inner) = (Rc::clone(&host), Rc::new(Cell::new(0)));
+    let noted = Rc::clone(&inner);
+    fake::on_answer(move || noted.set(decided(&get(&again, "/open", &[]))));
+    let outer = get(&host, "/elsewhere", &[]);
+    assert_eq!(decided(&outer), 401);
+    assert_eq!(inner.get(), 200);
+    assert_eq!(decided(&get(&host, "/open", &[])), 200);
 }
 
 /// `envoy --mode validate` may run beside an Envoy with the same configuration, whose addresses and files are in use.
