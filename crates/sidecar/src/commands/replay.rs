@@ -72,6 +72,8 @@ struct Replay {
     allowed: u64,
     inexact: u64,
     without_caller: u64,
+    /// Lines whose callers may have more roles or groups under this policy than the line says.
+    perhaps_more_roles: u64,
     not_evaluated: BTreeMap<&'static str, Lines>,
     /// Allowed or denied as before, but by another rule or for another reason.
     otherwise: u64,
@@ -140,6 +142,7 @@ impl Replay {
             Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
             Answer::Verdict(Verdict::Denied(denied)) => (false, denial(denied.reason.name(), denied.rule)),
         };
+        self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
         let was = decision.outcome();
         if now_allowed == decision.is_allowed() {
             self.otherwise += u64::from(was != is);
@@ -198,6 +201,7 @@ struct Report<'a> {
     otherwise: u64,
     inexact: u64,
     without_caller: u64,
+    perhaps_more_roles: u64,
     not_evaluated: Vec<NotEvaluated<'a>>,
     unreadable: u64,
     first_unreadable: &'a [u64],
@@ -229,6 +233,7 @@ impl<'a> Report<'a> {
             otherwise: replay.otherwise,
             inexact: replay.inexact,
             without_caller: replay.without_caller,
+            perhaps_more_roles: replay.perhaps_more_roles,
             not_evaluated: replay
                 .not_evaluated
                 .iter()
@@ -272,6 +277,14 @@ impl fmt::Display for Replay {
         }
         for (why, lines) in &self.not_evaluated {
             writeln!(f, "{} not evaluated, because {why}: {lines}", lines.count)?;
+        }
+        if self.perhaps_more_roles > 0 {
+            writeln!(
+                f,
+                "{} with the roles and groups that the policy of that time took from the token: if this one takes more of them, \
+                 `rolegate diff` of both policies says who gets what",
+                self.perhaps_more_roles
+            )?;
         }
         if self.unreadable.count > 0 {
             writeln!(f, "{} not readable: {}", self.unreadable.count, self.unreadable)?;

@@ -56,11 +56,18 @@ fn replay(policy: &str, log: &str, more: &[&str]) -> (i32, String, String) {
 fn the_policy_that_decided_changes_nothing() {
     let (code, out, err) = replay(POLICY, &log(), &[]);
     let why = "the credentials were invalid, and the line does not have them";
-    let expected = format!("1 not evaluated, because {why}: line 6\n0 of 7 decisions would change\n");
+    let names = "1 with the roles and groups that the policy of that time took from the token: if this one takes more of them, \
+                 `rolegate diff` of both policies says who gets what";
+    let expected =
+        format!("1 not evaluated, because {why}: line 6\n{names}\n0 of 7 decisions would change\n");
     assert_eq!((code, out), (0, expected), "{err}");
     let (_, out, _) = replay(POLICY, &log(), &["--output", "json"]);
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["not_evaluated"], json!([{ "why": why, "count": 1, "first_lines": [6] }]));
+    assert_eq!(report["perhaps_more_roles"], 1);
+    let none = POLICY.replace("sub, groups: groups }", "sub }");
+    assert_ne!(none, POLICY);
+    assert!(!replay(&none, &log(), &[]).1.contains(names), "no token gives a group");
 }
 
 #[test]
