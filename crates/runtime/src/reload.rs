@@ -251,8 +251,12 @@ impl Reloader {
                 look = None;
                 self.check_age(now);
                 // Before the files are read: what changes from now on is reported. A folder that was missing may exist now.
-                misses_one = self.watch(folders, background).misses_one;
-                if self.reload_if_changed(background) {
+                let watched = self.watch(folders, background);
+                misses_one = watched.misses_one;
+                if watched.is_written {
+                    // Closing it is a change, too. This is for one that is not closed.
+                    look = Some(Instant::now() + MAX_DELAY);
+                } else if self.reload_if_changed(background) {
                     reloaded = true;
                 } else {
                     rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -36,10 +37,15 @@ struct Changes {
     moved: BTreeSet<PathBuf>,
     /// There were more than [`MAX_MOVED`] of them: any folder may have moved.
     all_moved: bool,
+    /// The files that somebody has changed and not closed yet, with the first change.
+    written: BTreeMap<PathBuf, Instant>,
 }
 
 /// Maximum number of paths kept for the thread; each has at most 4 KiB.
 const MAX_MOVED: usize = 64;
+/// How long a file may be written until it is read nevertheless. Half of a policy may be a valid one that allows more, without the
+/// grants that deny; but a revoked permission must not wait for somebody who keeps a file open.
+const WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -105,10 +111,15 @@ impl Folders {
         self.missing
     }
 
+    /// Whether somebody writes a file in one of the folders.
+    pub(super) fn is_written(&self) -> bool {
+        lock(&self.changes).written.values().any(|since| since.elapsed() < WRITE_TIME)
+    }
+
     /// Takes all changes reported so far. Watches on moved folders end: the system reports a folder that was removed or moved
     /// away only once, and what is at its path afterwards is another folder, even with the same inode number.
     fn take_changes(&mut self) {
-        let Changes { moved, all_moved, .. } = std::mem::take(&mut *lock(&self.changes));
+        let (moved, all_moved) = lock(&self.changes).take();
         let Some(watcher) = &mut self.watcher else { return };
         self.watched.retain(|folder, _| {
             let keep = !all_moved && !moved.contains(folder);
@@ -130,6 +141,11 @@ impl Changes {
     fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
         // An error means that events were lost, and changes may be among them.
         let is_change = event.as_ref().map_or(true, |event| is_change(event.kind));
+        match &event {
+            Ok(event) => self.note_writing(event),
+            // The end of it may be among the lost events.
+            Err(_) => self.written.clear(),
+        }
         if let Ok(event) = event
             && matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
         {
@@ -140,6 +156,30 @@ impl Changes {
             }
         }
         is_change && !std::mem::replace(&mut self.is_sent, true)
+    }
+
+    fn note_writing(&mut self, event: &notify::Event) {
+        for path in &event.paths {
+            match event.kind {
+                EventKind::Modify(ModifyKind::Data(_)) if self.written.len() < MAX_MOVED => {
+                    self.written.entry(path.clone()).or_insert_with(Instant::now);
+                }
+                EventKind::Access(AccessKind::Close(AccessMode::Write))
+                | EventKind::Remove(_)
+                | EventKind::Modify(ModifyKind::Name(_)) => _ = self.written.remove(path),
+                EventKind::Any
+                | EventKind::Access(_)
+                | EventKind::Create(_)
+                | EventKind::Modify(_)
+                | EventKind::Other => {}
+            }
+        }
+    }
+
+    /// The paths that have moved, and whether any may have. Files that are being written stay so.
+    fn take(&mut self) -> (BTreeSet<PathBuf>, bool) {
+        self.is_sent = false;
+        (std::mem::take(&mut self.moved), std::mem::take(&mut self.all_moved))
     }
 }
 

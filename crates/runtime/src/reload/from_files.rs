@@ -28,17 +28,19 @@ pub(super) struct Watched {
     pub(super) more: bool,
     /// Whether one that should be is not.
     pub(super) misses_one: bool,
+    /// Whether somebody writes a file in one of them.
+    pub(super) is_written: bool,
 }
 
 impl Reloader {
     /// Watches the folders of the files read last; a bundle has none.
     pub(super) fn watch(&self, folders: &Arc<Mutex<Folders>>, background: &Background) -> Watched {
         if self.bundle.is_some() {
-            return Watched { more: false, misses_one: false };
+            return Watched { more: false, misses_one: false, is_written: false };
         }
         let (folders, seen) = (folders.clone(), self.seen.clone());
         // Without a watch the files are compared every second.
-        let unwatched = Watched { more: false, misses_one: true };
+        let unwatched = Watched { more: false, misses_one: true, is_written: false };
         let watched = background.run_short(move || {
             let wanted = seen.folders();
             let mut folders = match folders.try_lock() {
@@ -47,7 +49,8 @@ impl Reloader {
                 // By a thread that has not come back from the file system.
                 Err(TryLockError::WouldBlock) => return unwatched,
             };
-            Watched { more: folders.watch(wanted), misses_one: folders.misses_one() }
+            let more = folders.watch(wanted);
+            Watched { more, misses_one: folders.misses_one(), is_written: folders.is_written() }
         });
         watched.unwrap_or(unwatched)
     }

@@ -1,5 +1,6 @@
 //! How a policy changes under a running server.
 
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
@@ -127,6 +128,30 @@ async fn a_folder_in_place_of_another_is_watched() {
 }
 
 /// A link further up is not watched, nor can some network file systems be: polling finds the change.
+/// Half of a file may be a policy that allows more.
+#[tokio::test]
+async fn a_file_is_read_once_it_is_written() {
+    let (head, tail) = ("roles:\n  anyone: { allow: [GET /**]", ", deny: [GET /a] }\n");
+    let whole = format!("version: 1\n{head}{tail}");
+    let folder = PolicyFolder::new(&whole);
+    let server = Server::start(&folder.arg(), &["--poll-interval", "50ms"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(401));
+    let mut file = std::fs::File::create(folder.path().join("policy.yaml")).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(1);
+    write!(file, "version: 1\n{head} }}\n").unwrap();
+    while std::time::Instant::now() < until {
+        assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(401));
+    }
+    drop(file);
+    wait_until(|| server.log().contains("policy reloaded"), || server.log());
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
+    let _open = std::fs::File::options().append(true).open(folder.path().join("policy.yaml")).unwrap();
+    folder.write("policy.yaml", &whole);
+    server.wait_for_logs("policy reloaded", 2);
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(401));
+}
+
 #[tokio::test]
 async fn polling_finds_a_change_that_no_watch_reports() {
     let (first, second) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
