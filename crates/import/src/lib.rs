@@ -23,6 +23,7 @@ mod regex;
 mod sets;
 mod sources;
 mod spelling;
+mod template;
 mod term;
 mod text_matcher;
 mod tokens;

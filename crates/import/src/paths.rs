@@ -5,6 +5,7 @@ use policy::pattern::{Glob, Pattern, Segment};
 use crate::regex;
 use crate::sets::asterisk;
 use crate::spelling::{canonical, literals, one, starting, written_once};
+use crate::template::{self, Part};
 use crate::text_matcher::Matcher;
 
 /// The paths that match.
@@ -143,26 +144,33 @@ fn template(text: &str) -> PathSet {
     const MESSAGE: &str =
         "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
     let unknown = || PathSet::unknown("a rule has no such template");
-    let Some(below) = text.strip_prefix('/') else { return PathSet::exactly(Vec::new()) };
-    let parts: Vec<&str> = below.split('/').collect();
+    let is_canonical = |path: String| canonical(&path).is_some_and(|canonical| canonical == path);
+    let Some(parts) = template::parts(text) else { return unknown() };
     let mut segments = Vec::new();
+    let mut is_near = true;
     for (number, part) in parts.iter().enumerate() {
-        let (operator, suffix) = operator(part);
-        match operator {
-            Some(Operator::Path) if suffix.is_empty() => segments.push(one()),
-            Some(Operator::Path) => segments.push(Segment::Glob(Glob(vec!["".into(), suffix.into()]))),
-            Some(Operator::Text) if suffix.is_empty() && number + 1 == parts.len() => {
+        match part {
+            Part::Literal(text) if is_canonical(format!("/{text}")) => {
+                segments.push(Segment::Literal(text.as_str().into()));
+            }
+            Part::Segment(end) if end.is_empty() => segments.push(one()),
+            // To Envoy, `A9` may be the end of `%C3%A9`; a glob does not split a triplet.
+            Part::Segment(end) if end.starts_with(|first: char| first.is_ascii_hexdigit()) => {
+                segments.push(one());
+                is_near = false;
+            }
+            Part::Segment(end) if is_canonical(format!("/x{end}")) => {
+                segments.push(Segment::Glob(Glob(vec!["".into(), end.as_str().into()])));
+            }
+            Part::Rest(end) if end.is_empty() && number + 1 == parts.len() => {
                 let all = starting(&Pattern { absolute: true, segments, rest: true }, "");
                 return wider(all, MESSAGE);
             }
-            Some(Operator::Text) => return unknown(),
-            None if canonical(&format!("/{part}")).is_some_and(|path| path == format!("/{part}")) => {
-                segments.push(Segment::Literal((*part).into()));
-            }
-            None => return unknown(),
+            Part::Literal(_) | Part::Segment(_) | Part::Rest(_) => return unknown(),
         }
     }
-    wider(vec![Pattern { absolute: true, segments, rest: false }], MESSAGE)
+    let set = wider(vec![Pattern { absolute: true, segments, rest: false }], MESSAGE);
+    if is_near { set } else { PathSet { wider: None, ..set } }
 }
 
 fn wider(patterns: Vec<Pattern>, message: &str) -> PathSet {
@@ -177,31 +185,5 @@ fn wider(patterns: Vec<Pattern>, message: &str) -> PathSet {
         over: Some(patterns.clone()),
         wider: Some(patterns),
         message: Some(message.to_owned()),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Operator {
-    /// One segment.
-    Path,
-    /// Any number of segments.
-    Text,
-}
-
-/// The operator of a segment of a template, and the text after it.
-fn operator(part: &str) -> (Option<Operator>, &str) {
-    if let Some(suffix) = part.strip_prefix("**") {
-        return (Some(Operator::Text), suffix);
-    }
-    if let Some(suffix) = part.strip_prefix('*') {
-        return (Some(Operator::Path), suffix);
-    }
-    let Some((inner, suffix)) = part.strip_prefix('{').and_then(|part| part.split_once('}')) else {
-        return (None, part);
-    };
-    match inner.split_once('=').map_or("*", |(_, pattern)| pattern) {
-        "*" => (Some(Operator::Path), suffix),
-        "**" => (Some(Operator::Text), suffix),
-        _ => (None, part),
     }
 }

@@ -264,3 +264,46 @@ spec: { rules: [{ from: [{ source: { requestPrincipals: ['https://id.test:8443/a
     let is_named = |note: &import::Note| note.message.ends_with("names with the prefix `basic:`");
     assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
 }
+
+/// Envoy starts with none of these but the one where text follows `**`. What they would match is not known, so all is denied.
+#[test]
+fn what_a_template_that_is_not_known_would_match_is_denied() {
+    for template in [
+        "/a/**/b",
+        "/a/**.json",
+        "/a/x*",
+        "/a/x*/b",
+        "/a/x{b}/c",
+        "/a/{b}{c}/d",
+        "/a/{b",
+        "/a/{b=c/*",
+        "/a/b}",
+        "/a/{b=}",
+        "/a/{b=c/}",
+        "/a/{b=/c}",
+        "/a/{b=*c}",
+        "/a/{b={c}}",
+        "/a/{}",
+        "/a/{=*}",
+        "/a/***",
+        "/a/*.json/b",
+        "/a/*%41",
+        "/a//b",
+        "/a/./b",
+        "a/*",
+        "",
+    ] {
+        let original = format!(
+            "rules:
+  action: DENY
+  policies:
+    a:
+      permissions: [{{ uri_template: {{ typed_config: {{ path_template: '{template}' }} }} }}]
+      principals: [{{ any: true }}]
+"
+        );
+        let imported = imported("", &original).unwrap();
+        let (_, deny) = imported.policy.split_once("deny:").unwrap_or_default();
+        assert!(imported.is_stricter() && deny.contains("* /**"), "{template}: {}", imported.policy);
+    }
+}
