@@ -102,14 +102,14 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
-        if let Some(lenient) = requires.as_ref().and_then(|all| LENIENT.iter().find_map(|key| all.get(key))) {
-            let message = "tokens of every provider are verified here; the policy reads none where no provider is named";
-            original.notes.push(lenient.note(Effect::Stricter, message));
-        }
         let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         for (source, verified) in original.sources.all.iter().zip(&mut verified) {
-            if requires.as_ref().is_some_and(|requires| names(requires, source)) {
+            let Some(requires) = &requires else { continue };
+            if names(requires, source) {
                 verified.push(Expr::All(here.clone()));
+            } else if let Some(other) = besides_names(requires) {
+                let message = "tokens of providers that are not named may be verified here";
+                verified.push(other.between(Expr::never(), Expr::All(here.clone()), message));
             }
         }
         let condition = Expr::All(here.into_iter().chain([requirement.negated()]).collect());
@@ -134,7 +134,8 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
     }
     for (source, verified) in verified.into_iter().enumerate() {
         if original.sources.all.get(source).is_some_and(|source| matches!(source.kind, Kind::Jwt(_))) {
-            let is_everywhere = verified.len() == earlier.len() && all_paths;
+            let is_named = |one: &&Expr| !matches!(one, Expr::Between { .. });
+            let is_everywhere = verified.iter().filter(is_named).count() == earlier.len() && all_paths;
             let verified = Expr::any(verified);
             let message =
                 "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
@@ -153,6 +154,16 @@ fn names(requires: &View<'_>, provider: &Source) -> bool {
     let list = |key| requires.get(key).map(|all: View<'_>| all.list("requirements")).unwrap_or_default();
     requires.text_of("provider_name").is_some_and(|name| provider.is_provider(name))
         || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
+}
+
+/// The first requirement in this one that names no provider: it may verify tokens of each of them. What denies by their claims
+/// must count as if it did.
+fn besides_names<'n>(requires: &View<'n>) -> Option<View<'n>> {
+    requires.entries().into_iter().find_map(|(key, value)| match key.as_str() {
+        "provider_name" => None,
+        "requires_any" | "requires_all" => value.list("requirements").iter().find_map(besides_names),
+        _ => Some(value),
+    })
 }
 
 /// Requirements that callers without a token meet.
