@@ -5,7 +5,7 @@
 mod request_authentication;
 mod rule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use policy::{Place, Problem};
 
@@ -90,8 +90,17 @@ fn with_namespace<'v, 'n: 'v>(
 struct Workload<'n> {
     namespace: Option<&'n str>,
     labels: BTreeMap<String, &'n str>,
-    /// The names of what `targetRefs` refers to.
-    targets: Vec<&'n str>,
+    /// What `targetRefs` refers to.
+    targets: BTreeSet<Target<'n>>,
+}
+
+/// What a policy with `targetRefs` is for. A `Gateway` and a `Service` may have one name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Target<'n> {
+    group: &'n str,
+    kind: &'n str,
+    name: &'n str,
+    namespace: &'n str,
 }
 
 impl<'n> Workload<'n> {
@@ -102,7 +111,14 @@ impl<'n> Workload<'n> {
         let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
         let list = resource.get("spec").map(|spec| spec.list("target_refs")).unwrap_or_default();
         let targets = list.into_iter().chain(resource.at(&["spec", "target_ref"]));
-        let targets = targets.map(|target| target.text_of("name").unwrap_or_default()).collect();
+        let target = |target: View<'n>| {
+            let text = |key| target.text_of(key).unwrap_or_default();
+            // The group of Kubernetes itself has no name, and one that is not named is it.
+            let group = Some(text("group")).filter(|group| *group != "core").unwrap_or_default();
+            let namespace = target.text_of("namespace").or(namespace).unwrap_or_default();
+            Target { group, kind: text("kind"), name: text("name"), namespace }
+        };
+        let targets = targets.map(target).collect();
         Self { namespace, labels, targets }
     }
 
@@ -227,6 +243,13 @@ fn undecided(policy: &View<'_>, alternative: Alternative) -> Alternative {
     Alternative { condition, ..alternative }
 }
 
+/// The fields besides these and those that say for which workloads a resource is. What is not known may limit it to fewer.
+fn unknown_fields<'n>(spec: &View<'n>, known: &[&str]) -> Vec<View<'n>> {
+    let known = [&["selector", "target_ref", "target_refs"], known].concat();
+    let selector = spec.get("selector").map(|selector| selector.besides(&["match_labels"]));
+    spec.besides(&known).into_iter().chain(selector.unwrap_or_default()).collect()
+}
+
 /// The rules of a policy; without any, it matches nothing.
 fn rules(
     policy: &View<'_>,
@@ -236,8 +259,7 @@ fn rules(
 ) -> Vec<Alternative> {
     let Some(spec) = spec else { return Vec::new() };
     let name = policy.at(&["metadata", "name"]).and_then(|name| name.text()).unwrap_or("policy").to_owned();
-    let known = ["selector", "target_ref", "target_refs", "rules", "action", "provider"];
-    let unknown = spec.besides(&known);
+    let unknown = unknown_fields(spec, &["rules", "action", "provider"]);
     let rules = spec.list("rules").into_iter().map(|rule| {
         let limits = unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
         let condition = Expr::All(

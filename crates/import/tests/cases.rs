@@ -307,3 +307,66 @@ fn what_a_template_that_is_not_known_would_match_is_denied() {
         assert!(imported.is_stricter() && deny.contains("* /**"), "{template}: {}", imported.policy);
     }
 }
+
+#[test]
+fn policies_for_targets_that_differ_are_for_different_workloads() {
+    let with = |other: &str| {
+        let policy = |targets: &str| {
+            format!(
+                "kind: AuthorizationPolicy
+metadata: {{ name: one, namespace: shop }}
+spec: {{ targetRefs: [{targets}], rules: [{{ to: [{{ operation: {{ paths: ['/a'] }} }}] }}] }}
+"
+            )
+        };
+        let gateway = "{ group: gateway.networking.k8s.io, kind: Gateway, name: orders }";
+        imported("[istio]", &format!("{}---\n{}", policy(gateway), policy(other)))
+    };
+    for same in [
+        "{ group: gateway.networking.k8s.io, kind: Gateway, name: orders }",
+        "{ group: gateway.networking.k8s.io, kind: Gateway, name: orders, namespace: shop }",
+    ] {
+        assert!(with(same).is_ok(), "{same}");
+    }
+    for other in [
+        "{ kind: Service, name: orders }",
+        "{ group: gateway.networking.k8s.io, kind: GatewayClass, name: orders }",
+        "{ group: networking.istio.io, kind: Gateway, name: orders }",
+        "{ group: gateway.networking.k8s.io, kind: Gateway, name: other }",
+        "{ group: gateway.networking.k8s.io, kind: Gateway, name: orders, namespace: other }",
+        "",
+    ] {
+        let error = with(other).unwrap_err();
+        assert!(error.contains("this is for other workloads than those before"), "{other}: {error}");
+    }
+}
+
+/// A selector with more than labels is for fewer workloads, and not for all.
+#[test]
+fn a_selector_that_is_not_known_allows_nothing() {
+    let with = |resource: &str| {
+        let original = format!(
+            "kind: RequestAuthentication
+metadata: {{ name: tokens, namespace: shop }}
+spec: {{ jwtRules: [{{ issuer: 'https://id.example.com' }}]{resource} }}
+---
+kind: AuthorizationPolicy
+metadata: {{ name: one, namespace: shop }}
+spec: {{ selector: {{ matchExpressions: [{{ key: app, operator: Exists }}] }}, rules: [{{}}] }}
+---
+kind: AuthorizationPolicy
+metadata: {{ name: two, namespace: shop }}
+spec: {{ rules: [{{ from: [{{ source: {{ requestPrincipals: ['*'] }} }}] }}] }}
+"
+        );
+        imported("[istio] [audience]", &original).unwrap()
+    };
+    let imported = with("");
+    assert!(!imported.policy.contains("anyone"), "{}", imported.policy);
+    assert!(imported.policy.contains("authenticated"), "{}", imported.policy);
+    for unknown in [", selector: { matchExpressions: [] }", ", later: 1"] {
+        let imported = with(unknown);
+        assert!(!imported.policy.contains("jwt"), "{}", imported.policy);
+        assert!(imported.is_stricter());
+    }
+}

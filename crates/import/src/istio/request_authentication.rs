@@ -10,8 +10,10 @@ use crate::view::View;
 /// Adds the issuers as identity sources.
 pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Original) {
     let Some(spec) = resource.get("spec") else { return };
+    let unknown = super::unknown_fields(&spec, &["jwt_rules"]).into_iter().next();
     for rule in spec.list("jwt_rules") {
-        match issuer(&rule, options, original) {
+        let known = unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
+        match known.and_then(|()| issuer(&rule, options, original)) {
             Ok(issuer) => {
                 let name = name(&issuer.issuer, original);
                 let source = original.sources.add(&name, Kind::Jwt(issuer));
