@@ -23,7 +23,11 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
         if !is_rbac(&filter) {
             let help =
                 "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
-            return Err(Problem::error(root.place(), "there is no RBAC filter here").help(help));
+            let message = match has_type(root, &|text| is_one_of(&MAY_BE_RBAC, text)) {
+                true => "an RBAC filter is not read in this form",
+                false => "there is no RBAC filter here",
+            };
+            return Err(Problem::error(root.place(), message).help(help));
         }
         rbac::read(&filter, options, &mut original);
         return Ok(original);
@@ -40,6 +44,8 @@ struct Chain<'n> {
     /// The HTTP connection manager.
     manager: View<'n>,
     filters: Vec<View<'n>>,
+    /// The lists of filters that kinds of upgrades have in the place of these.
+    upgrades: Vec<View<'n>>,
 }
 
 /// Each mapping with `http_filters`.
@@ -47,8 +53,14 @@ fn find_chains<'n>(view: &View<'n>, listener: Option<&str>, chains: &mut Vec<Cha
     let is_listener = view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
     let listener = if is_listener { view.text_of("name") } else { listener };
     if let Some(filters) = view.get("http_filters") {
-        let filters = filters.items();
-        chains.push(Chain { listener: listener.map(str::to_owned), manager: view.clone(), filters });
+        let upgrades = view.list("upgrade_configs").into_iter().filter_map(|upgrade| upgrade.get("filters"));
+        chains.push(Chain {
+            listener: listener.map(str::to_owned),
+            manager: view.clone(),
+            filters: filters.items(),
+            // With an empty list, upgrades have the others.
+            upgrades: upgrades.filter(|filters| !filters.items().is_empty()).collect(),
+        });
         return;
     }
     for (_, value) in view.entries() {
@@ -59,9 +71,16 @@ fn find_chains<'n>(view: &View<'n>, listener: Option<&str>, chains: &mut Vec<Cha
     }
 }
 
-/// The chain to import: the only one with an RBAC filter, or that of the listener that the options name.
+/// The chain to import: the only one with an RBAC filter, in whichever form, or that of the listener that the options name.
 fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Result<Chain<'n>, Problem> {
-    let has_rbac = |chain: &Chain<'_>| chain.filters.iter().any(|filter| is_rbac(&config(filter)));
+    let may_be_rbac = |filter: &View<'_>| {
+        let config = config(filter);
+        is_rbac(&config) || is_in_other_form(filter, &config, &MAY_BE_RBAC)
+    };
+    let has_rbac = |chain: &Chain<'_>| {
+        let upgrades = chain.upgrades.iter().flat_map(View::items);
+        chain.filters.iter().cloned().chain(upgrades).any(|filter| may_be_rbac(&filter))
+    };
     let mut named: Vec<Chain<'_>> = chains
         .into_iter()
         .filter(|chain| options.listener.is_none() || chain.listener == options.listener)
@@ -99,8 +118,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
                 original.allow.push(vec![unnamed(filter, "not read", condition)]);
             }
         } else if is_other_security(filter) {
-            let message = "this filter is not imported: keep it";
-            original.notes.push(filter.note(Effect::Same, message));
+            original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
         }
     }
     let mut names = Vec::new();
@@ -120,6 +138,9 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             names.extend(filter.text_of("name").map(str::to_owned));
         }
     }
+    for filters in &chain.upgrades {
+        read_upgrade(filters, original);
+    }
     routes::read(&chain.manager, &names, options, original);
     if !chain.manager.is_true("normalize_path") || !chain.manager.is_true("merge_slashes") {
         let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they are written; \
@@ -127,6 +148,29 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
         original.notes.push(chain.manager.note(Effect::Unexpected, message));
     }
 }
+
+/// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends on an upgrade, so that what
+/// this list denies, nothing may allow.
+fn read_upgrade(filters: &View<'_>, original: &mut Original) {
+    let may_deny = |filter: &View<'_>| {
+        let config = config(filter);
+        kind(&config).is_some() || is_unreadable(filter, &config)
+    };
+    let all = filters.items();
+    if all.iter().any(may_deny) {
+        let condition =
+            filters.inexpressible("upgrades have filters of their own, and no rule depends on them");
+        original.allow.push(vec![unnamed(filters, "upgrade", condition)]);
+    } else {
+        let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
+        original.notes.push(filters.note(Effect::Stricter, message));
+    }
+    let other = all.iter().filter(|filter| is_other_security(filter));
+    original.notes.extend(other.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
+}
+
+/// What is said of a filter that authorizes or authenticates requests, too.
+const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// A filter that is imported.
 #[derive(Clone, Copy)]
@@ -174,8 +218,18 @@ fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
 /// Whether this filter is of a kind that is imported, or may have such a filter in it, in a form that is not read: behind a
 /// matcher, from another server, in a `TypedStruct`, or of an older version of Envoy. What it denies is not known.
 fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
-    const NAMES: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
-    let is_named = |text: &str| NAMES.iter().any(|name| text.contains(name));
+    is_in_other_form(filter, config, &["rbac", "jwt_authn", "basic_auth", "composite"])
+}
+
+/// What the types of filters have in them that are, or may choose, an RBAC filter.
+const MAY_BE_RBAC: [&str; 2] = ["rbac", "composite"];
+
+fn is_one_of(names: &[&str], text: &str) -> bool {
+    names.iter().any(|name| text.contains(name))
+}
+
+fn is_in_other_form(filter: &View<'_>, config: &View<'_>, names: &[&str]) -> bool {
+    let is_named = |text: &str| is_one_of(names, text);
     // A name is free where there is a type.
     let named = || !has_type(filter, &|_| true) && filter.text_of("name").is_some_and(is_named);
     kind(config).is_none() && (has_type(filter, &is_named) || named())
