@@ -153,9 +153,9 @@ fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
     // Causes first.
     let causes = sources.unaccepted.iter().map(|(_, note)| note.clone());
     let notes = causes.chain(notes).collect();
-    let (policy, key_sets) = write::policy(sources, &roles);
+    let write::Written { policy, key_sets, inexact } = write::policy(sources, &roles);
     let mut imported = Imported { policy, key_sets, notes };
-    write::accept_warnings(&mut imported, sources).map_err(|problem| {
+    write::accept_warnings(&mut imported, sources, &inexact).map_err(|problem| {
         vec![Problem::error(start.clone(), format!("the imported policy is not valid: {problem}"))]
     })?;
     Ok(imported)

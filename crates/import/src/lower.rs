@@ -40,6 +40,8 @@ pub(crate) struct Rule {
     /// The name of the original's policy.
     pub(crate) name: String,
     pub(crate) is_deny: bool,
+    /// Whether it is what the original has, and not more because that cannot be expressed.
+    pub(crate) is_exact: bool,
     pub(crate) methods: Option<BTreeSet<String>>,
     pub(crate) hosts: Option<Vec<policy::pattern::Scope>>,
     pub(crate) paths: Option<Vec<Pattern>>,
@@ -116,13 +118,14 @@ fn denied(
         let mut own = BTreeSet::new();
         let terms = resolver(&mut own, Bound::Over, origin).terms(condition)?;
         let has_effect = |term: &Term| allowed.iter().any(|allowed| allowed.term.may_overlap(term));
+        let is_exact = own.is_empty();
         if !terms.iter().any(has_effect) {
             own = own.into_iter().map(Note::without_effect).collect();
         }
         notes.extend(own);
         for term in terms {
             if term.not.is_empty() {
-                rules.push((Rule::of(&term, name, true), term.caller));
+                rules.push((Rule { is_exact, ..Rule::of(&term, name, true) }, term.caller));
             } else if has_effect(&term) {
                 let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
                 limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect()));
@@ -237,7 +240,7 @@ impl Named {
 impl Rule {
     fn of(term: &Term, name: &str, is_deny: bool) -> Self {
         let Term { methods, hosts, paths, .. } = term.clone();
-        Self { name: name.to_owned(), is_deny, methods, hosts, paths }
+        Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths }
     }
 
     /// Joins another rule that differs in one part only.
@@ -252,6 +255,7 @@ impl Rule {
             (true, true, _) => self.paths = joined(self.paths.take(), &other.paths),
             _ => return false,
         }
+        self.is_exact &= other.is_exact;
         true
     }
 }

@@ -12,8 +12,19 @@ use crate::literal::Caller;
 use crate::lower::{Role, Rule};
 use crate::sources::{Issuer, Keys, Kind, Source, Sources};
 
-/// The text of `policy.yaml`, and the key sets beside it.
-pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String, String)>) {
+/// A policy as it is written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// The text of `policy.yaml`.
+    pub(crate) policy: String,
+    /// The key sets beside it.
+    pub(crate) key_sets: Vec<(String, String)>,
+    /// Where the lines of rules begin that are not exactly what the original has.
+    pub(crate) inexact: BTreeSet<usize>,
+}
+
+/// The policy, without the comments of [`accept_warnings`].
+pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
     let prefixes = sources.prefixes();
     let prefix = |source: usize| prefixes.get(source).map_or("", String::as_str);
     let mut key_sets = Vec::new();
@@ -41,13 +52,13 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> (String, Vec<(String,
             }
         }
     }
-    write_roles(&mut text, &prefixes, roles);
+    let inexact = write_roles(&mut text, &prefixes, roles);
     // The header must never be one that the client has sent.
     if let Some((header, _)) = sources.user_header() {
         let _ =
             writeln!(text, "allow_response:\n  set_headers: {{ {}: \"{{user}}\" }}", written::quoted(header));
     }
-    (text, key_sets)
+    Written { policy: text, key_sets, inexact }
 }
 
 // Writing to a `String` never fails.
@@ -153,8 +164,9 @@ fn pointer(claim: &[String]) -> String {
     }
 }
 
-fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) {
-    let mut names = BTreeSet::new();
+/// Writes the roles and their grants. Returns where the lines of rules begin that are not exact.
+fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) -> BTreeSet<usize> {
+    let (mut names, mut inexact) = (BTreeSet::new(), BTreeSet::new());
     let mut grants = String::new();
     if !roles.is_empty() {
         text.push_str("roles:\n");
@@ -173,7 +185,7 @@ fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) {
                 let _ = writeln!(text, "    {key}:");
             }
             for rule in rules {
-                write_rule(text, rule, role.is_reserved());
+                write_rule(text, rule, role.is_reserved(), &mut inexact);
             }
         }
         if !role.is_reserved() {
@@ -184,6 +196,7 @@ fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) {
         *text += "grants:\n";
         *text += &grants;
     }
+    inexact
 }
 
 /// `users: ["ann"], groups: ["staff"]`.
@@ -214,7 +227,7 @@ fn unique(name: &str, names: &mut BTreeSet<String>) -> String {
     free
 }
 
-fn write_rule(text: &mut String, rule: &Rule, named: bool) {
+fn write_rule(text: &mut String, rule: &Rule, named: bool, inexact: &mut BTreeSet<usize>) {
     if named {
         let name: String =
             rule.name.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
@@ -228,10 +241,17 @@ fn write_rule(text: &mut String, rule: &Rule, named: bool) {
         None => vec!["/**".to_owned()],
         Some(paths) => paths.iter().filter(|pattern| !asterisk(pattern)).map(written::pattern).collect(),
     };
+    let mut note_start = |text: &str| {
+        if !rule.is_exact {
+            inexact.insert(text.len());
+        }
+    };
     if !paths.is_empty() {
+        note_start(text);
         write_one(text, rule.methods.as_ref(), rule.hosts.as_deref(), &paths);
     }
     if of_server && options {
+        note_start(text);
         write_one(
             text,
             Some(&BTreeSet::from(["OPTIONS".to_owned()])),
@@ -266,9 +286,13 @@ fn write_one(
 
 /// Adds comments that accept the warnings of `rolegate check`, because what they are about is as in the original. Loads the policy,
 /// so that a mistake of this crate is an error and not a policy with another meaning.
-pub(crate) fn accept_warnings(imported: &mut Imported, sources: &Sources) -> Result<(), Problem> {
+pub(crate) fn accept_warnings(
+    imported: &mut Imported,
+    sources: &Sources,
+    inexact: &BTreeSet<usize>,
+) -> Result<(), Problem> {
     let warnings = loaded(imported, sources)?;
-    let mut text = String::new();
+    let (mut text, mut start) = (String::new(), 0);
     for (number, line) in (1_u32..).zip(imported.policy.lines()) {
         let indent = line.len() - line.trim_start().len();
         let of_line: BTreeSet<(u32, Warning)> = warnings
@@ -278,12 +302,15 @@ pub(crate) fn accept_warnings(imported: &mut Imported, sources: &Sources) -> Res
             // Whether a hash is weak is not checked here, so a comment about one seems to accept nothing.
             // If nothing could be imported, who imports should be warned.
             .filter(|(_, kind)| ![Warning::Acceptance, Warning::NoRoles].contains(kind))
+            // Where that is only nearly so in the original, who imports should see whether it should match something.
+            .filter(|(_, kind)| *kind != Warning::UnmatchedDeny || !inexact.contains(&start))
             .collect();
         for (_, kind) in of_line {
             let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {}", "", reason(kind));
         }
         text.push_str(line);
         text.push('\n');
+        start += line.len() + 1;
     }
     imported.policy = text;
     loaded(imported, sources).map(drop)
