@@ -100,10 +100,25 @@ fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Res
 
 fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     // The sources first: conditions on callers refer to them.
-    let configs: Vec<(View<'_>, View<'_>)> =
+    let mut configs: Vec<(View<'_>, View<'_>)> =
         chain.filters.iter().map(|filter| (filter.clone(), config(filter))).collect();
     let active =
         |(filter, config): &&(View<'_>, View<'_>)| !filter.is_true("disabled") || kind(config).is_none();
+    let mut sources = Vec::new();
+    configs.retain(|one| {
+        let (filter, config) = one;
+        let Some(kind) = kind(config).filter(|kind| *kind != Filter::Rbac && active(&one)) else {
+            return true;
+        };
+        let is_first = !sources.contains(&kind);
+        if !is_first {
+            // What each verifies, and where, would be that of the other.
+            let condition = filter.inexpressible("of several such filters, only the first one is read");
+            original.allow.push(vec![unnamed(filter, "several", condition)]);
+        }
+        sources.push(kind);
+        is_first
+    });
     for (filter, config) in configs.iter().filter(active) {
         match kind(config) {
             Some(Filter::JwtAuthn) => jwt_authn::providers(config, options, original),
@@ -173,7 +188,7 @@ fn read_upgrade(filters: &View<'_>, original: &mut Original) {
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// A filter that is imported.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Filter {
     Rbac,
     JwtAuthn,
@@ -219,6 +234,11 @@ fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
 /// matcher, from another server, in a `TypedStruct`, or of an older version of Envoy. What it denies is not known.
 fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
     is_in_other_form(filter, config, &["rbac", "jwt_authn", "basic_auth", "composite"])
+}
+
+/// Whether the configuration of a filter that is imported, or of one for a route, has this type.
+fn is_imported_type(text: &str) -> bool {
+    is_one_of(&["rbac", "jwt_authn", "basic_auth"], text)
 }
 
 /// What the types of filters have in them that are, or may choose, an RBAC filter.

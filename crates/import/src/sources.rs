@@ -221,12 +221,13 @@ impl Sources {
         })
     }
 
-    /// The issuer whose claims Envoy writes to this key.
-    pub(crate) fn of_payload(&self, payload: &str) -> Option<usize> {
-        self.all.iter().position(|source| match &source.kind {
+    /// The issuers whose claims Envoy writes to this key.
+    pub(crate) fn of_payload(&self, payload: &str) -> Vec<usize> {
+        let writes = |source: &Source| match &source.kind {
             Kind::Jwt(issuer) => issuer.payload.as_deref() == Some(payload),
             Kind::Users { .. } | Kind::UsersFile { .. } => false,
-        })
+        };
+        (0..).zip(&self.all).filter(|(_, source)| writes(source)).map(|(number, _)| number).collect()
     }
 }
 

@@ -11,8 +11,22 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     let header = filter.text_of("forward_username_header").filter(|header| !header.is_empty());
     let header = header.map(str::to_ascii_lowercase);
     let Some(users) = filter.get("users") else { return };
-    for unknown in filter.besides(&["@type", "users", "forward_username_header"]) {
-        original.notes.push(unknown.note(Effect::Stricter, "a field that is not known: less is allowed"));
+    for (key, value) in filter.entries() {
+        match key.as_str() {
+            "@type" | "users" | "forward_username_header" | "emit_dynamic_metadata" => {}
+            "allow_missing" => {
+                let message = "requests without credentials are denied: less is allowed";
+                original.notes.push(value.note(Effect::Stricter, message));
+            }
+            "authentication_header" => {
+                let condition = value.inexpressible("rolegate reads credentials from `Authorization` only");
+                original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
+            }
+            _ => {
+                let condition = value.inexpressible("a field that is not known");
+                original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
+            }
+        }
     }
     let kind = if let Some(text) = users.text_of("inline_string") {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -200,10 +200,12 @@ impl Reader<'_> {
         if header.is_true("invert_match") { expr.negated() } else { expr }
     }
 
-    /// A header with the user name, which the filter `basic_auth` sets.
+    /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is the client's.
     fn user_header(&self, header: &View<'_>, name: &str, (matcher, ignore_case): (&Matcher, bool)) -> Expr {
         let sets = |source: &crate::sources::Source| match &source.kind {
-            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => header.as_deref() == Some(name),
+            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => {
+                header.as_deref() == Some(name) && !source.verified.borrow().is_never()
+            }
             Kind::Jwt(_) => false,
         };
         match (self.sources.all.iter().position(sets), matcher) {
@@ -235,14 +237,18 @@ impl Reader<'_> {
         let (Some((payload, claim)), Some(value)) = (keys.split_first(), metadata.get("value")) else {
             return metadata.inexpressible("a path of claims is expected here");
         };
-        if metadata.get("value").is_none() || claim.is_empty() {
+        if claim.is_empty() {
             return metadata.inexpressible("a claim is expected here");
         }
-        let Some(source) = self.sources.of_payload(payload) else {
+        if let Some(unknown) = metadata.besides(&["filter", "path", "value", "invert"]).first() {
+            return unknown.inexpressible("a field that is not known");
+        }
+        let sources = self.sources.of_payload(payload);
+        if sources.is_empty() {
             let message = "no provider of the filter `jwt_authn` here writes these claims";
             return self.sources.without_issuer(metadata, "*", message);
-        };
-        self.claim_value(&value, source, claim)
+        }
+        Expr::any(sources.into_iter().map(|source| self.claim_value(&value, source, claim)).collect())
     }
 
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {

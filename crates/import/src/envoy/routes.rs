@@ -40,7 +40,8 @@ fn find<'n>(
             continue;
         }
         for (name, config) in value.named_entries() {
-            if names.contains(&name) {
+            // Some versions of Envoy also find it by the name of the extension.
+            if names.contains(&name) || super::has_type(&config, &super::is_imported_type) {
                 found.push((config, route.cloned().unwrap_or_else(Expr::always)));
             }
         }
