@@ -16,7 +16,7 @@ use crate::view::{Notes as _, View};
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {
     let mut chains = Vec::new();
-    find_chains(root, None, &mut chains);
+    find_chains(root, (None, &[]), &mut chains);
     let mut original = Original::default();
     if chains.is_empty() {
         let filter = unwrapped(root);
@@ -46,10 +46,16 @@ struct Chain<'n> {
     filters: Vec<View<'n>>,
     /// The lists of filters that kinds of upgrades have in the place of these.
     upgrades: Vec<View<'n>>,
+    /// The filters of connections, with that of HTTP.
+    network: Vec<View<'n>>,
 }
 
-/// Each mapping with `http_filters`.
-fn find_chains<'n>(view: &View<'n>, listener: Option<&str>, chains: &mut Vec<Chain<'n>>) {
+/// Each mapping with `http_filters`, in a listener with this name and with these filters of connections.
+fn find_chains<'n>(
+    view: &View<'n>,
+    (listener, network): (Option<&str>, &[View<'n>]),
+    chains: &mut Vec<Chain<'n>>,
+) {
     let is_listener = view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
     let listener = if is_listener { view.text_of("name") } else { listener };
     if let Some(filters) = view.get("http_filters") {
@@ -60,14 +66,17 @@ fn find_chains<'n>(view: &View<'n>, listener: Option<&str>, chains: &mut Vec<Cha
             filters: filters.items(),
             // With an empty list, upgrades have the others.
             upgrades: upgrades.filter(|filters| !filters.items().is_empty()).collect(),
+            network: network.to_vec(),
         });
         return;
     }
+    let filters = view.get("filters").map(|filters| filters.items());
+    let inside = (listener, filters.as_deref().unwrap_or(network));
     for (_, value) in view.entries() {
-        find_chains(&value, listener, chains);
+        find_chains(&value, inside, chains);
     }
     for item in view.items() {
-        find_chains(&item, listener, chains);
+        find_chains(&item, inside, chains);
     }
 }
 
@@ -104,21 +113,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
         chain.filters.iter().map(|filter| (filter.clone(), config(filter))).collect();
     let active =
         |(filter, config): &&(View<'_>, View<'_>)| !filter.is_true("disabled") || kind(config).is_none();
-    let mut sources = Vec::new();
-    configs.retain(|one| {
-        let (filter, config) = one;
-        let Some(kind) = kind(config).filter(|kind| *kind != Filter::Rbac && active(&one)) else {
-            return true;
-        };
-        let is_first = !sources.contains(&kind);
-        if !is_first {
-            // What each verifies, and where, would be that of the other.
-            let condition = filter.inexpressible("of several such filters, only the first one is read");
-            original.allow.push(vec![unnamed(filter, "several", condition)]);
-        }
-        sources.push(kind);
-        is_first
-    });
+    retain_first(&mut configs, original);
     for (filter, config) in configs.iter().filter(active) {
         match kind(config) {
             Some(Filter::JwtAuthn) => jwt_authn::providers(config, options, original),
@@ -153,6 +148,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             names.extend(filter.text_of("name").map(str::to_owned));
         }
     }
+    note_network(chain, original);
     for filters in &chain.upgrades {
         read_upgrade(filters, original);
     }
@@ -162,6 +158,36 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
                        rolegate compares their canonical form, so other spellings of an allowed path are allowed";
         original.notes.push(chain.manager.note(Effect::Unexpected, message));
     }
+}
+
+/// Of several filters that authenticate callers in one way, keeps the first one.
+fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original) {
+    let mut sources = Vec::new();
+    configs.retain(|(filter, config)| {
+        let Some(kind) = kind(config).filter(|kind| *kind != Filter::Rbac && !filter.is_true("disabled"))
+        else {
+            return true;
+        };
+        let is_first = !sources.contains(&kind);
+        if !is_first {
+            // What each verifies, and where, would be that of the other.
+            let condition = filter.inexpressible("of several such filters, only the first one is read");
+            original.allow.push(vec![unnamed(filter, "several", condition)]);
+        }
+        sources.push(kind);
+        is_first
+    });
+}
+
+/// Notes which filters of connections authorize them.
+fn note_network(chain: &Chain<'_>, original: &mut Original) {
+    let denies = |filter: &&View<'_>| {
+        let config = config(filter);
+        let names = ["filters.network.rbac", "filters.network.ext_authz"];
+        config.text_of("@type").is_some_and(|text| is_one_of(&names, text))
+    };
+    let network = chain.network.iter().filter(denies);
+    original.notes.extend(network.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
 }
 
 /// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends on an upgrade, so that what
