@@ -7,6 +7,9 @@ use crate::literal::Caller;
 use crate::note::{Effect, Note};
 use crate::view::{Notes as _, View};
 
+/// Why a condition on a token cannot be told.
+const ELSEWHERE: &str = "the token may be in a place that is not read";
+
 /// An identity source.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -70,6 +73,8 @@ pub(crate) struct Sources {
     pub(crate) notes: RefCell<Vec<Note>>,
     /// Issuers whose tokens are not accepted, each with the note that says why.
     pub(crate) unaccepted: Vec<(String, Note)>,
+    /// Whether the original also reads tokens in places that rolegate does not know.
+    pub(crate) are_elsewhere: bool,
     /// Conditions on callers of these: the notes about them follow from the others.
     follows: RefCell<Vec<Note>>,
 }
@@ -119,15 +124,26 @@ impl Sources {
     }
 
     /// A condition on the caller, where its credentials are verified.
-    fn verified(&self, source: usize, condition: Expr) -> Expr {
-        let verified =
-            self.all.get(source).map_or_else(Expr::never, |source| source.verified.borrow().clone());
-        Expr::All(vec![verified, condition])
+    fn verified(&self, view: &View<'_>, source: usize, condition: Expr) -> Expr {
+        let Some(source) = self.all.get(source) else { return Expr::never() };
+        let verified = source.verified.borrow().clone();
+        let all = Expr::All(vec![verified.clone(), condition]);
+        match source.kind {
+            // A caller who is denied would only have to move the token.
+            Kind::Jwt(_) if self.are_elsewhere => view.between(all, verified, ELSEWHERE),
+            Kind::Jwt(_) | Kind::Users { .. } | Kind::UsersFile { .. } => all,
+        }
+    }
+
+    /// Any caller with a valid token.
+    pub(crate) fn any_token(&self, view: &View<'_>) -> Expr {
+        let any = Expr::caller(Caller::Authenticated);
+        if self.are_elsewhere { view.between(any, Expr::always(), ELSEWHERE) } else { any }
     }
 
     /// Any caller with valid credentials of this source, where they are verified.
     pub(crate) fn any_verified(&self, view: &View<'_>, source: usize) -> Expr {
-        self.verified(source, self.any_of(view, source))
+        self.verified(view, source, self.any_of(view, source))
     }
 
     /// The caller whose claim is this text.
@@ -142,7 +158,7 @@ impl Sources {
         if value.trim().is_empty() {
             return view.inexpressible("a grant cannot name a user whose name is only white space");
         }
-        self.verified(source, Expr::caller(Caller::User(source, value.to_owned())))
+        self.verified(view, source, Expr::caller(Caller::User(source, value.to_owned())))
     }
 
     /// The callers whose claim is a list with this text.
@@ -150,7 +166,7 @@ impl Sources {
         match self.uses(source, claim, |source| &source.group_claim) {
             true if is_name(value) && !value.contains(' ') && !value.trim().is_empty() => {
                 self.note_list(view, claim);
-                self.verified(source, Expr::caller(Caller::Group(source, value.to_owned())))
+                self.verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
             }
             true => view.inexpressible("this is not the name of a group"),
             false => view.inexpressible("another claim of this issuer has the groups already"),

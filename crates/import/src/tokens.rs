@@ -45,6 +45,7 @@ pub(crate) fn read_from_authorization<'n>(
             && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
     };
     let places = ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key)).concat();
+    original.sources.are_elsewhere |= !places.iter().all(is_authorization);
     if !places.is_empty() && !places.iter().any(is_authorization) {
         return Err((provider.clone(), "tokens in another place than `Authorization: Bearer` are not read"));
     }

@@ -2,7 +2,6 @@
 
 use crate::Options;
 use crate::expr::Expr;
-use crate::literal::Caller;
 use crate::matcher;
 use crate::sources::{Kind, Sources};
 use crate::text_matcher::Matcher;
@@ -104,7 +103,7 @@ impl Reader<'_> {
     /// `ISSUER/SUBJECT`, where either may be `*`. The last slash separates them.
     fn request_principal(&self, item: &View<'_>, text: &str) -> Expr {
         if text == "*" {
-            return Expr::caller(Caller::Authenticated);
+            return self.sources.any_token(item);
         }
         let Some((issuer, subject)) = text.rsplit_once('/') else {
             return item.inexpressible("a grant names whole issuers and users");
@@ -118,11 +117,11 @@ impl Reader<'_> {
             return self.sources.without_issuer(item, issuer, message);
         }
         let of = |source: usize| match subject {
-            "*" => self.sources.any_of(item, source),
+            "*" => self.sources.any_verified(item, source),
             subject => self.sources.claim_is(item, source, &["sub"], subject),
         };
         if issuer == "*" && subject == "*" {
-            return Expr::caller(Caller::Authenticated);
+            return self.sources.any_token(item);
         }
         Expr::any(numbers.into_iter().map(of).collect())
     }
