@@ -29,9 +29,13 @@ fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant>
         return None;
     }
     let errors = reader.errors();
-    let fields = reader.fields(node, "a grant", &["users", "groups"])?;
-    let users = name_refs(reader, &fields, "users", "a user's name");
-    let groups = name_refs(reader, &fields, "groups", "a group's name");
+    let (mut users, mut groups) = (Vec::new(), Vec::new());
+    // As for a role: its lines may be commented out.
+    if !node.is_nothing() {
+        let fields = reader.fields(node, "a grant", &["users", "groups"])?;
+        users = name_refs(reader, &fields, "users", "a user's name");
+        groups = name_refs(reader, &fields, "groups", "a group's name");
+    }
     if users.is_empty() && groups.is_empty() && reader.errors() == errors {
         let message = format!("`{}` is granted to nobody", key.text);
         reader.warning_help(key.at, Warning::EmptyGrant, message, "add `users` or `groups`");
