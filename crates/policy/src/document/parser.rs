@@ -415,6 +415,12 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
         | "illegal placement of ':' indicator" => {
             return Some("close every quote, `[` and `{`, perhaps one on a line above");
         }
+        "unexpected character: `@'" => return Some("quote a text that starts with `@`"),
+        "unexpected character: ``'" => return Some("quote a text that starts with a backtick"),
+        "unexpected character: `%'" => return Some("quote a text that starts with `%`"),
+        "while scanning a block scalar, did not find expected comment or line break" => {
+            return Some("quote a text that starts with `>` or `|`");
+        }
         _ if info.contains("unknown escape character") => {
             return Some("in double quotes `\\` has a meaning of its own: use single quotes");
         }
