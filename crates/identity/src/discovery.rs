@@ -33,7 +33,7 @@ pub enum DiscoveryError {
 /// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not `https`, or `http` on a
 /// loopback address where the document itself is.
 pub fn key_set_url(document: &[u8], at: &KeyUrl, issuer: &str) -> Result<KeyUrl, DiscoveryError> {
-    let not_json = |error| DiscoveryError::NotJson(jwks::not_json(document, &error));
+    let not_json = |error| DiscoveryError::NotJson(jwks::not_json(document, &error).to_string());
     let members = json::parse(document).map_err(not_json)?;
     let text = |name| members.get(name).and_then(Value::as_str);
     if text("issuer") != Some(issuer) {

@@ -1,6 +1,8 @@
 //! An issuer: its settings, its keys, and the verification of its tokens.
 
+use std::fmt;
 use std::mem;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use policy::KeyUrl;
@@ -13,7 +15,7 @@ use super::header::Header;
 use super::token::Token;
 use super::{claims, subject};
 use crate::cache::Window;
-use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
+use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError, NotJson};
 use crate::{CredentialsError, FetchedKeys, Subject, UnixTime, UnknownKids};
 
 /// An issuer with its keys parsed.
@@ -44,7 +46,9 @@ impl Issuer {
     ) -> Self {
         let mut has_stale_keys = false;
         let keys = match &settings.keys {
-            Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, Problem::error, problems),
+            Keys::File { bytes, at, path } => {
+                parse_key_set(bytes, at, Source::File(path), Problem::error, problems)
+            }
             Keys::Url { url, at, .. } => match fetched.get(url) {
                 Some(Some(bytes)) => fetched_set(bytes, at, &url.to_string(), problems),
                 stale => {
@@ -145,7 +149,7 @@ pub(crate) fn find_issuer<'a>(
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = parse_key_set(bytes, at, url, ignored_key, problems)?;
+    let keys = parse_key_set(bytes, at, Source::Url(url), ignored_key, problems)?;
     if keys.has_secret() {
         let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
         problems.push(
@@ -159,11 +163,26 @@ fn ignored_key(at: Place, message: String) -> Problem {
     Problem::warning(at, Warning::IgnoredKey, message)
 }
 
+/// Where a set is from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    File(&'a str),
+    Url(&'a str),
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(name) | Self::Url(name) => f.write_str(name),
+        }
+    }
+}
+
 /// Parses a set. `severity` is that of a weak or damaged key.
 fn parse_key_set(
     bytes: &[u8],
     at: &Place,
-    source: &str,
+    source: Source<'_>,
     severity: fn(Place, String) -> Problem,
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
@@ -184,16 +203,24 @@ fn parse_key_set(
                 faults.iter().for_each(&mut report);
             }
             let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
-            problems.push(match &error {
-                KeySetError::Mixed(_) => problem.help(
+            problems.push(match (&error, source) {
+                (KeySetError::NotJson(NotJson { what, at: Some((line, column)) }), Source::File(path)) => {
+                    let of_json = Place { file: Path::new(path).into(), line: *line, column: *column };
+                    Problem::error(of_json, format!("key set `{source}`: not JSON{what}"))
+                        .related(at.clone(), "the policy names the file here")
+                }
+                (KeySetError::Mixed(_), _) => problem.help(
                     "replace the shared secrets: anyone who can read the set of public keys knows them",
                 ),
-                KeySetError::Discovery { jwks_uri } => problem
+                (KeySetError::Discovery { jwks_uri }, _) => problem
                     .help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")),
-                KeySetError::TooLong
-                | KeySetError::NotJson(_)
-                | KeySetError::NotAKeySet
-                | KeySetError::NoUsableKey(_) => problem,
+                (
+                    KeySetError::TooLong
+                    | KeySetError::NotJson(_)
+                    | KeySetError::NotAKeySet
+                    | KeySetError::NoUsableKey(_),
+                    _,
+                ) => problem,
             });
             None
         }

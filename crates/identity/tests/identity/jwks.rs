@@ -257,16 +257,13 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
         ("", "key set `jwks.json`: not JSON: it is empty"),
         (" \n<!DOCTYPE html>\n<p>hunter2", "key set `jwks.json`: not JSON (begins with `<!DOCTYPE html>`)"),
         ("<html>hunter2", "key set `jwks.json`: not JSON (begins with `<html>`)"),
-        ("<hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
-        ("hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
+        ("<hunter2", "key set `jwks.json`: not JSON: expected value"),
+        ("hunter2", "key set `jwks.json`: not JSON: expected value"),
         (
             "-----BEGIN PUBLIC KEY-----\nhunter2",
             "key set `jwks.json`: not JSON: it is PEM; convert its public key to a JWK",
         ),
-        (
-            r#"{"keys":[],"keys":[]}"#,
-            "key set `jwks.json`: not JSON: a duplicate member name at line 1 column 21",
-        ),
+        (r#"{"keys":[],"keys":[]}"#, "key set `jwks.json`: not JSON: a duplicate member name"),
         (&discovery, "key set `jwks.json`: a discovery document, not a key set"),
     ] {
         let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
@@ -277,6 +274,24 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
     let keys = Keys::File { path: "jwks.json".into(), bytes: discovery.as_bytes().into(), at: place() };
     let help = errors(&tokens_of(issuer(keys))).remove(0).help.unwrap();
     assert_eq!(help, "write `discovery: true`, or the URL of its `jwks_uri`: `https://a/keys`");
+}
+
+/// In the file of the keys, not in the policy, which names it.
+#[test]
+fn an_error_of_json_in_a_file_is_reported_at_its_place() {
+    for (text, at) in [
+        ("{\n  \"é\": 1,\n  \"keys\": [\n    { \"é\": x }\n  ]\n}", "jwks.json:4:12"),
+        ("{\"keys\": [\n", "jwks.json:2:1"),
+        ("{\"keys\": []", "jwks.json:1:11"),
+    ] {
+        let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
+        let problem = errors(&tokens_of(issuer(keys))).remove(0);
+        assert_eq!(problem.at.to_string(), at, "{problem}");
+        assert!(!problem.message.contains(" at line "), "{problem}");
+        assert_eq!(problem.related, [(place(), "the policy names the file here".to_owned())]);
+    }
+    let keys = Keys::File { path: "jwks.json".into(), bytes: (*b"").into(), at: place() };
+    assert_eq!(errors(&tokens_of(issuer(keys)))[0].at, place(), "nothing is at a place of an empty file");
 }
 
 /// The error names the key and does not show its content.
