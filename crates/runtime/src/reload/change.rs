@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use authorizer::cluster_hashes;
-use policy::model::{Issuer, Keys, Role, Rule};
-use policy::{Place, Policy};
+use policy::Policy;
+use policy::model::{Issuer, Keys, Role, RolesFromToken, Rule, SourceId};
+use policy::pattern::{Pattern, Segment};
 
 /// What differs between two policies. Something that was changed counts as removed and as added.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,6 +110,7 @@ fn rules(policy: &Policy, seed: &RandomState) -> Vec<u64> {
     for role in policy.roles.iter() {
         for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
             hashes.extend(rules.iter().map(|Rule { name, actions, scopes, resources, at: _ }| {
+                let resources: Vec<_> = resources.iter().map(|pattern| named(pattern, policy)).collect();
                 seed.hash_one((&role.name, effect, name, actions, scopes, resources))
             }));
         }
@@ -116,19 +118,55 @@ fn rules(policy: &Policy, seed: &RandomState) -> Vec<u64> {
     hashes
 }
 
+/// A pattern with the names of its sources in place of their ids, which change with the list of issuers.
+fn named<'p>(pattern: &'p Pattern, policy: &'p Policy) -> (bool, bool, Vec<NamedSegment<'p>>) {
+    let name =
+        |id: &SourceId| policy.identity.sources().find(|(known, ..)| known == id).map(|(_, name, _)| name);
+    let segment = |segment: &'p Segment| match segment {
+        Segment::UserId(sources) => NamedSegment::UserId(sources.iter().filter_map(name).collect()),
+        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => NamedSegment::As(segment),
+    };
+    let Pattern { absolute, segments, rest } = pattern;
+    (*absolute, *rest, segments.iter().map(segment).collect())
+}
+
+/// A segment of a pattern; of `{user.id}`, the names of its sources.
+#[derive(Hash)]
+enum NamedSegment<'p> {
+    As(&'p Segment),
+    UserId(BTreeSet<&'p str>),
+}
+
+/// Every field is named, so that a new one cannot be forgotten. Places do not count: a comment above moves them.
 fn issuers(policy: &Policy, seed: &RandomState) -> Vec<u64> {
-    let nowhere = Place::start_of(Path::new(""));
-    let issuers = policy.identity.jwt.iter();
-    issuers
-        .map(|issuer| {
-            // `Debug` leaves out of the keys what may be secret.
-            let keys = match &issuer.keys {
-                Keys::File { bytes, .. } => seed.hash_one(bytes),
-                Keys::Url { refresh, .. } => seed.hash_one(refresh),
-            };
-            seed.hash_one((format!("{:?}", Issuer { at: nowhere.clone(), ..issuer.clone() }), keys))
-        })
-        .collect()
+    let hash = |issuer: &Issuer| {
+        let Issuer {
+            issuer: name,
+            audiences,
+            keys,
+            claims,
+            clock_skew,
+            required_type,
+            max_age,
+            roles_from_token,
+            user_prefix,
+            group_prefix,
+            at: _,
+        } = issuer;
+        let keys = match keys {
+            Keys::File { path, bytes, at: _ } => seed.hash_one((path, bytes)),
+            Keys::Url { url, refresh, at: _ } => seed.hash_one((url, refresh)),
+        };
+        let roles: Option<Vec<&str>> = match roles_from_token {
+            RolesFromToken::All => None,
+            RolesFromToken::Only(listed) => Some(listed.iter().map(|listed| &*listed.name).collect()),
+        };
+        // A claim has no place.
+        let claims = format!("{claims:?}");
+        let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
+        seed.hash_one((name, tokens, roles, user_prefix, group_prefix))
+    };
+    policy.identity.jwt.iter().map(hash).collect()
 }
 
 /// Paths in a log line.
@@ -151,6 +189,8 @@ impl Delta {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -197,6 +237,34 @@ mod tests {
         assert_eq!(change.roles, Delta { added: 1, removed: 1 }, "`extends`");
         assert_eq!(change.issuers, Delta { added: 1, removed: 1 }, "`audiences`");
         assert_eq!(change.rules, Delta::default());
+    }
+
+    /// Where the roles of tokens are listed, and which number an issuer has in the list, is nothing that was granted.
+    #[test]
+    fn an_issuer_or_a_comment_above_changes_neither_issuers_nor_rules() {
+        let issuer = |name: &str| {
+            format!(
+                "    - {{ issuer: https://{name}.example, audiences: [a], keys: {{ url: https://{name}.example/k }}, \
+                 claims: {{ roles: roles }}, roles_from_token: [r], user_prefix: '{name}:' }}\n"
+            )
+        };
+        let load = |above: &str, jwt: &[&str], from: &str| {
+            let jwt: String = jwt.iter().map(|name| issuer(name)).collect();
+            let text = format!(
+                "version: 1\nroles: {{ r: {{ user_id_from: ['{from}'], allow: ['GET /{{user.id}}'] }} }}\n\
+                 identity:\n{above}  jwt:\n{jwt}"
+            );
+            let files = policy::MapFiles::of("policy.yaml", text);
+            policy::load(&files, Path::new("policy.yaml")).unwrap().policy
+        };
+        let (a, b) = ("https://a.example", "https://b.example");
+        let before = load("", &["a", "b"], b);
+        assert_eq!(Change::of(&before, &load("  # moved\n\n", &["a", "b"], b)), Change::default());
+        assert_eq!(Change::of(&before, &load("", &["b", "a"], b)), Change::default());
+        let change = Change::of(&before, &load("", &["b"], b));
+        assert_eq!((change.issuers, change.rules), (Delta { added: 0, removed: 1 }, Delta::default()));
+        let change = Change::of(&before, &load("", &["a", "b"], a));
+        assert_eq!((change.issuers, change.rules), (Delta::default(), Delta { added: 1, removed: 1 }));
     }
 
     #[test]
