@@ -54,7 +54,7 @@ Exit codes:
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file other than
-     those of the policy, and the like;
+     those of the policy, `import` cannot write a file, and the like;
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
 /// What to do.
