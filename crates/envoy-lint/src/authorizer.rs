@@ -5,11 +5,11 @@ use std::time::Duration;
 use policy::document::View;
 
 use crate::boolean::unless_off;
+use crate::filter::{Filter, configured, type_of};
 use crate::{Findings, Kind};
 
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
 const MODULE: &str = "envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
-const MATCHER: &str = "envoy.extensions.common.matching.v3.ExtensionWithMatcher";
 
 /// The shortest timeout that is enough for the hash of a password.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -36,31 +36,36 @@ pub(crate) enum By<'n> {
     HttpService(View<'n>),
     /// rolegate's library.
     Module(View<'n>),
+    /// One of these, as it seems: its configuration comes from elsewhere, as this says.
+    Unseen(View<'n>),
 }
 
 impl<'n> Authorizer<'n> {
-    /// If this filter, or configuration of one, authorizes requests.
-    pub(crate) fn of(filter: &View<'n>) -> Option<Self> {
-        let config = filter.get("typed_config").unwrap_or_else(|| filter.clone());
-        let (config, has_matcher) = configured(&config)?;
-        let kind = type_of(&config)?;
-        // A `TypedStruct` has the fields under `value`.
-        let inner = config.get("type_url").and_then(|_| config.get("value"));
-        let config = inner.unwrap_or(config);
-        let by = match kind {
-            EXT_AUTHZ if config.get("http_service").is_some() => By::HttpService(config),
-            EXT_AUTHZ => By::ExtAuthz(config),
-            MODULE if is_ours(&config) => By::Module(config),
-            _ => return None,
-        };
-        Some(Self { filter: filter.clone(), by, has_matcher })
+    /// What authorizes requests by this filter, or configuration of one: one for each configuration that may run.
+    pub(crate) fn of(filter: &Filter<'n>) -> Vec<Self> {
+        let of = |by, has_matcher| Self { filter: filter.view.clone(), by, has_matcher };
+        if let Some(elsewhere) = &filter.unseen {
+            // Which library it is, its configuration would say.
+            let is_one = filter.possible_types().iter().any(|kind| [EXT_AUTHZ, MODULE].contains(kind));
+            let by_default = filter.default.as_ref().and_then(By::of).filter(|_| is_one);
+            let unseen = is_one.then(|| of(By::Unseen(elsewhere.clone()), false));
+            return unseen.into_iter().chain(by_default.map(|(by, matcher)| of(by, matcher))).collect();
+        }
+        if filter.configs.is_empty() {
+            return By::of(&filter.view).map(|(by, matcher)| of(by, matcher)).into_iter().collect();
+        }
+        // A default does not make a filter of another type one that authorizes.
+        if !filter.configs.iter().any(|config| By::of(config).is_some()) {
+            return Vec::new();
+        }
+        filter.all_configs().filter_map(By::of).map(|(by, matcher)| of(by, matcher)).collect()
     }
 
     /// `ext_authz`'s configuration.
     fn ext_authz(&self) -> Option<&View<'n>> {
         match &self.by {
             By::ExtAuthz(config) | By::HttpService(config) => Some(config),
-            By::Module(_) => None,
+            By::Module(_) | By::Unseen(_) => None,
         }
     }
 
@@ -70,18 +75,22 @@ impl<'n> Authorizer<'n> {
     }
 }
 
-/// The configuration of a filter, and whether it is inside of a matcher.
-pub(crate) fn configured<'n>(config: &View<'n>) -> Option<(View<'n>, bool)> {
-    if type_of(config) == Some(MATCHER) {
-        return Some((config.at(&["extension_config", "typed_config"])?, true));
+impl<'n> By<'n> {
+    /// If this is the configuration of a filter that authorizes, and whether a matcher decides if that runs.
+    fn of(config: &View<'n>) -> Option<(Self, bool)> {
+        let (config, has_matcher) = configured(config)?;
+        let kind = type_of(&config)?;
+        // A `TypedStruct` has the fields under `value`.
+        let inner = config.get("type_url").and_then(|_| config.get("value"));
+        let config = inner.unwrap_or(config);
+        let by = match kind {
+            EXT_AUTHZ if config.get("http_service").is_some() => Self::HttpService(config),
+            EXT_AUTHZ => Self::ExtAuthz(config),
+            MODULE if is_ours(&config) => Self::Module(config),
+            _ => return None,
+        };
+        Some((by, has_matcher))
     }
-    Some((config.clone(), false))
-}
-
-/// The type of a configuration.
-pub(crate) fn type_of<'n>(config: &View<'n>) -> Option<&'n str> {
-    let url = config.text_of("type_url").or_else(|| config.text_of("@type"))?;
-    url.rsplit('/').next()
 }
 
 fn is_ours(config: &View<'_>) -> bool {
@@ -94,6 +103,12 @@ pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     lint_presence(authorizer, findings);
     match &authorizer.by {
         By::Module(config) => lint_module(config, findings),
+        By::Unseen(elsewhere) => {
+            let message = "the configuration of this filter is not in this file, but comes from elsewhere: whether it authorizes \
+                           each request cannot be seen";
+            let fix = "lint what `/config_dump` of Envoy's admin page prints";
+            findings.add(elsewhere, Kind::UnseenFilter, message, fix);
+        }
         By::HttpService(config) => {
             lint_http_service(&config.get("http_service").unwrap_or_else(|| config.clone()), findings);
             lint_ext_authz(config, findings);
@@ -163,6 +178,13 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
             "a matcher decides for which requests the filter runs: the others pass without authorization";
         let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for everyone to `anyone` in the policy";
         findings.add(filter, Kind::ConditionalFilter, message, fix);
+    }
+    let default = filter.at(&["config_discovery", "default_config"]);
+    if let Some(other) = default.filter(|config| By::of(config).is_none()) {
+        let message =
+            "until Envoy has the configuration of this filter, requests pass this one, without authorization";
+        let fix = "leave this out: without a default, no request passes until then";
+        findings.add(&other, Kind::ConditionalFilter, message, fix);
     }
     let Some(config) = authorizer.ext_authz() else { return };
     if denies_others(config) {

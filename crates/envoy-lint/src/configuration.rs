@@ -6,6 +6,7 @@ use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
+use crate::filter::{Discovered, Filter};
 use crate::{Findings, authorizer, cluster, rewrites, routes};
 
 /// The parts of one document.
@@ -32,7 +33,8 @@ pub(crate) struct Configuration<'n> {
 }
 
 impl<'n> Configuration<'n> {
-    pub(crate) fn of(root: &View<'n>) -> Self {
+    /// The parts of this document. `discovered` is in one of all documents.
+    pub(crate) fn of(root: &View<'n>, discovered: &Discovered<'n>) -> Self {
         let dynamic = root.get("dynamic_resources");
         let gets = |key: &str| dynamic.as_ref().is_some_and(|dynamic| dynamic.get(key).is_some());
         let mut found = Self {
@@ -41,7 +43,7 @@ impl<'n> Configuration<'n> {
             gets_clusters: gets("cds_config") || gets("cds_resources_locator"),
             ..Self::default()
         };
-        found.search(root, "");
+        found.search(root, "", discovered);
         let inline: Vec<View<'_>> =
             found.managers.iter().filter_map(|manager| manager.view.get("route_config")).collect();
         let tables = config_dump::static_routes(root);
@@ -66,16 +68,17 @@ impl<'n> Configuration<'n> {
         self.route_tables.iter().chain(&self.lone_routes)
     }
 
-    fn search(&mut self, view: &View<'n>, key: &str) {
+    fn search(&mut self, view: &View<'n>, key: &str, discovered: &Discovered<'n>) {
         if key == "listeners" && self.static_listeners.iter().any(|one| is_same(one, view)) {
             return;
         }
         if view.get("http_filters").is_some() {
-            self.managers.push(Manager::of(view));
+            self.managers.push(Manager::of(view, discovered));
             return;
         }
-        if let Some(filter) = Authorizer::of(view) {
-            self.filters.push(filter);
+        let filters = Authorizer::of(&Filter::of(view, discovered));
+        if !filters.is_empty() {
+            self.filters.extend(filters);
             return;
         }
         if view.get("virtual_hosts").is_some() {
@@ -96,23 +99,23 @@ impl<'n> Configuration<'n> {
         }
         if view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some() {
             let before = self.managers.len();
-            self.search_below(view, key);
+            self.search_below(view, key, discovered);
             let own = self.managers.get(before..).unwrap_or_default();
             if own.is_empty() || own.iter().any(|manager| manager.authorizer().is_none()) {
                 self.open_listeners.push(view.clone());
             }
             return;
         }
-        self.search_below(view, key);
+        self.search_below(view, key, discovered);
     }
 
-    fn search_below(&mut self, view: &View<'n>, key: &str) {
+    fn search_below(&mut self, view: &View<'n>, key: &str, discovered: &Discovered<'n>) {
         for (key, value) in view.entries() {
             // The items of a list are found under its key.
-            self.search(&value, &key);
+            self.search(&value, &key, discovered);
         }
         for item in view.items() {
-            self.search(&item, key);
+            self.search(&item, key, discovered);
         }
     }
 

@@ -3,6 +3,7 @@
 use policy::document::View;
 
 use crate::authorizer::{Authorizer, By};
+use crate::filter::{Discovered, Filter};
 use crate::{Findings, Kind, authorizer, rewrites, routes};
 
 /// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
@@ -34,16 +35,18 @@ pub(crate) struct Manager<'n> {
 /// A list of filters that a request passes.
 #[derive(Debug)]
 struct Filters<'n> {
-    all: Vec<View<'n>>,
+    all: Vec<Filter<'n>>,
     /// Those that authorize, each with its position.
     authorizers: Vec<(usize, Authorizer<'n>)>,
 }
 
 impl<'n> Filters<'n> {
-    fn of(all: Vec<View<'n>>) -> Self {
+    fn of(all: &[View<'n>], discovered: &Discovered<'n>) -> Self {
+        let all: Vec<Filter<'n>> = all.iter().map(|view| Filter::of(view, discovered)).collect();
         let found = all.iter().enumerate();
-        let mut authorizers: Vec<(usize, Authorizer<'n>)> =
-            found.filter_map(|(at, filter)| Some((at, Authorizer::of(filter)?))).collect();
+        let mut authorizers: Vec<(usize, Authorizer<'n>)> = found
+            .flat_map(|(at, filter)| Authorizer::of(filter).into_iter().map(move |one| (at, one)))
+            .collect();
         // Beside a filter that speaks gRPC, one that speaks plain HTTP is another authorization service.
         let is_http = |(_, filter): &(usize, Authorizer<'n>)| matches!(filter.by, By::HttpService(_));
         if !authorizers.iter().all(is_http) {
@@ -61,11 +64,11 @@ impl<'n> Filters<'n> {
         let Some((position, authorizer)) = self.authorizers.first() else { return };
         let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
         for filter in self.all.iter().take(*position) {
-            let (name, kind) = (filter.text_of("name").unwrap_or_default(), kind_of(filter));
+            let (name, kind) = (filter.name(), filter.kind());
             if MAY_BE_FIRST.contains(&kind) {
                 continue;
             }
-            let is_off = filter.is_true("disabled");
+            let is_off = filter.view.is_true("disabled");
             if is_off && !routes.iter().any(|routes| routes::enable(routes, name)) {
                 continue;
             }
@@ -81,7 +84,7 @@ impl<'n> Filters<'n> {
             };
             let condition = if is_off { ", where a route enables it" } else { "" };
             let message = format!("`{name}` runs before `{own}`{condition}: {effect}");
-            findings.add(filter, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
+            findings.add(&filter.view, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
         }
     }
 
@@ -89,18 +92,18 @@ impl<'n> Filters<'n> {
     fn lint_rewrites(&self, findings: &mut Findings) {
         let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
         for filter in self.all.iter().skip(first) {
-            rewrites::lint_filter(filter, kind_of(filter), findings);
+            rewrites::lint_filter(filter, findings);
         }
     }
 }
 
 impl<'n> Manager<'n> {
-    pub(crate) fn of(view: &View<'n>) -> Self {
-        let filters = Filters::of(view.list("http_filters"));
+    pub(crate) fn of(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
+        let filters = Filters::of(&view.list("http_filters"), discovered);
         let mut upgrades = view.list("upgrade_configs");
         upgrades.retain(|upgrade| !filters.authorizers.is_empty() && !upgrade.list("filters").is_empty());
         let upgrades = upgrades.into_iter().map(|upgrade| {
-            let own = Filters::of(upgrade.list("filters"));
+            let own = Filters::of(&upgrade.list("filters"), discovered);
             (upgrade, own)
         });
         Self { view: view.clone(), upgrades: upgrades.collect(), filters }
@@ -242,31 +245,13 @@ fn indented(fix: &str) -> String {
 }
 
 /// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.
-fn forwards_tokens(jwt_authn: &View<'_>) -> bool {
-    let providers = jwt_authn.at(&["typed_config", "providers"]);
-    let providers = providers.map(|providers| providers.entries()).unwrap_or_default();
-    !providers.is_empty() && providers.iter().all(|(_, provider)| provider.is_true("forward"))
+fn forwards_tokens(jwt_authn: &Filter<'_>) -> bool {
+    let mut configs = jwt_authn.all_configs().peekable();
+    configs.peek().is_some() && jwt_authn.unseen.is_none() && configs.all(forwards_each_token)
 }
 
-/// The kind of a filter, such as `cors`: a part of its configuration's type, or of its name if nothing has a type;
-/// `istio` for each of Istio itself.
-fn kind_of<'n>(filter: &View<'n>) -> &'n str {
-    let url = match (filter.get("typed_config"), filter.get("config_discovery")) {
-        (Some(config), _) => {
-            authorizer::configured(&config).and_then(|(config, _)| authorizer::type_of(&config))
-        }
-        (None, Some(discovery)) => match discovery.texts_of("type_urls").unwrap_or_default().as_slice() {
-            [one] => one.rsplit('/').next(),
-            _ => None,
-        },
-        (None, None) => {
-            return filter.text_of("name").and_then(|name| name.rsplit('.').next()).unwrap_or_default();
-        }
-    };
-    let name = url.unwrap_or_default();
-    if ["io.istio.", "istio.", "stats.PluginConfig"].iter().any(|start| name.starts_with(start)) {
-        return "istio";
-    }
-    let rest = name.strip_prefix("envoy.").and_then(|name| name.split_once("filters.http."));
-    rest.and_then(|(_, rest)| rest.split('.').next()).unwrap_or_default()
+fn forwards_each_token(config: &View<'_>) -> bool {
+    let providers = config.get("providers");
+    let providers = providers.map(|providers| providers.entries()).unwrap_or_default();
+    !providers.is_empty() && providers.iter().all(|(_, provider)| provider.is_true("forward"))
 }

@@ -147,6 +147,8 @@ kinds! {
     UnnormalizedPath = Unsafe "unnormalized-path",
     /// The cluster is not in this file.
     UnseenCluster = Note "unseen-cluster",
+    /// The configuration of the filter is not in this file.
+    UnseenFilter = Note "unseen-filter",
     /// The routes are not in this file.
     UnseenRoutes = Note "unseen-routes",
     /// The headers of a response of rolegate are not checked.

@@ -4,8 +4,8 @@
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
 //! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
-//! `rewrites` looks at paths, methods and hosts that are rewritten behind the authorization,
-//! `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
+//! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery. `rewrites` looks at paths, methods and
+//! hosts that are rewritten behind the authorization, `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
 //!
 //! The crate does no I/O.
 
@@ -17,6 +17,7 @@ mod config_dump;
 mod config_map;
 mod configuration;
 mod connection_manager;
+mod filter;
 mod finding;
 mod rewrites;
 mod routes;
@@ -31,6 +32,7 @@ use policy::{Acceptable, Problem};
 pub use finding::{Finding, Kind, Severity};
 
 use configuration::Configuration;
+use filter::Discovered;
 
 /// All findings, by place. `accepted` are kinds that are not reported; a comment `# accept: NAME because REASON` accepts
 /// one finding, on its line or on those directly above it.
@@ -41,8 +43,10 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
     let documents = documents(&mut reader, bytes)?;
-    let configurations: Vec<_> =
-        documents.iter().map(|root| Configuration::of(&View::root(root, &file))).collect();
+    let roots: Vec<View<'_>> = documents.iter().map(|root| View::root(root, &file)).collect();
+    let mut discovered = Discovered::default();
+    roots.iter().for_each(|root| discovered.add(root));
+    let configurations: Vec<_> = roots.iter().map(|root| Configuration::of(root, &discovered)).collect();
     let mut findings = Findings::default();
     configurations.iter().for_each(|one| one.lint(&configurations, &mut findings));
     if !configurations.iter().any(Configuration::authorizes) {

@@ -6,6 +6,7 @@
 
 use policy::document::View;
 
+use crate::filter::Filter;
 use crate::{Findings, Kind, routes};
 
 /// What rewrites the path on a route; Envoy accepts one of them.
@@ -41,17 +42,18 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
     view.items().iter().for_each(|item| lint(item, findings));
 }
 
-/// Reports a filter of this kind behind the authorization that gives the application another path, method or host.
-pub(crate) fn lint_filter(filter: &View<'_>, kind: &str, findings: &mut Findings) {
-    let Some(config) = filter.get("typed_config") else { return };
-    match kind {
-        "header_mutation" => lint(&config, findings),
-        "grpc_json_transcoder" => {
-            let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
-            findings.add(filter, Kind::RewrittenPath, message, FIX);
+/// Reports a filter behind the authorization that gives the application another path, method or host.
+pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
+    for config in filter.all_configs() {
+        match filter.kind() {
+            "header_mutation" => lint(config, findings),
+            "grpc_json_transcoder" => {
+                let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
+                findings.add(&filter.view, Kind::RewrittenPath, message, FIX);
+            }
+            "lua" => lint_code(&filter.view, config, findings),
+            _ => {}
         }
-        "lua" => lint_code(filter, &config, findings),
-        _ => {}
     }
 }
 

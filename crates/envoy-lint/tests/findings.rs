@@ -203,6 +203,50 @@ fn routes_of_a_config_dump_are_seen() {
     assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
 }
 
+/// A filter by discovery is linted like one in the listener, with the configuration on the page of ECDS that has its name, or in a
+/// file of its own.
+#[test]
+fn a_filter_by_discovery_is_linted_with_its_configuration() {
+    let kinds = |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
+    let authz = "'@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, failure_mode_allow: true";
+    let module = "'@type': x/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter, filter_name: rolegate";
+    let resource = |name: &str, config: &str| {
+        format!(
+            "{{ '@type': x/envoy.config.core.v3.TypedExtensionConfig, name: {name}, typed_config: {{ {config} }} }}"
+        )
+    };
+    let manager = |config: &str| {
+        let kind = config.split([' ', ',']).nth(1).unwrap();
+        format!(
+            "http_filters: [{{ name: l, typed_config: {{ '@type': x/envoy.extensions.filters.http.lua.v3.Lua }} }}, \
+             {{ name: a, config_discovery: {{ type_urls: [{kind}] }} }}]"
+        )
+    };
+    for (config, own) in [(authz, Kind::FailsOpen), (module, Kind::ClosedModule)] {
+        let manager = manager(config);
+        for text in [
+            format!(
+                "configs: [{{ ecds_filters: [{{ ecds_filter: {} }}] }}, {{ {manager} }}]",
+                resource("a", config)
+            ),
+            format!("{manager}\n---\nresources: [{}]\n", resource("a", config)),
+        ] {
+            let kinds = kinds(&text);
+            let seen = [own, Kind::EarlyFilter, Kind::UnnormalizedPath];
+            assert!(seen.iter().all(|kind| kinds.contains(kind)), "{text}\n{kinds:?}");
+            assert!(!kinds.contains(&Kind::UnseenFilter), "{text}\n{kinds:?}");
+        }
+        let without = kinds(&manager);
+        assert!(without.contains(&Kind::UnseenFilter) && without.contains(&Kind::EarlyFilter), "{without:?}");
+        let other = kinds(&format!("{manager}\n---\nresources: [{}]\n", resource("b", config)));
+        assert!(other.contains(&Kind::UnseenFilter), "{other:?}");
+    }
+    // Another library is not rolegate's.
+    let other = module.replace("rolegate", "other");
+    let text = format!("{}\n---\nresources: [{}]\n", manager(module), resource("a", &other));
+    assert!(lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).is_err());
+}
+
 /// What an `EnvoyFilter` with authorization merges into the routes of Istio.
 #[test]
 fn routes_that_an_envoy_filter_patches_are_seen() {
