@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::boolean::unless_off;
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, library_route};
 
 /// Where a route leads.
 #[derive(Debug)]
@@ -197,26 +197,17 @@ fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)
 
 /// What turns the filter off: of `ExtAuthzPerRoute`, of `FilterConfig`, or of the library's own configuration.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
-    let is_off = |view: &View<'_>| {
-        unless_off(view, "disabled").is_some()
-            // A `StringValue` has JSON.
-            || view.text_of("value").is_some_and(|json| {
-                json.split_whitespace().collect::<String>().contains("\"disabled\":true")
-            })
+    let off = |view: View<'n>| {
+        let of_library = || view.get("filter_config").filter(library_route::is_off);
+        unless_off(&view, "disabled").or_else(of_library)
     };
-    inner(config).into_iter().find(is_off).map(|view| view.get("disabled").unwrap_or(view))
+    inner(config).into_iter().find_map(off)
 }
 
-/// The configuration of a filter, and what it may be inside of.
+/// The configuration of a filter, and what it may be inside of: a `FilterConfig`, a `TypedStruct`, or an `Any`, which may be inside of
+/// each other.
 fn inner<'n>(config: &View<'n>) -> Vec<View<'n>> {
-    let paths = [
-        &[][..],
-        &["value"],
-        &["config"],
-        &["config", "value"],
-        &["filter_config"],
-        &["filter_config", "value"],
-        &["config", "filter_config", "value"],
-    ];
-    paths.iter().filter_map(|keys| config.at(keys)).collect()
+    let within = ["value", "config", "filter_config"].iter().filter_map(|key| config.get(key));
+    let within = within.flat_map(|config| inner(&config));
+    [config.clone()].into_iter().chain(within).collect()
 }
