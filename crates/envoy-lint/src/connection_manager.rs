@@ -4,7 +4,7 @@ use policy::document::View;
 
 use crate::authorizer::{Authorizer, By};
 use crate::filter::{Discovered, Filter};
-use crate::{Findings, Kind, authorizer, rewrites, routes};
+use crate::{Findings, Kind, authorizer, rewrites, route_cache, routes};
 
 /// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
 const MAY_BE_FIRST: [&str; 13] = [
@@ -97,6 +97,48 @@ impl<'n> Filters<'n> {
     }
 }
 
+impl<'n> Filters<'n> {
+    /// Reports filters behind the first that authorizes, or that itself, which may choose another route than one of these `routes` for
+    /// a request, where these have configurations of a filter that authorizes.
+    fn lint_cleared_routes(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let differs = |filter: &&Authorizer<'_>| {
+            let name = filter.filter.text_of("name").unwrap_or_default();
+            routes.iter().any(|routes| routes::differ(routes, name))
+        };
+        let Some(own) = self.authorizers().find(differs).and_then(|own| own.filter.text_of("name")) else {
+            return;
+        };
+        let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
+        for (at, filter) in self.all.iter().enumerate().skip(first) {
+            let by_routes = routes.iter().flat_map(|routes| routes::filter_configs(routes, &[filter.name()]));
+            let by_routes: Vec<View<'_>> = by_routes.map(|(_, config)| config).collect();
+            let is_off =
+                filter.view.is_true("disabled") && by_routes.iter().all(|config| config.is_true("disabled"));
+            // Of the library, it is known that it clears none.
+            let is_library = self
+                .authorizers
+                .iter()
+                .any(|(position, own)| *position == at && matches!(own.by, By::Module(_) | By::Unseen(_)));
+            if is_off || is_library {
+                continue;
+            }
+            let by_route =
+                || by_routes.into_iter().find(|config| route_cache::may_clear_by(filter, Some(config)));
+            let at = if route_cache::may_clear(filter) { Some(filter.view.clone()) } else { by_route() };
+            let Some(at) = at else { continue };
+            let message = format!(
+                "`{}` may have Envoy choose another route for a request that is authorized, and routes have configurations of \
+                 `{own}`: the request is authorized as its first route says, and goes to another",
+                filter.name()
+            );
+            let fix = format!(
+                "keep its route (without `clearRouteCache` and `clear_route_cache`), or give no route a configuration of `{own}`"
+            );
+            findings.add(&at, Kind::ClearedRoute, message, fix);
+        }
+    }
+}
+
 impl<'n> Manager<'n> {
     pub(crate) fn of(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
         let filters = Filters::of(&view.list("http_filters"), discovered);
@@ -129,6 +171,10 @@ impl<'n> Manager<'n> {
         let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
         self.filters.lint_rewrites(findings);
+        let mut own = routes::of_manager(&self.view, other_routes);
+        own.push(&self.view);
+        self.filters.lint_cleared_routes(&own, findings);
+        self.upgrades.iter().for_each(|(_, filters)| filters.lint_cleared_routes(&own, findings));
         self.lint_upgrades(&routes, findings);
         self.lint_metadata(findings);
         if !self.view.is_true("use_remote_address") {

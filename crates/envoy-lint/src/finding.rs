@@ -75,6 +75,8 @@ kinds! {
     BypassListener = Unsafe "bypass-listener",
     /// The limits of checks in flight are too low for a burst of clients.
     CircuitBreakers = Slow "circuit-breakers",
+    /// A filter may choose another route for a request that is authorized as the first says.
+    ClearedRoute = Unsafe "cleared-route",
     /// The client's address is what the client says.
     ClientAddress = Note "client-address",
     /// A header of the client decides which application, host or address gets an authorized request.

@@ -5,8 +5,8 @@
 //! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
 //! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery. `rewrites` looks at paths, methods and
-//! hosts that are rewritten behind the authorization, `library_route` looks at
-//! what turns rolegate's library off, `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
+//! hosts that are rewritten behind the authorization, `route_cache` at filters that have Envoy choose another route there,
+//! `library_route` at what turns rolegate's library off, `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
 //!
 //! The crate does no I/O.
 
@@ -22,6 +22,7 @@ mod filter;
 mod finding;
 mod library_route;
 mod rewrites;
+mod route_cache;
 mod routes;
 
 use std::collections::BTreeSet;

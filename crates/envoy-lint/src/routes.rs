@@ -181,8 +181,33 @@ pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
     filter_configs(view, &[name]).iter().any(|(_, config)| !config.is_true("disabled"))
 }
 
+/// Whether one of these routes has another configuration of this filter than others: not that of the whole table.
+pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
+    let is_table = !hosts(view).is_empty();
+    let parts = if is_table { hosts(view) } else { vec![view.clone()] };
+    parts.iter().any(|part| !filter_configs(part, &[name]).is_empty())
+}
+
+/// The lists of virtual hosts below this value.
+fn hosts<'n>(view: &View<'n>) -> Vec<View<'n>> {
+    let below = view
+        .entries()
+        .into_iter()
+        .flat_map(|(key, value)| if key == "virtual_hosts" { vec![value] } else { hosts(&value) });
+    below.chain(view.items().iter().flat_map(hosts)).collect()
+}
+
+/// Of these tables and lone routes, those that a connection manager may have.
+pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, all: &[&'a View<'n>]) -> Vec<&'a View<'n>> {
+    let names = table_names(manager);
+    let is_own = |table: &View<'_>| {
+        table.get("virtual_hosts").is_none() || table.text_of("name").is_none_or(|name| names.contains(&name))
+    };
+    all.iter().copied().filter(|table| is_own(table)).collect()
+}
+
 /// What is configured below this value for the filters with these names.
-fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
+pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
     let mut found = Vec::new();
     for (key, value) in view.entries() {
         if key == "typed_per_filter_config" {

@@ -1,0 +1,81 @@
+//! Filters that may have Envoy choose the route of a request anew (they clear its cached route). Authorization that has run by then was
+//! that of the first route.
+
+use policy::document::View;
+
+use crate::boolean::unless_off;
+use crate::filter::Filter;
+use crate::rewrites::has_text;
+
+/// Filters that clear it, or run code that may.
+const CLEARING: [&str; 11] = [
+    "composite",
+    "dynamic_modules",
+    "filter_chain",
+    "golang",
+    "grpc_http1_bridge",
+    "grpc_http1_reverse_bridge",
+    "grpc_json_reverse_transcoder",
+    "ip_tagging",
+    "json_to_metadata",
+    "thrift_to_metadata",
+    "wasm",
+];
+
+/// What a script calls to change headers, upon which Envoy clears the route of a request.
+const CHANGES: [&str; 3] = [":add", ":remove", ":replace"];
+
+/// Where a script is that is not in the configuration.
+const ELSEWHERE: [&str; 3] = ["environment_variable", "filename", "inline_bytes"];
+
+/// Whether this filter may clear the route by its own configuration. What cannot be seen counts as clearing it.
+pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
+    if filter.unseen.is_some() && may_clear_by(filter, None) {
+        return true;
+    }
+    let mut configs = filter.all_configs().peekable();
+    if configs.peek().is_none() {
+        return filter.unseen.is_none() && may_clear_by(filter, None);
+    }
+    configs.any(|config| may_clear_by(filter, Some(config)))
+}
+
+/// Whether this filter may clear the route by this configuration, also by that of a route.
+pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
+    if config.is_some_and(|config| has(config, &|view| unless_off(view, "clear_route_cache").is_some())) {
+        return true;
+    }
+    let is_on = |key: &str| config.is_some_and(|config| has(config, &|view| view.is_true(key)));
+    match filter.kind() {
+        "ext_proc" => {
+            let keeps = |view: &View<'_>| view.text_of("route_cache_action") == Some("RETAIN");
+            !is_on("disable_clear_route_cache") && !config.is_some_and(|config| has(config, &keeps))
+        }
+        "grpc_json_transcoder" => !is_on("match_incoming_request_route"),
+        "lua" => config.is_none_or(|config| script_may_clear(filter, config)),
+        "mcp_json_rest_bridge" => !is_on("disable_clear_route_cache"),
+        // Without a type that is known, it can be any.
+        "" => true,
+        kind => CLEARING.contains(&kind),
+    }
+}
+
+fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
+    let is_elsewhere = |view: &View<'_>| ELSEWHERE.iter().any(|key| view.get(key).is_some());
+    // A change clears it, unless the filter says otherwise.
+    let is_off =
+        |view: &View<'_>| view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false);
+    let keeps = filter.all_configs().any(|config| has(config, &is_off));
+    let may_clear = |code: &str| {
+        let changes = code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
+        code.contains("clearRouteCache") || (changes && !keeps)
+    };
+    has(config, &is_elsewhere) || has_text(config, &may_clear)
+}
+
+/// Whether this value, or one below it, is so.
+fn has(view: &View<'_>, is_it: &dyn Fn(&View<'_>) -> bool) -> bool {
+    is_it(view)
+        || view.entries().iter().any(|(_, value)| has(value, is_it))
+        || view.items().iter().any(|item| has(item, is_it))
+}
