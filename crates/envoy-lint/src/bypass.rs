@@ -11,11 +11,19 @@ use crate::{Findings, Kind, cluster};
 
 const FIX: &str = "add the filter here, or route to another cluster";
 
-/// What there is to reach, in all documents about one Envoy.
+/// What leads somewhere, in all documents about one Envoy.
+#[derive(Debug)]
+pub(crate) struct Known<'a, 'n> {
+    pub(crate) clusters: Vec<&'a View<'n>>,
+    /// Endpoints of clusters, from a control plane.
+    pub(crate) endpoints: Vec<&'a View<'n>>,
+    pub(crate) route_tables: Vec<&'a View<'n>>,
+}
+
+/// What there is to reach.
 #[derive(Debug)]
 pub(crate) struct Protected<'a, 'n> {
-    clusters: Vec<&'a View<'n>>,
-    route_tables: Vec<&'a View<'n>>,
+    known: Known<'a, 'n>,
     /// The clusters that listeners with authorization route to, and those that these consist of.
     names: BTreeSet<&'n str>,
     /// The addresses of each.
@@ -24,12 +32,8 @@ pub(crate) struct Protected<'a, 'n> {
 
 impl<'a, 'n> Protected<'a, 'n> {
     /// What these listeners with authorization route to; `None` if there is no such listener.
-    pub(crate) fn by(
-        managers: &[&Manager<'n>],
-        clusters: Vec<&'a View<'n>>,
-        route_tables: Vec<&'a View<'n>>,
-    ) -> Option<Self> {
-        let mut found = Self { clusters, route_tables, names: BTreeSet::new(), addresses: Vec::new() };
+    pub(crate) fn by(managers: &[&Manager<'n>], known: Known<'a, 'n>) -> Option<Self> {
+        let mut found = Self { known, names: BTreeSet::new(), addresses: Vec::new() };
         let names: BTreeSet<&str> = managers
             .iter()
             .flat_map(|manager| found.targets(manager))
@@ -43,7 +47,7 @@ impl<'a, 'n> Protected<'a, 'n> {
 
     /// Reports what a connection manager without authorization reaches.
     pub(crate) fn lint_manager(&self, manager: &Manager<'n>, findings: &mut Findings) {
-        routes::lint_unseen(&manager.view, &self.route_tables, findings);
+        routes::lint_unseen(&manager.view, &self.known.route_tables, findings);
         let at = manager.view.get("http_filters").unwrap_or_else(|| manager.view.clone());
         for target in self.targets(manager) {
             match target {
@@ -86,19 +90,20 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports a listener behind another with authorization, if others than that reach it.
+    /// Reports a listener behind another with authorization, if others than that reach it, by any of its addresses.
     pub(crate) fn lint_hop(&self, listener: &View<'n>, findings: &mut Findings) {
-        let Some(address) = listener.at(&["address", "socket_address", "address"]) else { return };
-        if address
-            .text()
-            .and_then(|text| text.parse::<IpAddr>().ok())
-            .is_some_and(|ip| ip.to_canonical().is_loopback())
-        {
-            return;
-        }
+        let more = listener.list("additional_addresses");
+        let more = more.iter().filter_map(|address| address.get("address"));
+        let all: Vec<View<'_>> = listener.get("address").into_iter().chain(more).collect();
         let mut own = BTreeSet::new();
-        listener.get("address").iter().for_each(|address| collect_addresses(address, &mut own));
-        if let Some((name, _)) = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&own)) {
+        all.iter().for_each(|address| collect_addresses(address, &mut own));
+        let protected = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&own));
+        let Some((name, _)) = protected else { return };
+        for address in all.iter().filter_map(|address| address.at(&["socket_address", "address"])) {
+            let ip = address.text().and_then(|text| text.parse::<IpAddr>().ok());
+            if ip.is_some_and(|ip| ip.to_canonical().is_loopback()) {
+                continue;
+            }
             let message = format!(
                 "this listener is what `{name}` leads to, which another listener reaches only through authorization, and it \
                  can be reached from elsewhere"
@@ -132,6 +137,8 @@ impl<'a, 'n> Protected<'a, 'n> {
                      listener reaches that only through it"
                 );
                 findings.add(at, Kind::BypassListener, message, FIX);
+            } else {
+                self.lint_endpoints(part, findings);
             }
             if self.cluster(part).is_some_and(cluster::has_any_address) {
                 let message = format!(
@@ -142,16 +149,41 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
+    /// Reports endpoints that are not known: of this cluster, to which a listener without authorization routes, and of those that it
+    /// would be compared with.
+    fn lint_endpoints(&self, name: &'n str, findings: &mut Findings) {
+        if self.cluster(name).is_none() {
+            return;
+        }
+        for cluster in [name].iter().chain(&self.names).filter_map(|name| self.cluster(name)) {
+            let Some(eds) = cluster.get("eds_cluster_config").filter(|_| self.endpoints(cluster).is_empty())
+            else {
+                continue;
+            };
+            let message = "the endpoints of this cluster are not in this file: whether a listener without authorization reaches the \
+                           same application as one with it cannot be seen";
+            let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
+            findings.add(&eds, Kind::UnseenEndpoints, message, fix);
+        }
+    }
+
+    /// The endpoints that a control plane has for a cluster.
+    fn endpoints(&self, cluster: &View<'n>) -> Vec<&'a View<'n>> {
+        let name = cluster::name_of_endpoints(cluster);
+        let all = self.known.endpoints.iter().copied();
+        all.filter(|endpoints| endpoints.text_of("cluster_name") == name).collect()
+    }
+
     /// Where the routes of a connection manager lead, also those of a table that it names.
     fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
         let names = routes::table_names(&manager.view);
         let is_named = |table: &View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
-        let tables = self.route_tables.iter().filter(|table| is_named(table));
+        let tables = self.known.route_tables.iter().filter(|table| is_named(table));
         tables.flat_map(|table| routes::targets(table)).chain(routes::targets(&manager.view)).collect()
     }
 
     fn cluster(&self, name: &str) -> Option<&'a View<'n>> {
-        self.clusters.iter().find(|cluster| cluster.text_of("name") == Some(name)).copied()
+        self.known.clusters.iter().find(|cluster| cluster.text_of("name") == Some(name)).copied()
     }
 
     /// This cluster, and those that an aggregate consists of.
@@ -161,16 +193,17 @@ impl<'a, 'n> Protected<'a, 'n> {
         [name].into_iter().chain(parts).collect()
     }
 
-    /// The addresses of a cluster's endpoints, or the name under which a control plane has them.
+    /// The addresses of a cluster's endpoints, and the name under which a control plane has them.
     fn addresses_of(&self, name: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let Some(cluster) = self.cluster(name) else { return found };
         if let Some(endpoints) = cluster.get("load_assignment") {
             collect_addresses(&endpoints, &mut found);
         }
-        if let Some(eds) = cluster.get("eds_cluster_config") {
-            found.insert(format!("eds {}", eds.text_of("service_name").unwrap_or(name)));
+        if cluster.get("eds_cluster_config").is_some() {
+            found.extend(cluster::name_of_endpoints(cluster).map(|name| format!("eds {name}")));
         }
+        self.endpoints(cluster).iter().for_each(|endpoints| collect_addresses(endpoints, &mut found));
         found
     }
 }
@@ -205,6 +238,9 @@ fn collect_addresses(view: &View<'_>, found: &mut BTreeSet<String>) {
                 found.insert(format!("{host} {}", port.unwrap_or_default()));
             }
             "pipe" => found.extend(value.text_of("path").map(|path| format!("unix {path}"))),
+            "envoy_internal_address" => {
+                found.extend(value.text_of("server_listener_name").map(|name| format!("listener {name}")));
+            }
             "health_check_config" => {}
             _ => collect_addresses(&value, found),
         }

@@ -18,6 +18,19 @@ pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
     view.get("name").is_some() && (typed || key == "clusters" || view.get("load_assignment").is_some())
 }
 
+/// Whether this value, under this key, has the endpoints of a cluster from a control plane.
+pub(crate) fn are_endpoints(view: &View<'_>, key: &str) -> bool {
+    let kind = view.text_of("@type").unwrap_or_default();
+    view.get("cluster_name").is_some()
+        && (kind.ends_with("envoy.config.endpoint.v3.ClusterLoadAssignment") || key == "endpoint_config")
+}
+
+/// The name under which a control plane or `/config_dump` has the endpoints of a cluster.
+pub(crate) fn name_of_endpoints<'n>(cluster: &View<'n>) -> Option<&'n str> {
+    let service = cluster.at(&["eds_cluster_config", "service_name"]).and_then(|name| name.text());
+    service.filter(|name| !name.is_empty()).or_else(|| cluster.text_of("name"))
+}
+
 /// Whether a client can name the address: in the authority, the server name of TLS, or a header.
 pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
     let kind = cluster.at(&["cluster_type", "typed_config", "@type"]);

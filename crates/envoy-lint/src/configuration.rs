@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::authorizer::Authorizer;
-use crate::bypass::Protected;
+use crate::bypass::{Known, Protected};
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
@@ -16,6 +16,8 @@ pub(crate) struct Configuration<'n> {
     /// Filters that authorize, outside of a connection manager, such as the value of an `EnvoyFilter`'s patch.
     filters: Vec<Authorizer<'n>>,
     clusters: Vec<View<'n>>,
+    /// The endpoints of clusters, from a control plane.
+    endpoints: Vec<View<'n>>,
     /// Network filters that are no connection managers, such as `tcp_proxy`.
     proxies: Vec<View<'n>>,
     /// Listeners that let requests or connections pass without authorization.
@@ -87,6 +89,10 @@ impl<'n> Configuration<'n> {
         }
         if cluster::is_cluster(view, key) {
             self.clusters.push(view.clone());
+            return;
+        }
+        if cluster::are_endpoints(view, key) {
+            self.endpoints.push(view.clone());
             return;
         }
         if is_proxy(view) {
@@ -168,9 +174,12 @@ impl<'n> Configuration<'n> {
     fn lint_bypasses(&self, all: &[Self], findings: &mut Findings) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
-        let clusters = all.iter().flat_map(|one| &one.clusters).collect();
-        let tables = all.iter().flat_map(|one| &one.route_tables).collect();
-        let Some(protected) = Protected::by(&with, clusters, tables) else { return };
+        let known = Known {
+            clusters: all.iter().flat_map(|one| &one.clusters).collect(),
+            endpoints: all.iter().flat_map(|one| &one.endpoints).collect(),
+            route_tables: all.iter().flat_map(|one| &one.route_tables).collect(),
+        };
+        let Some(protected) = Protected::by(&with, known) else { return };
         protected.lint_clusters(findings);
         for manager in self.managers.iter().filter(|manager| !is_with(manager)) {
             protected.lint_manager(manager, findings);

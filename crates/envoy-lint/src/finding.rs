@@ -149,6 +149,8 @@ kinds! {
     UnnormalizedPath = Unsafe "unnormalized-path",
     /// The cluster is not in this file.
     UnseenCluster = Note "unseen-cluster",
+    /// The endpoints of a cluster are not in this file.
+    UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.
     UnseenFilter = Note "unseen-filter",
     /// The routes are not in this file.

@@ -396,6 +396,57 @@ fn a_bypass_by_a_table_of_routes_is_seen() {
     ));
 }
 
+/// The endpoints of a control plane are on a page of their own (`/config_dump?include_eds`), or in files of their own.
+#[test]
+fn a_bypass_by_endpoints_of_a_control_plane_is_seen() {
+    let clusters = "clusters:
+  - { name: application, eds_cluster_config: { service_name: app } }
+  - { name: other, eds_cluster_config: {} }
+";
+    let manager = |filter: &str, cluster: &str| {
+        format!(
+            "http_filters: [{{ {filter} }}], route_config: {{ virtual_hosts: [{{ routes: [{{ route: {{ cluster: {cluster} }} }}] }}] }}"
+        )
+    };
+    let managers = format!(
+        "managers: [{{ {} }}, {{ {} }}]\n{clusters}",
+        manager(FILTER, "application"),
+        manager("name: router", "other")
+    );
+    let endpoints = |name: &str, address: &str| {
+        format!(
+            "'@type': x/envoy.config.endpoint.v3.ClusterLoadAssignment, cluster_name: {name}, endpoints: [{{ lb_endpoints: \
+             [{{ endpoint: {{ address: {{ socket_address: {{ address: {address}, port_value: 80 }} }} }} }}] }}]"
+        )
+    };
+    let kinds = |first: &str, other: &str| -> Vec<BTreeSet<Kind>> {
+        let (first, other) = (endpoints("app", first), endpoints("other", other));
+        let page = format!(
+            "configs:\n  - dynamic_endpoint_configs: [{{ endpoint_config: {{ {first} }} }}, {{ endpoint_config: {{ {other} }} }}]\n"
+        );
+        let file = format!("resources: [{{ {first} }}, {{ {other} }}]\n");
+        let texts = [page, file].map(|more| format!("{managers}---\n{more}"));
+        texts.iter().map(|text| found(text).iter().map(|finding| finding.kind).collect()).collect()
+    };
+    for kinds in kinds("10.0.0.1", "10.0.0.1") {
+        assert!(
+            kinds.contains(&Kind::BypassListener) && !kinds.contains(&Kind::UnseenEndpoints),
+            "{kinds:?}"
+        );
+    }
+    for kinds in kinds("10.0.0.1", "10.0.0.2") {
+        assert!(
+            !kinds.contains(&Kind::BypassListener) && !kinds.contains(&Kind::UnseenEndpoints),
+            "{kinds:?}"
+        );
+    }
+    let without: BTreeSet<Kind> = found(&managers).iter().map(|finding| finding.kind).collect();
+    assert!(
+        !without.contains(&Kind::BypassListener) && without.contains(&Kind::UnseenEndpoints),
+        "{without:?}"
+    );
+}
+
 #[test]
 fn a_file_without_authorization_or_without_an_end_is_an_error() {
     let help =
