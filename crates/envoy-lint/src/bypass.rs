@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use policy::document::View;
 
 use crate::connection_manager::Manager;
+use crate::filter::{Discovered, Filter};
 use crate::routes::{self, Target};
-use crate::{Findings, Kind, cluster};
+use crate::{Findings, Kind, cluster, rewrites};
 
 const FIX: &str = "add the filter here, or route to another cluster";
 
@@ -112,10 +113,13 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports clusters behind authorization whose address the client names.
-    pub(crate) fn lint_clusters(&self, findings: &mut Findings) {
+    /// Reports clusters behind authorization whose address the client names, or whose filters change what was authorized.
+    pub(crate) fn lint_clusters(&self, discovered: &Discovered<'n>, findings: &mut Findings) {
         for cluster in self.names.iter().filter_map(|name| self.cluster(name)) {
             cluster::lint_address(cluster, findings);
+            for filter in cluster::filters(cluster) {
+                rewrites::lint_filter(&Filter::of(&filter, discovered), findings);
+            }
         }
     }
 

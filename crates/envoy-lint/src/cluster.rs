@@ -38,6 +38,13 @@ pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
         || address_by_header(cluster).is_some()
 }
 
+/// The HTTP filters that requests to a cluster pass (`HttpProtocolOptions`).
+pub(crate) fn filters<'n>(cluster: &View<'n>) -> Vec<View<'n>> {
+    let options = cluster.get("typed_extension_protocol_options");
+    let options = options.map(|options| options.named_entries()).unwrap_or_default();
+    options.iter().flat_map(|(_, options)| options.list("http_filters")).collect()
+}
+
 /// What says that a header of the request has the address, and the name of that header.
 fn address_by_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
     let config = cluster.get("original_dst_lb_config")?;

@@ -126,7 +126,7 @@ impl<'n> Configuration<'n> {
     }
 
     /// Lints this document. What it names may be in one of `all` documents, such as routes and clusters in files of their own.
-    pub(crate) fn lint(&self, all: &[Self], findings: &mut Findings) {
+    pub(crate) fn lint(&self, all: &[Self], discovered: &Discovered<'n>, findings: &mut Findings) {
         let all_tables: Vec<&View<'_>> = all.iter().flat_map(|one| &one.route_tables).collect();
         let all_routes: Vec<&View<'_>> = all.iter().flat_map(Self::routes).collect();
         for manager in &self.managers {
@@ -162,7 +162,7 @@ impl<'n> Configuration<'n> {
             routes::lint_client_routing(table, findings);
             rewrites::lint(table, findings);
         }
-        self.lint_bypasses(all, findings);
+        self.lint_bypasses(all, discovered, findings);
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
         let are_all = self.is_bootstrap && !all.iter().any(|one| one.gets_clusters);
@@ -171,7 +171,7 @@ impl<'n> Configuration<'n> {
 
     /// Listeners without authorization that reach what others protect, in one of `all` documents, and clusters by which those
     /// with authorization reach more than the policy decides about.
-    fn lint_bypasses(&self, all: &[Self], findings: &mut Findings) {
+    fn lint_bypasses(&self, all: &[Self], discovered: &Discovered<'n>, findings: &mut Findings) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
         let known = Known {
@@ -180,7 +180,7 @@ impl<'n> Configuration<'n> {
             route_tables: all.iter().flat_map(|one| &one.route_tables).collect(),
         };
         let Some(protected) = Protected::by(&with, known) else { return };
-        protected.lint_clusters(findings);
+        protected.lint_clusters(discovered, findings);
         for manager in self.managers.iter().filter(|manager| !is_with(manager)) {
             protected.lint_manager(manager, findings);
         }

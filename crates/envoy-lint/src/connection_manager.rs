@@ -38,6 +38,8 @@ struct Filters<'n> {
     all: Vec<Filter<'n>>,
     /// Those that authorize, each with its position.
     authorizers: Vec<(usize, Authorizer<'n>)>,
+    /// Those of the router, behind all.
+    of_router: Vec<Filter<'n>>,
 }
 
 impl<'n> Filters<'n> {
@@ -52,7 +54,10 @@ impl<'n> Filters<'n> {
         if !authorizers.iter().all(is_http) {
             authorizers.retain(|filter| !is_http(filter));
         }
-        Self { all, authorizers }
+        let of_router = all.iter().flat_map(Filter::all_configs);
+        let of_router = of_router.flat_map(|config| config.list("upstream_http_filters"));
+        let of_router = of_router.map(|view| Filter::of(&view, discovered)).collect();
+        Self { all, authorizers, of_router }
     }
 
     fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
@@ -91,7 +96,7 @@ impl<'n> Filters<'n> {
     /// Reports filters behind the first that authorizes that change the path, the method or the host.
     fn lint_rewrites(&self, findings: &mut Findings) {
         let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
-        for filter in self.all.iter().skip(first) {
+        for filter in self.all.iter().skip(first).chain(&self.of_router) {
             rewrites::lint_filter(filter, findings);
         }
     }

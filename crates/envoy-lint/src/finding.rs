@@ -127,6 +127,8 @@ kinds! {
     PartialBodies = Slow "partial-bodies",
     /// Checks are sent over a network without encryption.
     Plaintext = Note "plaintext",
+    /// A plugin decides which application gets an authorized request.
+    PluginRouting = Note "plugin-routing",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
     /// The application gets another path, method or host than the client sent.

@@ -24,6 +24,7 @@ mod library_route;
 mod rewrites;
 mod route_cache;
 mod routes;
+mod specifiers;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,7 +52,7 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     roots.iter().for_each(|root| discovered.add(root));
     let configurations: Vec<_> = roots.iter().map(|root| Configuration::of(root, &discovered)).collect();
     let mut findings = Findings::default();
-    configurations.iter().for_each(|one| one.lint(&configurations, &mut findings));
+    configurations.iter().for_each(|one| one.lint(&configurations, &discovered, &mut findings));
     if !configurations.iter().any(Configuration::authorizes) {
         let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
         let message = "there is no filter `ext_authz` here, and not rolegate's library";
