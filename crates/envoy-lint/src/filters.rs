@@ -1,0 +1,151 @@
+//! Lists of HTTP filters: which run before authorization, and which change afterwards what was authorized.
+
+use policy::document::View;
+
+use crate::authorizer::{Authorizer, By};
+use crate::filter::{Discovered, Filter};
+use crate::{Findings, Kind, rewrites, route_cache, routes};
+
+/// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
+const MAY_BE_FIRST: [&str; 13] = [
+    "admission_control",
+    "bandwidth_limit",
+    "cors",
+    "csrf",
+    "fault",
+    "grpc_stats",
+    "istio",
+    "local_ratelimit",
+    "oauth2",
+    "on_demand",
+    "rate_limit_quota",
+    "ratelimit",
+    "rbac",
+];
+
+/// A list of filters that a request passes.
+#[derive(Debug)]
+pub(crate) struct Filters<'n> {
+    all: Vec<Filter<'n>>,
+    /// Those that authorize, each with its position.
+    authorizers: Vec<(usize, Authorizer<'n>)>,
+    /// Those of the router, behind all.
+    of_router: Vec<Filter<'n>>,
+}
+
+impl<'n> Filters<'n> {
+    pub(crate) fn of(all: &[View<'n>], discovered: &Discovered<'n>) -> Self {
+        let all: Vec<Filter<'n>> = all.iter().map(|view| Filter::of(view, discovered)).collect();
+        let found = all.iter().enumerate();
+        let mut authorizers: Vec<(usize, Authorizer<'n>)> = found
+            .flat_map(|(at, filter)| Authorizer::of(filter).into_iter().map(move |one| (at, one)))
+            .collect();
+        // Beside a filter that speaks gRPC, one that speaks plain HTTP is another authorization service.
+        let is_http = |(_, filter): &(usize, Authorizer<'n>)| matches!(filter.by, By::HttpService(_));
+        if !authorizers.iter().all(is_http) {
+            authorizers.retain(|filter| !is_http(filter));
+        }
+        let of_router = all.iter().flat_map(Filter::all_configs);
+        let of_router = of_router.flat_map(|config| config.list("upstream_http_filters"));
+        let of_router = of_router.map(|view| Filter::of(&view, discovered)).collect();
+        Self { all, authorizers, of_router }
+    }
+
+    /// Whether one of them authorizes.
+    pub(crate) fn authorize(&self) -> bool {
+        !self.authorizers.is_empty()
+    }
+
+    pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
+        self.authorizers.iter().map(|(_, filter)| filter)
+    }
+
+    /// Reports filters before the first that authorizes, unless they are off in all of these `routes`.
+    pub(crate) fn lint_early(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let Some((position, authorizer)) = self.authorizers.first() else { return };
+        let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
+        for filter in self.all.iter().take(*position) {
+            let (name, kind) = (filter.name(), filter.kind());
+            if MAY_BE_FIRST.contains(&kind) {
+                continue;
+            }
+            let is_off = filter.view.is_true("disabled");
+            if is_off && !routes.iter().any(|routes| routes::enable(routes, name)) {
+                continue;
+            }
+            if kind == "jwt_authn" && forwards_tokens(filter) {
+                continue;
+            }
+            let effect = match kind {
+                "jwt_authn" => {
+                    "it removes the token that rolegate needs, unless each of its providers has `forward: true`"
+                }
+                "health_check" => "it answers requests itself",
+                _ => "it acts on requests that are not authorized, or changes what rolegate sees",
+            };
+            let condition = if is_off { ", where a route enables it" } else { "" };
+            let message = format!("`{name}` runs before `{own}`{condition}: {effect}");
+            findings.add(&filter.view, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
+        }
+    }
+
+    /// Reports filters behind the first that authorizes that change the path, the method or the host.
+    pub(crate) fn lint_rewrites(&self, findings: &mut Findings) {
+        let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
+        for filter in self.all.iter().skip(first).chain(&self.of_router) {
+            rewrites::lint_filter(filter, findings);
+        }
+    }
+
+    /// Reports filters behind the first that authorizes, or that itself, which may choose another route than one of these `routes` for
+    /// a request, where these have configurations of a filter that authorizes.
+    pub(crate) fn lint_cleared_routes(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let differs = |filter: &&Authorizer<'_>| {
+            let name = filter.filter.text_of("name").unwrap_or_default();
+            routes.iter().any(|routes| routes::differ(routes, name))
+        };
+        let Some(own) = self.authorizers().find(differs).and_then(|own| own.filter.text_of("name")) else {
+            return;
+        };
+        let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
+        for (at, filter) in self.all.iter().enumerate().skip(first) {
+            let by_routes = routes.iter().flat_map(|routes| routes::filter_configs(routes, &[filter.name()]));
+            let by_routes: Vec<View<'_>> = by_routes.map(|(_, config)| config).collect();
+            let is_off =
+                filter.view.is_true("disabled") && by_routes.iter().all(|config| config.is_true("disabled"));
+            // Of the library, it is known that it clears none.
+            let is_library = self
+                .authorizers
+                .iter()
+                .any(|(position, own)| *position == at && matches!(own.by, By::Module(_) | By::Unseen(_)));
+            if is_off || is_library {
+                continue;
+            }
+            let by_route =
+                || by_routes.into_iter().find(|config| route_cache::may_clear_by(filter, Some(config)));
+            let at = if route_cache::may_clear(filter) { Some(filter.view.clone()) } else { by_route() };
+            let Some(at) = at else { continue };
+            let message = format!(
+                "`{}` may have Envoy choose another route for a request that is authorized, and routes have configurations of \
+                 `{own}`: the request is authorized as its first route says, and goes to another",
+                filter.name()
+            );
+            let fix = format!(
+                "keep its route (without `clearRouteCache` and `clear_route_cache`), or give no route a configuration of `{own}`"
+            );
+            findings.add(&at, Kind::ClearedRoute, message, fix);
+        }
+    }
+}
+
+/// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.
+fn forwards_tokens(jwt_authn: &Filter<'_>) -> bool {
+    let mut configs = jwt_authn.all_configs().peekable();
+    configs.peek().is_some() && jwt_authn.unseen.is_none() && configs.all(forwards_each_token)
+}
+
+fn forwards_each_token(config: &View<'_>) -> bool {
+    let providers = config.get("providers");
+    let providers = providers.map(|providers| providers.entries()).unwrap_or_default();
+    !providers.is_empty() && providers.iter().all(|(_, provider)| provider.is_true("forward"))
+}
