@@ -7,7 +7,7 @@ use crate::bypass::{Known, Protected};
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
-use crate::{Findings, authorizer, cluster, rewrites, routes};
+use crate::{Findings, authorizer, cluster, envoy_filter, rewrites, routes};
 
 /// The parts of one document.
 #[derive(Debug, Default)]
@@ -29,6 +29,8 @@ pub(crate) struct Configuration<'n> {
     lone_routes: Vec<View<'n>>,
     /// The static listeners on their page of `/config_dump`, which the page of the bootstrap has, too.
     static_listeners: Vec<View<'n>>,
+    /// The patches of `EnvoyFilter`s.
+    patches: Vec<View<'n>>,
     is_bootstrap: bool,
     /// Whether Envoy asks elsewhere for clusters.
     gets_clusters: bool,
@@ -73,6 +75,9 @@ impl<'n> Configuration<'n> {
     fn search(&mut self, view: &View<'n>, key: &str, discovered: &Discovered<'n>) {
         if key == "listeners" && self.static_listeners.iter().any(|one| is_same(one, view)) {
             return;
+        }
+        if key == "config_patches" && view.get("patch").is_some() {
+            self.patches.push(view.clone());
         }
         if view.get("http_filters").is_some() {
             self.managers.push(Manager::of(view, discovered));
@@ -131,6 +136,10 @@ impl<'n> Configuration<'n> {
         let all_routes: Vec<&View<'_>> = all.iter().flat_map(Self::routes).collect();
         for manager in &self.managers {
             manager.lint(&all_routes, findings);
+        }
+        if !self.patches.is_empty() {
+            let all_patches: Vec<&View<'_>> = all.iter().flat_map(|one| &one.patches).collect();
+            envoy_filter::lint(&all_patches, &all_routes, discovered, findings);
         }
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);

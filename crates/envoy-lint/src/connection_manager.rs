@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::authorizer::{Authorizer, By};
-use crate::filter::Discovered;
+use crate::filter::{Discovered, type_of};
 use crate::filters::Filters;
 use crate::{Findings, Kind, authorizer, routes};
 
@@ -44,7 +44,7 @@ impl<'n> Manager<'n> {
         if self.authorizer().is_none() {
             return;
         }
-        self.lint_paths(findings);
+        lint_paths(&self.view, true, findings);
         let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
         self.filters.lint_rewrites(findings);
@@ -76,29 +76,6 @@ impl<'n> Manager<'n> {
         }
     }
 
-    fn lint_paths(&self, findings: &mut Findings) {
-        let paths = [
-            ("normalize_path", Kind::UnnormalizedPath, "dot segments and percent-encoding"),
-            ("merge_slashes", Kind::UnmergedSlashes, "adjacent slashes"),
-        ];
-        for (setting, kind, what) in paths {
-            if !self.view.is_true(setting) {
-                let at = self.view.get(setting).unwrap_or_else(|| self.view.clone());
-                let message = format!(
-                    "the application gets the path with its {what} as the client sent it, not the one that was authorized"
-                );
-                findings.add(&at, kind, message, format!("{setting}: true"));
-            }
-        }
-        let setting = "path_with_escaped_slashes_action";
-        let action = self.view.get(setting);
-        if let Some(action) = action.filter(|action| !action.text().is_some_and(keeps_slashes)) {
-            let message =
-                "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
-            findings.add(&action, Kind::UnescapedSlashes, message, format!("{setting}: REJECT_REQUEST"));
-        }
-    }
-
     /// Requests that upgrade to another protocol can have a list of filters of their own.
     fn lint_upgrades(&self, routes: &[&View<'_>], findings: &mut Findings) {
         let services: Vec<View<'_>> =
@@ -109,16 +86,9 @@ impl<'n> Manager<'n> {
             for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
                 authorizer::lint_service(&service, &services, findings);
             }
-            if filters.authorize() {
-                continue;
+            if !filters.authorize() {
+                lint_upgrade(upgrade, findings);
             }
-            let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
-            let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());
-            let message = format!(
-                "requests that upgrade to `{protocol}` pass these filters only, without authorization"
-            );
-            let fix = "leave `filters` out, so that they pass `http_filters`";
-            findings.add(&at, Kind::UpgradeFilters, message, fix);
         }
     }
 
@@ -153,6 +123,56 @@ impl<'n> Manager<'n> {
             routes::lint_unsent_bodies(&self.view, findings);
         }
     }
+}
+
+/// Whether this is the configuration of a connection manager.
+pub(crate) fn is_manager(config: &View<'_>) -> bool {
+    type_of(config).is_some_and(|kind| kind.ends_with(".http_connection_manager.v3.HttpConnectionManager"))
+}
+
+/// Reports what is wrong in settings that are merged into a connection manager with the filter.
+pub(crate) fn lint_merged(settings: &View<'_>, discovered: &Discovered<'_>, findings: &mut Findings) {
+    lint_paths(settings, false, findings);
+    for upgrade in settings.list("upgrade_configs") {
+        let filters = upgrade.list("filters");
+        if !filters.is_empty() && !Filters::of(&filters, discovered).authorize() {
+            lint_upgrade(&upgrade, findings);
+        }
+    }
+}
+
+/// Reports settings about paths. `are_all`: whether what is not among them is off.
+fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
+    let paths = [
+        ("normalize_path", Kind::UnnormalizedPath, "dot segments and percent-encoding"),
+        ("merge_slashes", Kind::UnmergedSlashes, "adjacent slashes"),
+    ];
+    for (key, kind, what) in paths {
+        let setting = settings.get(key);
+        if !settings.is_true(key) && (are_all || setting.is_some()) {
+            let at = setting.unwrap_or_else(|| settings.clone());
+            let message = format!(
+                "the application gets the path with its {what} as the client sent it, not the one that was authorized"
+            );
+            findings.add(&at, kind, message, format!("{key}: true"));
+        }
+    }
+    let key = "path_with_escaped_slashes_action";
+    let action = settings.get(key);
+    if let Some(action) = action.filter(|action| !action.text().is_some_and(keeps_slashes)) {
+        let message = "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
+        findings.add(&action, Kind::UnescapedSlashes, message, format!("{key}: REJECT_REQUEST"));
+    }
+}
+
+/// Reports that the filters of an upgrade do not authorize.
+fn lint_upgrade(upgrade: &View<'_>, findings: &mut Findings) {
+    let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
+    let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());
+    let message =
+        format!("requests that upgrade to `{protocol}` pass these filters only, without authorization");
+    let fix = "leave `filters` out, so that they pass `http_filters`";
+    findings.add(&at, Kind::UpgradeFilters, message, fix);
 }
 
 /// Whether this action for escaped slashes, by its name or its number in Envoy, decodes none.

@@ -4,7 +4,8 @@
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
 //! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
-//! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery, `filters` looks at their order. `rewrites` looks at paths, methods and
+//! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery, `filters` looks at their order, `envoy_filter` at that
+//! of filters that Istio inserts. `rewrites` looks at paths, methods and
 //! hosts that are rewritten behind the authorization, `route_cache` at filters that have Envoy choose another route there,
 //! `library_route` at what turns rolegate's library off, `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
 //!
@@ -18,6 +19,7 @@ mod config_dump;
 mod config_map;
 mod configuration;
 mod connection_manager;
+mod envoy_filter;
 mod filter;
 mod filters;
 mod finding;

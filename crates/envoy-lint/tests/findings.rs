@@ -288,6 +288,110 @@ spec:
     }
 }
 
+/// Filters that patches insert, in the order that results; `OURS` stands for the patch that inserts the filter.
+#[test]
+fn filters_that_an_envoy_filter_inserts_are_in_order() {
+    const OURS: (&str, &str, &str) = ("INSERT_BEFORE", "envoy.filters.http.router", "");
+    let lua = "name: l, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua, default_source_code: { inline_string: \
+               'function envoy_on_request(h) h:headers():replace(\":path\", \"/b\") end' } }";
+    let patch = |(operation, next, value): (&str, &str, &str)| {
+        let value = if value.is_empty() { FILTER } else { value };
+        let next = if next.is_empty() { String::new() } else { format!("subFilter: {{ name: {next} }}") };
+        format!(
+            "    - applyTo: HTTP_FILTER
+      match: {{ context: SIDECAR_INBOUND, listener: {{ filterChain: {{ filter: {{ name: hcm, {next} }} }} }} }}
+      patch: {{ operation: {operation}, value: {{ {value} }} }}
+"
+        )
+    };
+    let kinds = |patches: &[(&str, &str, &str)], context: &str| -> BTreeSet<Kind> {
+        let patches: String = patches.iter().map(|one| patch(*one)).collect();
+        let patches = patches.replacen("SIDECAR_INBOUND", context, 1);
+        found(&format!("kind: EnvoyFilter\nspec:\n  configPatches:\n{patches}"))
+            .iter()
+            .map(|finding| finding.kind)
+            .collect()
+    };
+    let first = ("INSERT_FIRST", "", lua);
+    let before_router = ("INSERT_BEFORE", "envoy.filters.http.router", lua);
+    let may_be_first = (
+        "INSERT_FIRST",
+        "",
+        "name: c, typed_config: { '@type': x/envoy.extensions.filters.http.cors.v3.Cors }",
+    );
+    let early = [
+        vec![OURS, first],
+        vec![first, OURS],
+        vec![("INSERT_FIRST", "", ""), first],
+        vec![before_router, OURS],
+        vec![OURS, ("INSERT_BEFORE", "a", lua)],
+        vec![("INSERT_BEFORE", "a", lua), OURS],
+        vec![OURS, ("INSERT_BEFORE", "", lua)],
+        vec![OURS, ("INSERT_BEFORE", "istio.stats", lua)],
+        vec![OURS, ("INSERT_AFTER", "istio.stats", lua)],
+        vec![OURS, ("REPLACE", "istio.stats", lua)],
+    ];
+    for patches in early {
+        let kinds = kinds(&patches, "SIDECAR_INBOUND");
+        assert!(
+            kinds.contains(&Kind::EarlyFilter) && !kinds.contains(&Kind::RewrittenPath),
+            "{patches:?} {kinds:?}"
+        );
+    }
+    let late = [
+        vec![OURS, before_router],
+        vec![first, ("INSERT_FIRST", "", "")],
+        vec![OURS, ("INSERT_AFTER", "a", lua)],
+        vec![("INSERT_FIRST", "", ""), ("INSERT_BEFORE", "istio.stats", lua)],
+    ];
+    for patches in late {
+        let kinds = kinds(&patches, "SIDECAR_INBOUND");
+        assert!(
+            !kinds.contains(&Kind::EarlyFilter) && kinds.contains(&Kind::RewrittenPath),
+            "{patches:?} {kinds:?}"
+        );
+    }
+    assert!(!kinds(&[OURS, may_be_first], "SIDECAR_INBOUND").contains(&Kind::EarlyFilter));
+    // Where the filter is not, it is not missing.
+    assert!(!kinds(&[OURS, first], "SIDECAR_OUTBOUND").contains(&Kind::EarlyFilter));
+    assert!(kinds(&[OURS, first], "ANY").contains(&Kind::EarlyFilter));
+}
+
+/// What a patch merges into the connection manager: what it does not set, the manager has from elsewhere.
+#[test]
+fn settings_that_an_envoy_filter_merges_are_seen() {
+    let kinds = |settings: &str| -> BTreeSet<Kind> {
+        let text = format!(
+            "kind: EnvoyFilter
+spec:
+  configPatches:
+    - applyTo: HTTP_FILTER
+      patch: {{ operation: INSERT_BEFORE, value: {{ {FILTER} }} }}
+    - applyTo: NETWORK_FILTER
+      patch:
+        operation: MERGE
+        value:
+          name: envoy.filters.network.http_connection_manager
+          typed_config: {{ '@type': x/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager, {settings} }}
+"
+        );
+        found(&text).iter().map(|finding| finding.kind).collect()
+    };
+    let alone = kinds("stat_prefix: a");
+    for (settings, kind) in [
+        ("normalize_path: false", Kind::UnnormalizedPath),
+        ("merge_slashes: false", Kind::UnmergedSlashes),
+        ("path_with_escaped_slashes_action: UNESCAPE_AND_FORWARD", Kind::UnescapedSlashes),
+        ("upgrade_configs: [{ upgrade_type: websocket, filters: [{ name: router }] }]", Kind::UpgradeFilters),
+    ] {
+        let found = kinds(settings);
+        let more: Vec<&Kind> = found.difference(&alone).collect();
+        assert_eq!(more, [&kind], "{settings}");
+    }
+    assert_eq!(kinds("normalize_path: true, upgrade_configs: [{ upgrade_type: websocket }]"), alone);
+    assert!(!alone.contains(&Kind::UnnormalizedPath), "{alone:?}");
+}
+
 /// A `VirtualHost`, a `Route`, or a part of one in a file of its own.
 #[test]
 fn routes_outside_of_a_table_are_seen() {

@@ -1,0 +1,97 @@
+//! Patches of an `EnvoyFilter` of Istio: the order of the filters that they insert into a connection manager that has others, and
+//! settings that they merge into it.
+
+use std::collections::BTreeSet;
+
+use policy::document::View;
+
+use crate::Findings;
+use crate::authorizer::Authorizer;
+use crate::connection_manager::{is_manager, lint_merged};
+use crate::filter::{Discovered, Filter};
+use crate::filters::Filters;
+
+const ROUTER: &str = "envoy.filters.http.router";
+const ANY: &str = "ANY";
+
+/// Reports what is wrong about these patches, in the order in which Istio applies them. `routes` are those outside of a connection
+/// manager.
+pub(crate) fn lint<'n>(
+    patches: &[&View<'n>],
+    routes: &[&View<'n>],
+    discovered: &Discovered<'n>,
+    findings: &mut Findings,
+) {
+    for patch in patches {
+        let config = patch.at(&["patch", "value", "typed_config"]);
+        if let Some(settings) = config.filter(is_manager) {
+            lint_merged(&settings, discovered, findings);
+        }
+    }
+    let with_value = patches.iter().filter_map(|patch| Some((*patch, patch.at(&["patch", "value"])?)));
+    let filters: Vec<(&View<'n>, View<'n>)> =
+        with_value.filter(|(patch, _)| patch.text_of("apply_to") == Some("HTTP_FILTER")).collect();
+    let authorizes = |value: &View<'n>| !Authorizer::of(&Filter::of(value, discovered)).is_empty();
+    let own = filters.iter().filter(|(_, value)| authorizes(value)).map(|(patch, _)| context(patch));
+    for place in own.collect::<BTreeSet<&str>>() {
+        let mut here = filters.clone();
+        here.retain(|(patch, _)| [context(patch), place].contains(&ANY) || context(patch) == place);
+        let list = Filters::of(&order(&here), discovered);
+        list.lint_early(routes, findings);
+        list.lint_rewrites(findings);
+        list.lint_cleared_routes(routes, findings);
+    }
+}
+
+/// Which connection managers a patch is for.
+fn context<'n>(patch: &View<'n>) -> &'n str {
+    patch.at(&["match", "context"]).and_then(|context| context.text()).unwrap_or(ANY)
+}
+
+/// The filter of the manager that a patch names.
+fn neighbour<'n>(patch: &View<'n>) -> Option<&'n str> {
+    let path = ["match", "listener", "filter_chain", "filter", "sub_filter", "name"];
+    patch.at(&path).and_then(|name| name.text())
+}
+
+/// The filters that these patches insert, in the order in which requests pass them. The manager's own are those that patches name and
+/// none inserts; the router is the last.
+fn order<'n>(patches: &[(&View<'n>, View<'n>)]) -> Vec<View<'n>> {
+    let inserted: Vec<&str> = patches.iter().filter_map(|(_, value)| value.text_of("name")).collect();
+    let mut list: Vec<(&str, Option<View<'n>>)> = Vec::new();
+    for name in patches.iter().filter_map(|(patch, _)| neighbour(patch)).chain([ROUTER]) {
+        let is_own = name == ROUTER || !inserted.contains(&name);
+        if is_own {
+            list.retain(|(other, _)| *other != name);
+            list.push((name, None));
+        }
+    }
+    list.sort_by_key(|(name, _)| *name == ROUTER);
+    // Which of two `EnvoyFilter`s Istio applies first, the file does not say: a patch may name a filter that a later one inserts.
+    let mut left = patches.iter().collect::<Vec<_>>();
+    for _ in 0..2 {
+        left.retain(|(patch, value)| {
+            let position = position(patch, &list);
+            if let Some(position) = position {
+                list.insert(position, (value.text_of("name").unwrap_or_default(), Some(value.clone())));
+            }
+            position.is_none()
+        });
+    }
+    list.into_iter().filter_map(|(_, value)| value).collect()
+}
+
+/// Where in this list of names a patch inserts its filter; `None` if the filter that it names is not there.
+fn position(patch: &View<'_>, list: &[(&str, Option<View<'_>>)]) -> Option<usize> {
+    let at = match neighbour(patch) {
+        Some(next) => Some(list.iter().position(|(name, _)| *name == next)?),
+        None => None,
+    };
+    match patch.at(&["patch", "operation"])?.text()? {
+        "INSERT_FIRST" => Some(0),
+        "INSERT_BEFORE" | "REPLACE" => Some(at.unwrap_or(0)),
+        "INSERT_AFTER" => Some(at.map_or(list.len(), |at| at + 1)),
+        "ADD" => Some(list.len()),
+        _ => None,
+    }
+}
