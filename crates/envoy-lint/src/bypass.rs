@@ -1,6 +1,7 @@
 //! Ways past rolegate: listeners without authorization that reach an application which another listener protects.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use policy::document::View;
@@ -15,10 +16,48 @@ const FIX: &str = "add the filter here, or route to another cluster";
 /// What leads somewhere, in all documents about one Envoy.
 #[derive(Debug)]
 pub(crate) struct Known<'a, 'n> {
-    pub(crate) clusters: Vec<&'a View<'n>>,
-    /// Endpoints of clusters, from a control plane.
-    pub(crate) endpoints: Vec<&'a View<'n>>,
-    pub(crate) route_tables: Vec<&'a View<'n>>,
+    /// By name.
+    clusters: BTreeMap<&'n str, &'a View<'n>>,
+    /// Endpoints of clusters, from a control plane, by the name that it has for them.
+    endpoints: BTreeMap<&'n str, Vec<&'a View<'n>>>,
+    route_tables: Vec<&'a View<'n>>,
+}
+
+impl<'a, 'n> Known<'a, 'n> {
+    pub(crate) fn new(
+        clusters: impl Iterator<Item = &'a View<'n>>,
+        endpoints: impl Iterator<Item = &'a View<'n>>,
+        route_tables: impl Iterator<Item = &'a View<'n>>,
+    ) -> Self {
+        let mut known = Self {
+            clusters: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            route_tables: route_tables.collect(),
+        };
+        for cluster in clusters {
+            // The first one of its name: `/config_dump` has those of the bootstrap twice.
+            if let Some(name) = cluster.text_of("name") {
+                known.clusters.entry(name).or_insert(cluster);
+            }
+        }
+        for endpoints in endpoints {
+            if let Some(name) = endpoints.text_of("cluster_name") {
+                known.endpoints.entry(name).or_default().push(endpoints);
+            }
+        }
+        known
+    }
+
+    /// The endpoints that a control plane has for a cluster.
+    fn endpoints(&self, cluster: &View<'n>) -> &[&'a View<'n>] {
+        let name = cluster::name_of_endpoints(cluster);
+        name.and_then(|name| self.endpoints.get(name)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// What says that a cluster has endpoints from a control plane, if they are not known.
+    fn unseen_endpoints(&self, cluster: &View<'n>) -> Option<View<'n>> {
+        cluster.get("eds_cluster_config").filter(|_| self.endpoints(cluster).is_empty())
+    }
 }
 
 /// What there is to reach.
@@ -29,12 +68,21 @@ pub(crate) struct Protected<'a, 'n> {
     names: BTreeSet<&'n str>,
     /// The addresses of each.
     addresses: Vec<(&'n str, BTreeSet<String>)>,
+    /// What says that they have endpoints from a control plane, where these are not known.
+    unseen: Vec<View<'n>>,
+    has_reported_unseen: Cell<bool>,
 }
 
 impl<'a, 'n> Protected<'a, 'n> {
     /// What these listeners with authorization route to; `None` if there is no such listener.
     pub(crate) fn by(managers: &[&Manager<'n>], known: Known<'a, 'n>) -> Option<Self> {
-        let mut found = Self { known, names: BTreeSet::new(), addresses: Vec::new() };
+        let mut found = Self {
+            known,
+            names: BTreeSet::new(),
+            addresses: Vec::new(),
+            unseen: Vec::new(),
+            has_reported_unseen: Cell::new(false),
+        };
         let names: BTreeSet<&str> = managers
             .iter()
             .flat_map(|manager| found.targets(manager))
@@ -43,6 +91,8 @@ impl<'a, 'n> Protected<'a, 'n> {
             .collect();
         found.names = names;
         found.addresses = found.names.iter().map(|name| (*name, found.addresses_of(name))).collect();
+        let clusters = found.names.iter().filter_map(|name| found.cluster(name));
+        found.unseen = clusters.filter_map(|cluster| found.known.unseen_endpoints(cluster)).collect();
         (!managers.is_empty()).then_some(found)
     }
 
@@ -156,26 +206,15 @@ impl<'a, 'n> Protected<'a, 'n> {
     /// Reports endpoints that are not known: of this cluster, to which a listener without authorization routes, and of those that it
     /// would be compared with.
     fn lint_endpoints(&self, name: &'n str, findings: &mut Findings) {
-        if self.cluster(name).is_none() {
-            return;
-        }
-        for cluster in [name].iter().chain(&self.names).filter_map(|name| self.cluster(name)) {
-            let Some(eds) = cluster.get("eds_cluster_config").filter(|_| self.endpoints(cluster).is_empty())
-            else {
-                continue;
-            };
+        let Some(cluster) = self.cluster(name) else { return };
+        // Those of the others once, as there may be thousands of clusters.
+        let others = if self.has_reported_unseen.replace(true) { &[] } else { self.unseen.as_slice() };
+        for eds in self.known.unseen_endpoints(cluster).iter().chain(others) {
             let message = "the endpoints of this cluster are not in this file: whether a listener without authorization reaches the \
                            same application as one with it cannot be seen";
             let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
-            findings.add(&eds, Kind::UnseenEndpoints, message, fix);
+            findings.add(eds, Kind::UnseenEndpoints, message, fix);
         }
-    }
-
-    /// The endpoints that a control plane has for a cluster.
-    fn endpoints(&self, cluster: &View<'n>) -> Vec<&'a View<'n>> {
-        let name = cluster::name_of_endpoints(cluster);
-        let all = self.known.endpoints.iter().copied();
-        all.filter(|endpoints| endpoints.text_of("cluster_name") == name).collect()
     }
 
     /// Where the routes of a connection manager lead, also those of a table that it names.
@@ -187,7 +226,7 @@ impl<'a, 'n> Protected<'a, 'n> {
     }
 
     fn cluster(&self, name: &str) -> Option<&'a View<'n>> {
-        self.known.clusters.iter().find(|cluster| cluster.text_of("name") == Some(name)).copied()
+        self.known.clusters.get(name).copied()
     }
 
     /// This cluster, and those that an aggregate consists of.
@@ -207,7 +246,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         if cluster.get("eds_cluster_config").is_some() {
             found.extend(cluster::name_of_endpoints(cluster).map(|name| format!("eds {name}")));
         }
-        self.endpoints(cluster).iter().for_each(|endpoints| collect_addresses(endpoints, &mut found));
+        self.known.endpoints(cluster).iter().for_each(|endpoints| collect_addresses(endpoints, &mut found));
         found
     }
 }

@@ -183,11 +183,11 @@ impl<'n> Configuration<'n> {
     fn lint_bypasses(&self, all: &[Self], discovered: &Discovered<'n>, findings: &mut Findings) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
-        let known = Known {
-            clusters: all.iter().flat_map(|one| &one.clusters).collect(),
-            endpoints: all.iter().flat_map(|one| &one.endpoints).collect(),
-            route_tables: all.iter().flat_map(|one| &one.route_tables).collect(),
-        };
+        let known = Known::new(
+            all.iter().flat_map(|one| &one.clusters),
+            all.iter().flat_map(|one| &one.endpoints),
+            all.iter().flat_map(|one| &one.route_tables),
+        );
         let Some(protected) = Protected::by(&with, known) else { return };
         protected.lint_clusters(discovered, findings);
         for manager in self.managers.iter().filter(|manager| !is_with(manager)) {

@@ -91,8 +91,8 @@ impl<'n> Filters<'n> {
 
     /// Reports filters behind the first that authorizes that change the path, the method or the host.
     pub(crate) fn lint_rewrites(&self, findings: &mut Findings) {
-        let first = self.authorizers.first().map_or(usize::MAX, |(position, _)| *position);
-        for filter in self.all.iter().skip(first).chain(&self.of_router) {
+        let Some((first, _)) = self.authorizers.first() else { return };
+        for filter in self.all.iter().skip(*first).chain(&self.of_router) {
             rewrites::lint_filter(filter, findings);
         }
     }

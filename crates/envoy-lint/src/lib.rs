@@ -4,10 +4,11 @@
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of `/config_dump`, an
 //! `EnvoyFilter` of Istio, or a `ConfigMap` in YAML with some of these as blocks (`|`). `configuration` finds the parts in it; `connection_manager`,
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
-//! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery, `filters` looks at their order, `envoy_filter` at that
-//! of filters that Istio inserts. `rewrites` looks at paths, methods and
-//! hosts that are rewritten behind the authorization, `route_cache` at filters that have Envoy choose another route there,
-//! `library_route` at what turns rolegate's library off, `boolean` reads the settings that are on or off, and `config_dump` knows what a `/config_dump` has twice.
+//! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery; `filters` looks at the order of filters,
+//! `envoy_filter` at that of those that Istio inserts. `rewrites` looks at paths, methods and hosts that are rewritten behind the
+//! authorization, `route_cache` at filters that have Envoy choose another route there, `specifiers` at plugins that choose a cluster.
+//! `library_route` reads what turns rolegate's library off on a route, `boolean` the settings that are on or off, and `config_dump`
+//! knows what a `/config_dump` has twice.
 //!
 //! The crate does no I/O.
 
