@@ -24,7 +24,12 @@ fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write +
         Some("/dev/stdout") => Box::new(WholeLines::new(io::stdout(), false)),
         Some("/dev/stderr") => Box::new(WholeLines::new(io::stderr(), false)),
         Some(_) | None => {
-            let named = |error| io::Error::other(format!("`decision-log-file` {}: {error}", path.display()));
+            let named = |error: io::Error| {
+                // A file that does not exist would have been created.
+                let is_homeless = error.kind() == io::ErrorKind::NotFound;
+                let why = if is_homeless { "its folder must exist: " } else { "" };
+                io::Error::other(format!("`decision-log-file` {}: {why}{error}", path.display()))
+            };
             let file = append(path).map_err(named)?;
             let is_regular = file.metadata().map_err(named)?.is_file();
             if !is_regular {

@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -244,9 +244,17 @@ impl Content {
                 })
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            let why = format!("{error}, with the key `{}` of `--{KEY}`", files.key.display());
-            TlsError::new(CERTIFICATE, &files.certificate, why)
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                let certificate = files.certificate.display();
+                let why =
+                    format!("the key is not that of the certificate `{certificate}` of `--{CERTIFICATE}`");
+                TlsError::new(KEY, &files.key, why)
+            }
+            error => {
+                let why = format!("{error}, with the key `{}` of `--{KEY}`", files.key.display());
+                TlsError::new(CERTIFICATE, &files.certificate, why)
+            }
         })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Active { config: Arc::new(config), expiry })

@@ -129,7 +129,7 @@ fn a_wrong_setting_of_the_log_is_an_error() {
         (
             "--decision-log-file",
             "/nonexistent/decisions.log",
-            "`decision-log-file` /nonexistent/decisions.log",
+            "`decision-log-file` /nonexistent/decisions.log: its folder must exist: ",
         ),
     ] {
         let port = ["--listen", "127.0.0.1:0", "--admin", "off"];

@@ -261,7 +261,7 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
         (
             5,
             vec!["--tls-certificate", &certificate, "--tls-key", &other],
-            &*format!("with the key `{other}` of `--tls-key`"),
+            &*says("tls-key", &other, "the key is not that of the certificate `"),
         ),
         (
             5,
