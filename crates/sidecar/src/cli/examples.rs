@@ -117,7 +117,7 @@ pub(super) const LINT_ENVOY_EXAMPLES: &str = "\
 Examples:
   rolegate lint-envoy deploy/envoy/envoy.yaml
   rolegate lint-envoy --strict --accept client-address envoy.yaml      for CI: notes fail too
-  curl -s localhost:9901/config_dump | rolegate lint-envoy --output json -      of a running Envoy
+  curl -s 'localhost:9901/config_dump?include_eds' | rolegate lint-envoy -      of a running Envoy
 
 Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in brackets, which
 `docs/lint-envoy.md` explains. The exit code is 0 if nothing is unsafe, broken or slow, 1 if something is (with `--strict` also for notes), 2 if the arguments are wrong, and 3 if the file cannot be read or has no
