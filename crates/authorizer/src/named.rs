@@ -12,6 +12,9 @@ use crate::Authorizer;
 /// The most issuers that a message names.
 const MOST_ISSUERS: usize = 4;
 
+/// The fewest characters from which a longer name is guessed.
+const MIN_START: usize = 3;
+
 /// A caller as people name it. The names have the prefixes of its source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamedCaller<'a> {
@@ -165,7 +168,7 @@ fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
-    let meant = closest(name, known.iter().copied());
+    let meant = closest(name, known.iter().copied()).or_else(|| only_one_that_begins(name, known));
     let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
     (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
 }
@@ -195,3 +198,10 @@ mod tests {
         assert_eq!(split_target("*"), ("*".to_owned(), None));
     }
 }
+/// The only one of these names that begins with this: it may be short for that name. Fewer characters say too little.
+fn only_one_that_begins<'k>(start: &str, known: &[&'k str]) -> Option<&'k str> {
+    let mut longer = known.iter().copied().filter(|name| name.starts_with(start));
+    let found = longer.next().filter(|_| start.chars().count() >= MIN_START)?;
+    longer.all(|other| other == found).then_some(found)
+}
+

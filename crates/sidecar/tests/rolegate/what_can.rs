@@ -126,6 +126,7 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
         (&["--role", "editr"][..], "the policy has no role `editr`: did you mean `editor`?"),
         (&["--issuer", ci], "--user"),
         (&["--user", "a", "--issuer", "https://cl.example.com"], "did you mean `https://ci.example.com`?"),
+        (&["--role", "edi"], "the policy has no role `edi`: did you mean `editor`?"),
         (&["--user", "a", "--issuer", ci], "have a prefix: did you mean `ci:a`?"),
         (&["--user", "ci:a", "--issuer", ci, "--role", "reader"], "takes no roles from tokens of"),
         (
