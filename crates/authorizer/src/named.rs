@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use identity::{CredentialsError, Subject};
-use policy::model::SourceId;
+use policy::model::{Issuer, SourceId};
 use policy::{Policy, closest};
 
 use crate::Authorizer;
@@ -40,7 +40,7 @@ impl Authorizer {
     /// The inner error is that of its requests, when Basic does not have the user.
     ///
     /// # Errors
-    /// When no token of the issuer can have these names.
+    /// When no credentials of that source can give these names.
     pub fn named_caller(
         &self,
         host: &str,
@@ -48,7 +48,11 @@ impl Authorizer {
     ) -> Result<Result<Subject, CredentialsError>, ImpossibleCaller> {
         let NamedCaller { user, issuer, groups, roles } = caller;
         let Some(name) = issuer else {
-            return Ok(self.subject_named(host.as_bytes(), user, groups, roles));
+            let subject = self.subject_named(host.as_bytes(), user, groups, roles);
+            if let Ok(subject) = &subject {
+                self.possible_by_name(host, subject.source, caller)?;
+            }
+            return Ok(subject);
         };
         let issuers = &self.loaded().policy.identity.jwt;
         let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
@@ -56,25 +60,7 @@ impl Authorizer {
             let known: Vec<&str> = issuers.iter().map(|known| &*known.issuer).collect();
             return Err(ImpossibleCaller(unknown("issuer", name, &known).unwrap_or_default()));
         };
-        let users = [(&issuer.user_prefix, user)];
-        let names =
-            users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
-        if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
-            let why = format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?");
-            return Err(ImpossibleCaller(why));
-        }
-        let given = [
-            ("role", !roles.is_empty(), issuer.role_claim().is_some()),
-            ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
-        ];
-        if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
-            let why = format!("the policy takes no {kind}s from tokens of `{name}`: leave them out");
-            return Err(ImpossibleCaller(why));
-        }
-        if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
-            let why = format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out");
-            return Err(ImpossibleCaller(why));
-        }
+        possible_by_token(issuer, caller)?;
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
         Ok(Ok(Subject {
             user: user.into(),
@@ -84,6 +70,36 @@ impl Authorizer {
             roles: names(roles),
             claims: serde_json::Value::Null,
         }))
+    }
+
+    /// Whether the source that the name of a caller decides can give it these names; if several may have the name, whether one
+    /// of their issuers can give it these roles. More groups of a Basic user are possible: the policy can put it in them.
+    fn possible_by_name(
+        &self,
+        host: &str,
+        source: Option<SourceId>,
+        caller: NamedCaller<'_>,
+    ) -> Result<(), ImpossibleCaller> {
+        let NamedCaller { user, roles, .. } = caller;
+        let issuers = &self.identity_on(host.as_bytes()).jwt;
+        let has_prefix = |issuer: &Issuer| user.starts_with(&*issuer.user_prefix);
+        if let (Some(SourceId::BASIC), Some(role)) = (source, roles.first()) {
+            let or = if issuers.iter().any(has_prefix) { ", or name the issuer of its token" } else { "" };
+            let why = "a user of Basic has only the roles that the policy grants";
+            return Err(ImpossibleCaller(format!("{why}: leave out the role `{role}` of `{user}`{or}")));
+        }
+        let fits = |(index, issuer): &(usize, &Issuer)| match source {
+            Some(source) => source == SourceId::of_issuer(*index),
+            None => !roles.is_empty() && has_prefix(issuer),
+        };
+        let mut impossible = None;
+        for (_, issuer) in issuers.iter().enumerate().filter(fits) {
+            match possible_by_token(issuer, caller) {
+                Ok(()) => return Ok(()),
+                Err(why) => impossible = impossible.or(Some(why)),
+            }
+        }
+        impossible.map_or(Ok(()), Err)
     }
 
     /// The names that a caller is given and the policy, or the search cluster of this host, does not have: probably
@@ -99,9 +115,46 @@ impl Authorizer {
             return self.unknown_on_cluster(host.as_bytes(), user, &[roles, groups].concat());
         }
         let policy = &self.loaded().policy;
+        let assumed = user.and_then(|user| self.assumed_groups(host, user, groups));
         let user = user.and_then(|user| unknown_user(user, policy));
-        user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
+        let unknown = user.into_iter().chain(unknown_roles(roles, policy));
+        unknown.chain(unknown_groups(groups, policy)).chain(assumed).collect()
     }
+
+    /// That Basic does not put its user in these groups, which the answer assumes.
+    fn assumed_groups(&self, host: &str, user: &str, groups: &[String]) -> Option<String> {
+        let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;
+        let is_of_basic = subject.source == Some(SourceId::BASIC);
+        let group = groups.iter().find(|name| !subject.groups.iter().any(|known| **known == ***name))?;
+        is_of_basic.then(|| {
+            format!("Basic does not put `{user}` in the group `{group}`: this is the answer if it did")
+        })
+    }
+}
+
+/// Whether a token of this issuer can give a caller these names.
+fn possible_by_token(issuer: &Issuer, caller: NamedCaller<'_>) -> Result<(), ImpossibleCaller> {
+    let NamedCaller { user, groups, roles, .. } = caller;
+    let name = &issuer.issuer;
+    let users = [(&issuer.user_prefix, user)];
+    let names = users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
+    if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
+        let why = format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?");
+        return Err(ImpossibleCaller(why));
+    }
+    let given = [
+        ("role", !roles.is_empty(), issuer.role_claim().is_some()),
+        ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
+    ];
+    if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
+        let why = format!("the policy takes no {kind}s from tokens of `{name}`: leave them out");
+        return Err(ImpossibleCaller(why));
+    }
+    if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
+        let why = format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out");
+        return Err(ImpossibleCaller(why));
+    }
+    Ok(())
 }
 
 /// Why no caller can have this name: each source puts a prefix before it.
@@ -173,6 +226,13 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
     (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
 }
 
+/// The only one of these names that begins with this: it may be short for that name. Fewer characters say too little.
+fn only_one_that_begins<'k>(start: &str, known: &[&'k str]) -> Option<&'k str> {
+    let mut longer = known.iter().copied().filter(|name| name.starts_with(start));
+    let found = longer.next().filter(|_| start.chars().count() >= MIN_START)?;
+    longer.all(|other| other == found).then_some(found)
+}
+
 /// Splits a URL into path and host. One without a path has the path `/` (RFC 9110, 4.2.3); what is no URL is a path.
 #[must_use]
 pub fn split_target(target: &str) -> (String, Option<&str>) {
@@ -198,10 +258,3 @@ mod tests {
         assert_eq!(split_target("*"), ("*".to_owned(), None));
     }
 }
-/// The only one of these names that begins with this: it may be short for that name. Fewer characters say too little.
-fn only_one_that_begins<'k>(start: &str, known: &[&'k str]) -> Option<&'k str> {
-    let mut longer = known.iter().copied().filter(|name| name.starts_with(start));
-    let found = longer.next().filter(|_| start.chars().count() >= MIN_START)?;
-    longer.all(|other| other == found).then_some(found)
-}
-

@@ -218,10 +218,12 @@ pub struct CallerArgs {
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A role in addition to those that the policy grants, as if the token of `--user`, which this needs, named it; repeat
-    /// the flag for more than one.
+    /// the flag for more than one. One that the issuer does not give is an error, and so is any if the user is one of `basic`,
+    /// who has only granted roles.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
     /// A further group of `--user`, which this needs, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// It is an error if the policy takes no groups from tokens of the user's issuer.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }
@@ -279,7 +281,8 @@ pub struct WhatCanArgs {
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
-    /// the flag for more than one.
+    /// the flag for more than one. With `--user`, a role of the policy is one that the user's token names: one that its issuer does not
+    /// give is an error, and so is any if the user is one of `basic`.
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a

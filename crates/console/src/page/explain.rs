@@ -49,7 +49,8 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                 (field("explain", "roles", "More roles", &fields.roles, "a, b"))
                 button type="submit" { "Explain" }
             }
-            p.hint { "Give no password and no token: the answer assumes that the credentials of the user are valid. Nothing is verified." }
+            p.hint { "Give no password and no token: the answer assumes that the credentials of the user are valid. Nothing is verified. More roles are those that its \
+                      token names: one that its issuer does not give is refused, and so is any for a user of Basic, who has only those of the policy." }
             @if !fields.path.is_empty() {
                 @match policy {
                     None => p.trouble.problem { "No policy is active: every check gets an error." },

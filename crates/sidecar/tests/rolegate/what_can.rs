@@ -2,6 +2,8 @@
 
 use crate::process::{PolicyFolder, example, run, run_with};
 
+const PAGE: &str = include_str!("../../../../policies/README.md");
+
 /// Two sources that can have the same names.
 const POLICY: &str = r#"version: 1
 identity:
@@ -124,9 +126,9 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
     let ci = "https://ci.example.com";
     for (more, why) in [
         (&["--role", "editr"][..], "the policy has no role `editr`: did you mean `editor`?"),
+        (&["--role", "edi"], "the policy has no role `edi`: did you mean `editor`?"),
         (&["--issuer", ci], "--user"),
         (&["--user", "a", "--issuer", "https://cl.example.com"], "did you mean `https://ci.example.com`?"),
-        (&["--role", "edi"], "the policy has no role `edi`: did you mean `editor`?"),
         (&["--user", "a", "--issuer", ci], "have a prefix: did you mean `ci:a`?"),
         (&["--user", "ci:a", "--issuer", ci, "--role", "reader"], "takes no roles from tokens of"),
         (
@@ -137,12 +139,54 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
             &["--user", "a", "--issuer", "https://id.example.com", "--group", "g"],
             "takes no groups from tokens of",
         ),
+        // Without an issuer, the name decides where the caller comes from.
+        (&["--user", "ci:a", "--role", "reader"], "takes no roles from tokens of `https://ci.example.com`"),
+        (
+            &["--user", "ann", "--role", "reader"],
+            "a user of Basic has only the roles that the policy grants: leave out the role `reader` of `ann`, or name the \
+             issuer of its token",
+        ),
+        (&["--user", "bob", "--role", "editor"], "does not list the role `editor`"),
     ] {
         let (code, out, err) = what_can(more);
         assert!(code == 2 && out.is_empty() && err.contains(why), "{more:?}: {out}{err}");
     }
     let (_, out, _) = what_can(&["--group", "stafff"]);
     assert!(out.contains("\nnote:    the policy has no group `stafff`: did you mean `staff`?"), "{out}");
+}
+
+/// As the server would deny it: the names are of a source that cannot give them.
+#[test]
+fn explain_refuses_a_role_or_group_that_the_source_of_the_name_cannot_give() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  basic: { users: { alice: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } }\n  jwt:\n    \
+         - { issuer: \"https://id.example.com\", audiences: [x], keys: { url: \"https://id.example.com/jwks\" }, user_prefix: \"id:\", \
+         claims: { user: sub, roles: roles }, roles_from_token: [reader] }\n\
+         roles:\n  reader: { allow: [GET /orders] }\n  admin: { allow: [\"* /orders/*\"] }\n\
+         grants: { reader: { groups: [staff] } }\n",
+    );
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    for (more, why) in [
+        (
+            ["--user", "id:x", "--role", "admin", "DELETE", "/orders/1"],
+            "`roles_from_token` of `https://id.example.com` does not list the role `admin`: leave it out",
+        ),
+        (
+            ["--user", "id:x", "--group", "staff", "GET", "/orders"],
+            "takes no groups from tokens of `https://id.example.com`",
+        ),
+        (
+            ["--user", "alice", "--role", "admin", "DELETE", "/orders/1"],
+            "has only the roles that the policy grants: leave out the role `admin` of `alice`\n",
+        ),
+    ] {
+        let (code, out, err) = explain(&more);
+        assert!(code == 2 && out.is_empty() && err.contains(why), "{more:?}: {out}{err}");
+    }
+    assert_eq!(explain(&["--user", "id:x", "--role", "reader", "GET", "/orders"]).0, 0);
+    let (code, out, _) = explain(&["--user", "alice", "--group", "staff", "GET", "/orders"]);
+    let note = "note:    Basic does not put `alice` in the group `staff`: this is the answer if it did\n";
+    assert!(code == 0 && out.contains(note), "{out}");
 }
 
 /// Without a token of that issuer.
@@ -227,5 +271,10 @@ fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
 #[test]
 fn the_rules_of_the_examples_are_listed() {
     let (code, out, _) = run(&["what-can", "--policy", &example("people"), "--user", "bob"]);
-    assert!(code == 0 && out.contains("rule:    `admin: POST /people` (allowed at "), "{out}");
+    assert_eq!(code, 0, "{out}");
+    let printed = out.replace(&example("people"), "policies/people");
+    assert!(
+        PAGE.contains(&format!("\n```\n{printed}```\n")),
+        "policies/README.md prints this otherwise:\n{printed}"
+    );
 }
