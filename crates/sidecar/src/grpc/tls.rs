@@ -244,14 +244,13 @@ impl Content {
                 })
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            if error == rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) {
                 let certificate = files.certificate.display();
                 let why =
                     format!("the key is not that of the certificate `{certificate}` of `--{CERTIFICATE}`");
                 TlsError::new(KEY, &files.key, why)
-            }
-            error => {
+            } else {
                 let why = format!("{error}, with the key `{}` of `--{KEY}`", files.key.display());
                 TlsError::new(CERTIFICATE, &files.certificate, why)
             }
