@@ -6,7 +6,8 @@
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
 //! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery; `filters` looks at the order of filters,
 //! `envoy_filter` at that of those that Istio inserts. `rewrites` looks at paths, methods and hosts that are rewritten behind the
-//! authorization, `route_cache` at filters that have Envoy choose another route there, `specifiers` at plugins that choose a cluster.
+//! authorization, `route_cache` at filters that have Envoy choose another route there, `specifiers` at plugins that choose a cluster,
+//! `client_routing` says that a client does, and `texts` looks for texts.
 //! `library_route` reads what turns rolegate's library off on a route, `boolean` the settings that are on or off, and `config_dump`
 //! knows what a `/config_dump` has twice.
 //!
@@ -15,6 +16,7 @@
 mod authorizer;
 mod boolean;
 mod bypass;
+mod client_routing;
 mod cluster;
 mod config_dump;
 mod config_map;
@@ -29,6 +31,7 @@ mod rewrites;
 mod route_cache;
 mod routes;
 mod specifiers;
+mod texts;
 
 use std::collections::BTreeSet;
 use std::path::Path;

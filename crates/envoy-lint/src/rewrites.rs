@@ -7,7 +7,8 @@
 use policy::document::View;
 
 use crate::filter::Filter;
-use crate::{Findings, Kind, routes};
+use crate::texts::has_text;
+use crate::{Findings, Kind, client_routing};
 
 /// What rewrites the path on a route; Envoy accepts one of them.
 const REWRITES: [&str; 4] = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
@@ -80,7 +81,7 @@ fn lint_header(header: &View<'_>, findings: &mut Findings) {
     let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));
     let Some((name, what)) = HEADERS.iter().find(|(name, _)| is_named(name)) else { return };
     match header.get("value").filter(has_format) {
-        Some(value) if HOSTS.contains(name) => routes::client_routing(&value, findings),
+        Some(value) if HOSTS.contains(name) => client_routing::by_header(&value, findings),
         Some(value) => lint_format(&value, what, findings),
         None => findings.add(&key, Kind::RewrittenPath, rewritten(what), fix(*what == PATH)),
     }
@@ -220,11 +221,4 @@ fn literal(argument: &str) -> Option<&str> {
     let quote = argument.chars().next().filter(|first| ['"', '\''].contains(first))?;
     let (text, rest) = argument.strip_prefix(quote)?.split_once(quote)?;
     rest.trim_start().starts_with(',').then_some(text)
-}
-
-/// Whether this value, or one below it, is such a text.
-pub(crate) fn has_text(view: &View<'_>, is_it: &dyn Fn(&str) -> bool) -> bool {
-    view.text().is_some_and(is_it)
-        || view.entries().iter().any(|(_, value)| has_text(value, is_it))
-        || view.items().iter().any(|item| has_text(item, is_it))
 }

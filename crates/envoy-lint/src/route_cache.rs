@@ -5,7 +5,7 @@ use policy::document::View;
 
 use crate::boolean::unless_off;
 use crate::filter::Filter;
-use crate::rewrites::has_text;
+use crate::texts::has_text;
 
 /// Filters that clear it, or run code that may.
 const CLEARING: [&str; 11] = [

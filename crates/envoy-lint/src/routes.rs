@@ -3,7 +3,7 @@
 use policy::document::View;
 
 use crate::boolean::unless_off;
-use crate::{Findings, Kind, library_route, specifiers};
+use crate::{Findings, Kind, client_routing, library_route, specifiers};
 
 /// Where a route leads.
 #[derive(Debug)]
@@ -106,37 +106,21 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
 pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     for (key, value) in view.entries() {
         match &*key {
-            "cluster_header" | "host_rewrite_header" => client_routing(&value, findings),
-            "host_rewrite_path_regex" => routing_by("its path", &value, findings),
+            "cluster_header" | "host_rewrite_header" => client_routing::by_header(&value, findings),
+            "host_rewrite_path_regex" => client_routing::by("its path", &value, findings),
             "inline_cluster_specifier_plugin" => specifiers::lint(&value, findings),
             "cluster_specifier_plugins" => {
                 value.items().iter().for_each(|plugin| specifiers::lint(plugin, findings));
             }
             // A format, such as `%REQ(x-host)%`.
             "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {
-                client_routing(&value, findings);
+                client_routing::by_header(&value, findings);
             }
             "http_filters" | "access_log" => {}
             _ => lint_client_routing(&value, findings),
         }
     }
     view.items().iter().for_each(|item| lint_client_routing(item, findings));
-}
-
-/// Reports what says which header, or which format, gives the cluster or host.
-pub(crate) fn client_routing(value: &View<'_>, findings: &mut Findings) {
-    let name = value.text().unwrap_or_default();
-    routing_by(&format!("`{name}`"), value, findings);
-}
-
-/// Reports what gives the cluster or host by something that the client sends.
-pub(crate) fn routing_by(what: &str, value: &View<'_>, findings: &mut Findings) {
-    let message = format!(
-        "a client names by {what} which cluster or host gets the request, and the policy decides by the host that \
-         it was sent to"
-    );
-    let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
-    findings.add(value, Kind::ClientRouting, message, fix);
 }
 
 /// Whether a route or virtual host says what happens to bodies (`context_extensions`).

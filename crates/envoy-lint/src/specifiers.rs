@@ -3,8 +3,8 @@
 use policy::document::View;
 
 use crate::filter::type_of;
-use crate::rewrites::has_text;
-use crate::{Findings, Kind, routes};
+use crate::texts::has_text;
+use crate::{Findings, Kind, client_routing};
 
 const LUA: &str = "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig";
 const MATCHER: &str = "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
@@ -20,7 +20,7 @@ pub(crate) fn lint(plugin: &View<'_>, findings: &mut Findings) {
     match config.as_ref().and_then(type_of) {
         Some(MATCHER) => return,
         Some(LUA) if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) => {
-            routes::routing_by("headers that this code reads", plugin, findings);
+            client_routing::by("headers that this code reads", plugin, findings);
             return;
         }
         Some(_) | None => {}

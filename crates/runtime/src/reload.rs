@@ -409,14 +409,16 @@ impl ReloadSettings {
     }
 }
 
-/// Logs each problem, with its place.
+/// Logs each problem, with its place and related ones.
 pub fn log_problems(problems: &[Problem]) {
     for problem in problems {
         let help = problem.help.as_deref();
+        let related = problem.related.iter().map(|(at, note)| format!("{at}: {note}"));
+        let related = (!problem.related.is_empty()).then(|| related.collect::<Vec<_>>().join("; "));
         match problem.severity {
-            Severity::Error => tracing::error!(at = %problem.at, help, "{}", problem.message),
+            Severity::Error => tracing::error!(at = %problem.at, help, related, "{}", problem.message),
             Severity::Warning(name) => {
-                tracing::warn!(at = %problem.at, %name, help, "{}", problem.message);
+                tracing::warn!(at = %problem.at, %name, help, related, "{}", problem.message);
             }
         }
     }
