@@ -45,7 +45,7 @@ use bundle::BundleState;
 pub(crate) use bundle::{Fetched, Taken};
 use change::Change;
 pub(crate) use fetched::TakenKeys;
-use folders::Folders;
+use folders::{Folders, WRITE_TIME};
 use from_files::Late;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
@@ -218,6 +218,8 @@ impl Reloader {
         let mut poll = self.next_poll();
         // Whether a folder is not watched.
         let mut misses_one = false;
+        // Since when the files are not read because somebody writes one.
+        let mut awaits_writer: Option<Instant> = None;
         loop {
             if misses_one || self.unfinished {
                 look.get_or_insert_with(|| Instant::now() + MAX_DELAY);
@@ -253,13 +255,16 @@ impl Reloader {
                 // Before the files are read: what changes from now on is reported. A folder that was missing may exist now.
                 let watched = self.watch(folders, background);
                 misses_one = watched.misses_one;
-                if watched.is_written {
+                // Where files are written all the time, one after the other, there is no better moment.
+                if watched.is_written && awaits_writer.get_or_insert(now).elapsed() < WRITE_TIME {
                     // Closing it is a change, too. This is for one that is not closed.
                     look = Some(Instant::now() + MAX_DELAY);
-                } else if self.reload_if_changed(background) {
-                    reloaded = true;
                 } else {
-                    rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
+                    awaits_writer = None;
+                    reloaded |= self.reload_if_changed(background);
+                    if !reloaded {
+                        rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
+                    }
                 }
                 self.check_age(Instant::now());
                 // After all of this: events must be taken between two polls, however long one takes.

@@ -45,7 +45,7 @@ struct Changes {
 const MAX_MOVED: usize = 64;
 /// How long a file may be written until it is read nevertheless. Half of a policy may be a valid one that allows more, without the
 /// grants that deny; but a revoked permission must not wait for somebody who keeps a file open.
-const WRITE_TIME: Duration = Duration::from_secs(10);
+pub(super) const WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -159,6 +159,10 @@ impl Changes {
     }
 
     fn note_writing(&mut self, event: &notify::Event) {
+        if self.written.len() >= MAX_MOVED {
+            // Files that are kept open, and those of folders that are no longer watched.
+            self.written.retain(|_, since| since.elapsed() < WRITE_TIME);
+        }
         for path in &event.paths {
             match event.kind {
                 EventKind::Modify(ModifyKind::Data(_)) if self.written.len() < MAX_MOVED => {

@@ -373,3 +373,34 @@ async fn a_reload_fails_no_request() {
         server.wait_for_metric(OK, f64::from(number));
     }
 }
+
+/// Other files of the folder may be written all the time, one after the other.
+#[tokio::test]
+async fn writers_of_other_files_keep_no_change_waiting() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--poll-interval", "1s"]);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut open = Vec::new();
+            for number in 0_u32.. {
+                let mut file = std::fs::File::create(folder.path().join(format!("other-{number}"))).unwrap();
+                file.write_all(b"x").unwrap();
+                open.push(file);
+                // There is always one that is open.
+                drop(open.drain(..open.len().saturating_sub(3)));
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        folder.write("policy.yaml", &open_to_all("/b"));
+        let reloaded = (0..2_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            server.metric(OK) == Some(1.0)
+        });
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reloaded, "{}", server.log());
+    });
+}
