@@ -110,7 +110,6 @@ fn several_ids_become_a_placeholder_unless_one_of_them_was_denied() {
     assert!(!usage(&denied).policy().contains("{id}"));
 }
 
-/// A client chooses the path: what it writes there must not become a rule for other paths.
 /// A caller that was seen in one or two tenants gets no rule for all of them.
 #[test]
 fn an_id_of_which_there_are_few_is_no_placeholder() {
@@ -131,6 +130,7 @@ fn an_id_of_which_there_are_few_is_no_placeholder() {
     assert_eq!(paths(&three), ["/tenants/{id}/invoices/{id}"]);
 }
 
+/// A client chooses the path: what it writes there must not become a rule for other paths.
 #[test]
 fn the_text_of_a_placeholder_in_a_request_is_not_one() {
     for path in ["/secrets/{id}", "/secrets/{id%7D", "/secrets/%7Bid}", "/brace/{user}", "/{a}"] {

@@ -19,7 +19,7 @@ pub enum Signal {
 /// # Errors
 /// When the handler cannot be installed.
 pub(crate) fn expect_reloads() -> io::Result<()> {
-    // Once installed, the handler stays, whoever listens.
+    // The handler stays when this stream of signals is dropped.
     signal(SignalKind::hangup()).map(drop)
 }
 
