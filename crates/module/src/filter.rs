@@ -1,6 +1,7 @@
 //! The HTTP filter: what the event hooks that Envoy calls for a stream do.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use authorizer::{BulkErrors, Limit};
 use identity::{Verification, VerificationKind, VerificationResult};
@@ -123,30 +124,30 @@ impl Filter for Authorization {
 
     fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
         let policy = match stream.route() {
-            Route::None => self.policy.clone(),
-            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => policy.clone(),
+            Route::None => self.policy.as_ref(),
+            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => policy.as_ref(),
             Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
             Route::Foreign => None,
         };
-        let Some(policy) = policy else {
-            self.count(&stream, self.policy.as_ref(), ErrorKind::NotReady);
+        let Some(worker) = policy.map(Worker::of) else {
+            self.count(&stream, ErrorKind::NotReady);
             return stream.reply(&ERROR);
         };
-        self.authorize(state, stream, policy, Received::now(), None)
+        self.authorize(state, stream, &worker, Received::now(), None)
     }
 
     fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
         let Some(Paused { policy, received: _, wait: Wait::Body }) = state.paused.take() else {
-            self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
+            self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
         // It counts as received once its body is: how long a client takes to send that is no latency of this filter.
         let received = Received::now();
         if stream.is_complete() {
-            return self.authorize(state, stream, policy, received, None);
+            return self.authorize(state, stream, &Worker::of(&policy), received, None);
         }
         if stream.body_size() > policy.settings.max_request_body {
-            return self.deny(state, stream, &policy, received, Limit::BodySize);
+            return self.deny(state, stream, &Worker::of(&policy), received, Limit::BodySize);
         }
         state.paused = Some(Paused { policy, received, wait: Wait::Body });
         stream.buffer()
@@ -154,30 +155,30 @@ impl Filter for Authorization {
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
         let Some(Paused { policy, received, wait }) = state.paused.take() else {
-            self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
+            self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
-        let received = received.waited();
+        let (received, worker) = (received.waited(), Worker::of(&policy));
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
-                    Some(Ok(verified)) => self.authorize(state, stream, policy, received, Some(&verified)),
+                    Some(Ok(verified)) => self.authorize(state, stream, &worker, received, Some(&verified)),
                     Some(Err(NotHashed::Displaced)) => {
-                        self.deny(state, stream, &policy, received, Limit::Capacity)
+                        self.deny(state, stream, &worker, received, Limit::Capacity)
                     }
-                    Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
+                    Some(Err(NotHashed::Failed)) | None => self.fail(stream, &worker, ErrorKind::Internal),
                 }
             }
             (Wait::Password(_), event) if event == TIMEOUT | state.passwords => {
-                self.deny(state, stream, &policy, received, Limit::Deadline)
+                self.deny(state, stream, &worker, received, Limit::Deadline)
             }
             (Wait::Token(admission), ADMITTED) => {
-                let handled = self.verify(state, stream, policy, received);
+                let handled = self.verify(state, stream, &worker, received);
                 drop(admission);
                 handled
             }
-            (Wait::Token(_), DISPLACED) => self.deny(state, stream, &policy, received, Limit::Capacity),
+            (Wait::Token(_), DISPLACED) => self.deny(state, stream, &worker, received, Limit::Capacity),
             // The time of a wait that has ended.
             (wait, TIMEOUT..) => {
                 state.paused = Some(Paused { policy, received, wait });
@@ -185,7 +186,7 @@ impl Filter for Authorization {
             }
             // An event that nobody sends.
             (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
-                self.fail(stream, &policy, ErrorKind::Internal)
+                self.fail(stream, &worker, ErrorKind::Internal)
             }
         }
     }
@@ -202,7 +203,7 @@ impl Filter for Authorization {
     }
 
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
-        self.count(stream, self.policy.as_ref(), ErrorKind::Internal);
+        self.count(stream, ErrorKind::Internal);
         ERROR
     }
 }
@@ -213,17 +214,15 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        policy: Arc<SharedPolicy>,
+        worker: &Worker,
         received: Received,
         verified: Option<&VerificationResult>,
     ) -> Handled {
-        let worker = Worker::of(&policy);
-        let checked = worker.check(&stream, policy.settings.max_request_body, verified, received);
-        match checked {
-            Ok(Checked::Decided) => self.apply_verdict(state, stream, &policy, &worker, received),
-            Ok(Checked::Pending(verification)) => self.wait(state, stream, policy, received, verification),
-            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
-            Err(kind) => self.fail(stream, &policy, kind),
+        match worker.check(&stream, verified, received) {
+            Ok(Checked::Decided(at)) => self.apply_verdict(state, stream, worker, received, at),
+            Ok(Checked::Pending(verification)) => self.wait(state, stream, worker, received, verification),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, worker, received),
+            Err(kind) => self.fail(stream, worker, kind),
         }
     }
 
@@ -232,19 +231,17 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        policy: Arc<SharedPolicy>,
+        worker: &Worker,
         received: Received,
     ) -> Handled {
-        let worker = Worker::of(&policy);
-        let checked = worker.check(&stream, policy.settings.max_request_body, None, received);
-        match checked {
-            Ok(Checked::Decided) => self.apply_verdict(state, stream, &policy, &worker, received),
+        match worker.check(&stream, None, received) {
+            Ok(Checked::Decided(at)) => self.apply_verdict(state, stream, worker, received, at),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
-                Ok(verified) => self.authorize(state, stream, policy, received, Some(&verified)),
-                Err(kind) => self.fail(stream, &policy, kind),
+                Ok(verified) => self.authorize(state, stream, worker, received, Some(&verified)),
+                Err(kind) => self.fail(stream, worker, kind),
             },
-            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
-            Err(kind) => self.fail(stream, &policy, kind),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, worker, received),
+            Err(kind) => self.fail(stream, worker, kind),
         }
     }
 
@@ -253,12 +250,12 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        policy: Arc<SharedPolicy>,
+        worker: &Worker,
         received: Received,
         verification: Verification,
     ) -> Handled {
-        let Some(scheduler) = stream.scheduler() else {
-            return self.fail(stream, &policy, ErrorKind::Unanswerable);
+        let (Some(scheduler), Some(policy)) = (stream.scheduler(), worker.policy()) else {
+            return self.fail(stream, worker, ErrorKind::Unanswerable);
         };
         let network = ClientNetwork::of(worker::client(&stream));
         let wait = match verification.kind() {
@@ -275,10 +272,10 @@ impl Authorization {
                 let timeout = policy.after(policy.settings.hash_timeout, scheduler, event);
                 Wait::Password(PasswordWait { result, timeout, _registration: registration })
             }
-            VerificationKind::Token => match Worker::of(&policy).tokens.enqueue(network, scheduler) {
+            VerificationKind::Token => match worker.tokens.enqueue(network, scheduler) {
                 Ok(admission) => Wait::Token(admission),
                 Err(runtime::fair_queue::Full) => {
-                    return self.deny(state, stream, &policy, received, Limit::Capacity);
+                    return self.deny(state, stream, worker, received, Limit::Capacity);
                 }
             },
         };
@@ -292,14 +289,17 @@ impl Authorization {
         &self,
         state: &mut State,
         mut stream: Stream<'_, Self>,
-        policy: Arc<SharedPolicy>,
+        worker: &Worker,
         received: Received,
     ) -> Handled {
-        let (size, max) = (stream.body_size(), policy.settings.max_request_body);
+        let (size, max) = (stream.body_size(), worker.max_request_body);
         // `Worker::check` reads a complete body unless it is over the limit, so this one is.
         if stream.is_complete() || size > max {
-            return self.deny(state, stream, &policy, received, Limit::BodySize);
+            return self.deny(state, stream, worker, received, Limit::BodySize);
         }
+        let Some(policy) = worker.policy() else {
+            return self.fail(stream, worker, ErrorKind::Unanswerable);
+        };
         // A body that filled the buffers while the request was paused is no longer read. Envoy reads on once what it has is at
         // most half of the limit.
         let limit = max.max(size.saturating_mul(2).saturating_add(1));
@@ -313,35 +313,33 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        policy: &Arc<SharedPolicy>,
+        worker: &Worker,
         received: Received,
         limit: Limit,
     ) -> Handled {
-        let worker = Worker::of(policy);
-        let denied = worker.deny(limit, &stream, received);
-        match denied {
-            Ok(()) => self.apply_verdict(state, stream, policy, &worker, received),
-            Err(kind) => self.fail(stream, policy, kind),
+        match worker.deny(limit, &stream, received) {
+            Ok(at) => self.apply_verdict(state, stream, worker, received, at),
+            Err(kind) => self.fail(stream, worker, kind),
         }
     }
 
-    /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in `worker.verdict`: forwards the request, or
+    /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in the worker at `decided_at`: forwards the request, or
     /// answers it. If it cannot be applied, the request gets an error and is counted as one, but the decision log already has the
     /// decision.
     fn apply_verdict(
         &self,
         state: &mut State,
         mut stream: Stream<'_, Self>,
-        policy: &Arc<SharedPolicy>,
         worker: &Worker,
         received: Received,
+        decided_at: Instant,
     ) -> Handled {
         // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
-        let mut verdict = worker.verdict.take();
+        let mut verdict = worker.verdict.take().unwrap_or_default();
         let bulk = verdict.take_bulk();
-        let latency = worker.thread.record_latency(received).unwrap_or_default();
+        let latency = worker.thread.record_latency(received, decided_at).unwrap_or_default();
         if !verdict.change(&mut stream, bulk.as_ref()) {
-            return self.fail(stream, policy, ErrorKind::Unanswerable);
+            return self.fail(stream, worker, ErrorKind::Unanswerable);
         }
         state.bulk_errors = bulk.map(|bulk| bulk.errors);
         if let Some(stats) = &self.stats {
@@ -352,22 +350,25 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
-        let handled = verdict.apply(stream, policy.settings.metadata);
+        let handled = verdict.apply(stream, worker.metadata);
         // Its buffers are used again.
-        worker.verdict.replace(verdict);
+        worker.verdict.set(Some(verdict));
         handled
     }
 
     /// Answers a request about which no decision can be made.
-    fn fail(&self, stream: Stream<'_, Self>, policy: &Arc<SharedPolicy>, kind: ErrorKind) -> Handled {
-        self.count(&stream, Some(policy), kind);
+    fn fail(&self, stream: Stream<'_, Self>, worker: &Worker, kind: ErrorKind) -> Handled {
+        worker.thread.counters().error(kind);
+        if let Some(stats) = &self.stats {
+            stats.failed(&stream, kind);
+        }
         stream.reply(&ERROR)
     }
 
-    /// Counts a request about which no decision can be made.
-    fn count(&self, stream: &Stream<'_, Self>, policy: Option<&Arc<SharedPolicy>>, kind: ErrorKind) {
-        if let Some(worker) = policy.map(Worker::of) {
-            worker.thread.counters().error(kind);
+    /// Counts a request about which the filter's own policy can make no decision.
+    fn count(&self, stream: &Stream<'_, Self>, kind: ErrorKind) {
+        if let Some(policy) = &self.policy {
+            Worker::of(policy).thread.counters().error(kind);
         }
         if let Some(stats) = &self.stats {
             stats.failed(stream, kind);

@@ -1,6 +1,7 @@
 //! What one of Envoy's worker threads uses to authorize requests.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
@@ -18,12 +19,16 @@ use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
 /// The part of a shared policy that belongs to one thread.
-#[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) thread: ThreadAuthorizer,
     pub(crate) tokens: Rc<TokenQueue>,
     /// The verdict about the current request.
-    pub(crate) verdict: RefCell<OwnedVerdict>,
+    pub(crate) verdict: Cell<Option<Box<OwnedVerdict>>>,
+    /// The largest body that is read, in bytes.
+    pub(crate) max_request_body: usize,
+    /// Whether requests get dynamic metadata.
+    pub(crate) metadata: bool,
+    policy: Weak<SharedPolicy>,
     /// A body that Envoy has in several pieces.
     body: RefCell<Vec<u8>>,
     /// When the gauges are set again.
@@ -33,8 +38,8 @@ pub(crate) struct Worker {
 /// The result of [`Worker::check`].
 #[derive(Debug)]
 pub(crate) enum Checked {
-    /// The request is allowed or denied: [`Worker::verdict`].
-    Decided,
+    /// The request was allowed or denied at this time: [`Worker::verdict`].
+    Decided(Instant),
     /// The credentials must be verified first.
     Pending(Verification),
     /// They are valid, and the body counts, which has not arrived as a whole or is too large.
@@ -51,8 +56,8 @@ const KEEP: usize = 1 << 20;
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
-    /// The workers of this thread, with their shared policies: mostly one.
-    static WORKERS: RefCell<Vec<(Weak<SharedPolicy>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
+    /// The workers of this thread: mostly one.
+    static WORKERS: RefCell<Vec<Rc<Worker>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Worker {
@@ -60,10 +65,10 @@ impl Worker {
     pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
             if workers.len() > 1 {
-                workers.retain(|(policy, _)| policy.strong_count() > 0);
+                workers.retain(|worker| worker.policy.strong_count() > 0);
             }
-            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(policy));
-            if let Some((_, worker)) = found {
+            let found = workers.iter().find(|worker| worker.policy.as_ptr() == Arc::as_ptr(policy));
+            if let Some(worker) = found {
                 return Rc::clone(worker);
             }
             let counters = Arc::<ThreadCounters>::default();
@@ -72,13 +77,22 @@ impl Worker {
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
-                verdict: RefCell::default(),
+                verdict: Cell::default(),
+                max_request_body: policy.settings.max_request_body,
+                metadata: policy.settings.metadata,
+                policy: Arc::downgrade(policy),
                 body: RefCell::default(),
                 gauges: Cell::default(),
             });
-            workers.push((Arc::downgrade(policy), Rc::clone(&worker)));
+            workers.push(Rc::clone(&worker));
             worker
         })
+    }
+
+    /// The policy, for a request that must wait. Others do not hold it: all threads would write to its number of references, for each
+    /// request. `None` if nothing uses the policy any more.
+    pub(crate) fn policy(&self) -> Option<Arc<SharedPolicy>> {
+        self.policy.upgrade()
     }
 
     /// Whether this thread has not set the gauges for a while. Then it must do so.
@@ -90,14 +104,13 @@ impl Worker {
         due
     }
 
-    /// Authorizes a request with the active snapshot. A body over `max_body` is not read.
+    /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not read.
     ///
     /// # Errors
     /// If no decision can be made: the request is then answered with 503, and counted as an error.
     pub(crate) fn check<F: Filter>(
         &self,
         stream: &Stream<'_, F>,
-        max_body: usize,
         verified: Option<&VerificationResult>,
         received: Received,
     ) -> Result<Checked, ErrorKind> {
@@ -105,7 +118,7 @@ impl Worker {
             let (headers, mut lines) = (stream.headers(), Lines::new());
             let (body, mut copy) = (stream.body(), self.body.borrow_mut());
             let mut request = read(&headers, &mut lines);
-            if stream.is_complete() && stream.body_size() <= max_body {
+            if stream.is_complete() && stream.body_size() <= self.max_request_body {
                 request.body = RequestBody::Whole(body.bytes(&mut copy));
             }
             if authorizer.reads_client() || self.thread.has_shadow() {
@@ -127,7 +140,7 @@ impl Worker {
                     let decided_at = Instant::now();
                     self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
                     self.record(&verdict, authorizer, &request, stream, received, decided_at);
-                    Checked::Decided
+                    Checked::Decided(decided_at)
                 }
             };
             if copy.capacity() > KEEP {
@@ -137,7 +150,7 @@ impl Worker {
         })
     }
 
-    /// Denies a request that exceeds a limit.
+    /// Denies a request that exceeds a limit. Returns when.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -146,7 +159,7 @@ impl Worker {
         limit: Limit,
         stream: &Stream<'_, F>,
         received: Received,
-    ) -> Result<(), ErrorKind> {
+    ) -> Result<Instant, ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
             let (headers, mut lines) = (stream.headers(), Lines::new());
             let mut request = read(&headers, &mut lines);
@@ -154,8 +167,9 @@ impl Worker {
                 request.client = client(stream);
             }
             let verdict = authorizer.deny_over_limit(&request, limit, scratch);
-            self.record(&verdict, authorizer, &request, stream, received, Instant::now());
-            Ok(())
+            let decided_at = Instant::now();
+            self.record(&verdict, authorizer, &request, stream, received, decided_at);
+            Ok(decided_at)
         })
     }
 
@@ -168,12 +182,20 @@ impl Worker {
         received: Received,
         decided_at: Instant,
     ) {
-        self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
+        let mut kept = self.verdict.take().unwrap_or_default();
+        kept.set(verdict, request.headers, &authorizer.revision().policy);
+        self.verdict.set(Some(kept));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
         self.thread.record(
             verdict,
             DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
         );
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 

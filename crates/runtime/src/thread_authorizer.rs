@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use authorizer::{Authorizer, Reason, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
@@ -133,16 +133,16 @@ impl ThreadAuthorizer {
         record::offer(sink, verdict, authorizer, logged);
     }
 
-    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
+    /// Records the latency of all verdicts since the last call, from `received` until `answered`, and returns it; `None` if there
     /// were none. To be called when their answers are passed to the transport. Those of a batch leave in one write, so the
     /// clock is read once for all of them.
-    pub fn record_latency(&self, received: Received) -> Option<Duration> {
+    pub fn record_latency(&self, received: Received, answered: Instant) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {
             if let Ok(mut scratch) = self.scratch.try_borrow_mut() {
                 scratch.take_cache_lookups().into_iter().for_each(|lookups| self.counters.looked_up(lookups));
             }
-            let latency = received.at.elapsed();
+            let latency = answered.saturating_duration_since(received.at);
             self.counters.record_latency(latency, answers);
             latency
         })

@@ -153,7 +153,7 @@ impl Checker {
     /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
     /// were none. To be called when their answers have been passed to the transport.
     pub(super) fn record_latency(&self, received: Received) -> Option<Duration> {
-        self.thread.record_latency(received)
+        self.thread.record_latency(received, Instant::now())
     }
 
     /// Counts an error and returns it as the answer.
