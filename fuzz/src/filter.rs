@@ -372,6 +372,7 @@ impl World {
             b'f' => stream.with_foreign_route(&self.foreign),
             b'a' => stream.ending_at_once(),
             b'u' => stream.ending_at_once_unheard(),
+            b'p' => stream.with_last_part_apart(),
             _ => stream,
         };
         // Known when the headers arrive: nothing is decided before.

@@ -275,6 +275,12 @@ impl Authorizer {
         self.cluster.as_ref().is_some_and(Cluster::reads_client)
     }
 
+    /// Whether the decision about a request may depend on its body, [`Request::body`].
+    #[must_use]
+    pub fn reads_body(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     /// Which policy and which keys decide.
     #[must_use]
     pub fn revision(&self) -> &Revision {

@@ -211,6 +211,13 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
+    /// The hook for its body finds the last part apart from those that are buffered.
+    #[must_use]
+    pub fn with_last_part_apart(self) -> Self {
+        self.envoy.request.joins_last.set(false);
+        self
+    }
+
     /// With headers that cannot be set.
     #[must_use]
     pub fn with_frozen_headers(self) -> Self {

@@ -1,7 +1,6 @@
 //! The HTTP filter: what the event hooks that Envoy calls for a stream do.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use authorizer::{BulkErrors, Limit};
 use identity::{Verification, VerificationKind, VerificationResult};
@@ -16,7 +15,7 @@ use crate::settings::{FilterSettings, RouteSettings};
 use crate::shared_policy::SharedPolicy;
 use crate::stats::Stats;
 use crate::token_queue::{ADMITTED, Admission, DISPLACED};
-use crate::worker::{self, Checked, Worker};
+use crate::worker::{self, Checked, Decided, Worker};
 
 /// Authorizes requests with one policy.
 #[derive(Debug)]
@@ -219,7 +218,7 @@ impl Authorization {
         verified: Option<&VerificationResult>,
     ) -> Handled {
         match worker.check(&stream, verified, received) {
-            Ok(Checked::Decided(at)) => self.apply_verdict(state, stream, worker, received, at),
+            Ok(Checked::Decided(decided)) => self.apply_verdict(state, stream, worker, received, decided),
             Ok(Checked::Pending(verification)) => self.wait(state, stream, worker, received, verification),
             Ok(Checked::BodyNeeded) => self.buffer(state, stream, worker, received),
             Err(kind) => self.fail(stream, worker, kind),
@@ -235,7 +234,7 @@ impl Authorization {
         received: Received,
     ) -> Handled {
         match worker.check(&stream, None, received) {
-            Ok(Checked::Decided(at)) => self.apply_verdict(state, stream, worker, received, at),
+            Ok(Checked::Decided(decided)) => self.apply_verdict(state, stream, worker, received, decided),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
                 Ok(verified) => self.authorize(state, stream, worker, received, Some(&verified)),
                 Err(kind) => self.fail(stream, worker, kind),
@@ -318,26 +317,24 @@ impl Authorization {
         limit: Limit,
     ) -> Handled {
         match worker.deny(limit, &stream, received) {
-            Ok(at) => self.apply_verdict(state, stream, worker, received, at),
+            Ok(denied) => self.apply_verdict(state, stream, worker, received, denied),
             Err(kind) => self.fail(stream, worker, kind),
         }
     }
 
-    /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in the worker at `decided_at`: forwards the request, or
-    /// answers it. If it cannot be applied, the request gets an error and is counted as one, but the decision log already has the
-    /// decision.
+    /// Applies a verdict: forwards the request, or answers it. If it cannot be applied, the request gets an error and is counted as
+    /// one, but the decision was counted and logged already.
     fn apply_verdict(
         &self,
         state: &mut State,
         mut stream: Stream<'_, Self>,
         worker: &Worker,
         received: Received,
-        decided_at: Instant,
+        decided: Decided,
     ) -> Handled {
-        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
-        let mut verdict = worker.verdict.take().unwrap_or_default();
+        let Decided { mut verdict, at } = decided;
         let bulk = verdict.take_bulk();
-        let latency = worker.thread.record_latency(received, decided_at).unwrap_or_default();
+        let latency = worker.thread.record_latency(received, at).unwrap_or_default();
         if !verdict.change(&mut stream, bulk.as_ref()) {
             return self.fail(stream, worker, ErrorKind::Unanswerable);
         }
@@ -350,9 +347,8 @@ impl Authorization {
                 stats.set(&stream, &policies);
             }
         }
-        let handled = verdict.apply(stream, worker.metadata);
-        // Its buffers are used again.
-        worker.verdict.set(Some(verdict));
+        let handled = verdict.apply(stream);
+        worker.reuse(verdict);
         handled
     }
 

@@ -9,22 +9,28 @@ use smallvec::SmallVec;
 
 use crate::abi::{Filter, Handled, Reply, Stream};
 
-/// An owned copy of a verdict, with the revision of its policy.
+/// An owned copy of a verdict.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedVerdict {
     text: String,
     /// The status of a denial; 0 for an allowed request.
     status: u16,
     reason: &'static str,
-    rule: Range<usize>,
-    user: Range<usize>,
-    revision: Range<usize>,
+    /// What the metadata say, if the request gets any.
+    described: Option<Described>,
     /// Headers to set, of the request or of the denial.
     set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
     body: Range<usize>,
     /// If the request is a bulk request that goes on without some of its items.
     bulk: Option<PartialBulk>,
+}
+
+#[derive(Debug)]
+struct Described {
+    rule: Range<usize>,
+    user: Range<usize>,
+    revision: Range<usize>,
 }
 
 #[derive(Debug)]
@@ -39,8 +45,8 @@ struct SetHeader {
 const KEEP: usize = 16 << 10;
 
 impl OwnedVerdict {
-    /// Copies a verdict about a request with these headers.
-    pub(crate) fn set(&mut self, verdict: &Verdict<'_>, headers: &[Header<'_>], revision: &str) {
+    /// Copies a verdict about a request with these headers. With the revision of the policy, if the request is to get metadata.
+    pub(crate) fn set(&mut self, verdict: &Verdict<'_>, headers: &[Header<'_>], revision: Option<&str>) {
         self.text.clear();
         self.text.shrink_to(KEEP);
         self.set.clear();
@@ -55,7 +61,8 @@ impl OwnedVerdict {
                     let header = SetHeader { name: self.copy(name), value: self.copy(value), replaces };
                     self.set.push(header);
                 }
-                for name in allowed.remove() {
+                // For each name Envoy makes a hash map of all headers: only for those that it has.
+                for name in allowed.remove().filter(|name| has(headers, name)) {
                     let name = self.copy(name);
                     self.remove.push(name);
                 }
@@ -72,9 +79,11 @@ impl OwnedVerdict {
                 (denied.rule, denied.subject)
             }
         };
-        self.rule = self.copy(rule.unwrap_or_default());
-        self.user = self.copy(subject.map_or("", |subject: &Subject| &subject.user));
-        self.revision = self.copy(revision);
+        self.described = revision.map(|revision| Described {
+            rule: self.copy(rule.unwrap_or_default()),
+            user: self.copy(subject.map_or("", |subject: &Subject| &subject.user)),
+            revision: self.copy(revision),
+        });
     }
 
     /// Takes the items out that a bulk request goes on with, if it goes on without some: they may be large.
@@ -115,9 +124,9 @@ impl OwnedVerdict {
     }
 
     /// Lets the request go on, which [`Self::change`] has changed, or answers it.
-    pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>, metadata: bool) -> Handled {
-        if metadata {
-            self.describe(&mut stream);
+    pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>) -> Handled {
+        if let Some(described) = &self.described {
+            self.describe(described, &mut stream);
         }
         if self.status == 0 {
             return stream.proceed();
@@ -131,14 +140,14 @@ impl OwnedVerdict {
         stream.reply(&Reply { status: self.status, headers: &headers, body, details: "rolegate_denied" })
     }
 
-    fn describe<F: Filter>(&self, stream: &mut Stream<'_, F>) {
+    fn describe<F: Filter>(&self, described: &Described, stream: &mut Stream<'_, F>) {
         let decision = if self.status == 0 { "allowed" } else { "denied" };
         let all = [
             ("decision", decision),
             ("reason", self.reason),
-            ("rule", self.at(&self.rule)),
-            ("user", self.at(&self.user)),
-            ("revision", self.at(&self.revision)),
+            ("rule", self.at(&described.rule)),
+            ("user", self.at(&described.user)),
+            ("revision", self.at(&described.revision)),
         ];
         let known: SmallVec<[_; 5]> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         stream.set_metadata("rolegate", &known);

@@ -22,8 +22,8 @@ use crate::token_queue::TokenQueue;
 pub(crate) struct Worker {
     pub(crate) thread: ThreadAuthorizer,
     pub(crate) tokens: Rc<TokenQueue>,
-    /// The verdict about the current request.
-    pub(crate) verdict: Cell<Option<Box<OwnedVerdict>>>,
+    /// The buffers of the verdict about the last request, for the next one.
+    buffers: Cell<Option<Box<OwnedVerdict>>>,
     /// The largest body that is read, in bytes.
     pub(crate) max_request_body: usize,
     /// Whether requests get dynamic metadata.
@@ -38,12 +38,19 @@ pub(crate) struct Worker {
 /// The result of [`Worker::check`].
 #[derive(Debug)]
 pub(crate) enum Checked {
-    /// The request was allowed or denied at this time: [`Worker::verdict`].
-    Decided(Instant),
+    /// The request is allowed or denied.
+    Decided(Decided),
     /// The credentials must be verified first.
     Pending(Verification),
     /// They are valid, and the body counts, which has not arrived as a whole or is too large.
     BodyNeeded,
+}
+
+/// A verdict, and when the request was decided.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) verdict: Box<OwnedVerdict>,
+    pub(crate) at: Instant,
 }
 
 /// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
@@ -77,7 +84,7 @@ impl Worker {
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
-                verdict: Cell::default(),
+                buffers: Cell::default(),
                 max_request_body: policy.settings.max_request_body,
                 metadata: policy.settings.metadata,
                 policy: Arc::downgrade(policy),
@@ -118,7 +125,13 @@ impl Worker {
             let (headers, mut lines) = (stream.headers(), Lines::new());
             let (body, mut copy) = (stream.body(), self.body.borrow_mut());
             let mut request = read(&headers, &mut lines);
-            if stream.is_complete() && stream.body_size() <= self.max_request_body {
+            let reads_body = authorizer.reads_body() || self.thread.has_shadow();
+            // What follows an upgrade stays unseen, even once it has ended.
+            if request.body == RequestBody::Awaited
+                && reads_body
+                && stream.is_complete()
+                && stream.body_size() <= self.max_request_body
+            {
                 request.body = RequestBody::Whole(body.bytes(&mut copy));
             }
             if authorizer.reads_client() || self.thread.has_shadow() {
@@ -139,8 +152,8 @@ impl Worker {
                 Outcome::Decided(verdict) => {
                     let decided_at = Instant::now();
                     self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
-                    self.record(&verdict, authorizer, &request, stream, received, decided_at);
-                    Checked::Decided(decided_at)
+                    let verdict = self.record(&verdict, authorizer, &request, stream, received, decided_at);
+                    Checked::Decided(Decided { verdict, at: decided_at })
                 }
             };
             if copy.capacity() > KEEP {
@@ -150,7 +163,7 @@ impl Worker {
         })
     }
 
-    /// Denies a request that exceeds a limit. Returns when.
+    /// Denies a request that exceeds a limit.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -159,7 +172,7 @@ impl Worker {
         limit: Limit,
         stream: &Stream<'_, F>,
         received: Received,
-    ) -> Result<Instant, ErrorKind> {
+    ) -> Result<Decided, ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
             let (headers, mut lines) = (stream.headers(), Lines::new());
             let mut request = read(&headers, &mut lines);
@@ -168,11 +181,17 @@ impl Worker {
             }
             let verdict = authorizer.deny_over_limit(&request, limit, scratch);
             let decided_at = Instant::now();
-            self.record(&verdict, authorizer, &request, stream, received, decided_at);
-            Ok(decided_at)
+            let verdict = self.record(&verdict, authorizer, &request, stream, received, decided_at);
+            Ok(Decided { verdict, at: decided_at })
         })
     }
 
+    /// Keeps the buffers of a verdict that has been applied for the next request.
+    pub(crate) fn reuse(&self, verdict: Box<OwnedVerdict>) {
+        self.buffers.set(Some(verdict));
+    }
+
+    /// Counts a verdict and offers it to the decision log. Returns a copy.
     fn record<F: Filter>(
         &self,
         verdict: &Verdict<'_>,
@@ -181,15 +200,16 @@ impl Worker {
         stream: &Stream<'_, F>,
         received: Received,
         decided_at: Instant,
-    ) {
-        let mut kept = self.verdict.take().unwrap_or_default();
-        kept.set(verdict, request.headers, &authorizer.revision().policy);
-        self.verdict.set(Some(kept));
+    ) -> Box<OwnedVerdict> {
+        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
+        let mut copy = self.buffers.take().unwrap_or_default();
+        copy.set(verdict, request.headers, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
         self.thread.record(
             verdict,
             DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
         );
+        copy
     }
 }
 

@@ -296,6 +296,10 @@ impl<F: Filter> Stream<'_, F> {
 
     /// Answers the request with a local reply, a gRPC request with its gRPC status. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
+        if self.slot.destroyed.get() {
+            // A setter has ended it, as when Envoy buffers more than it may. There is nothing left to answer.
+            return Handled(Phase::Replied);
+        }
         let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
         let reply = if unfit { &Reply::FAILURE } else { reply };
         let mut headers: SmallVec<[Pair; 8]> =

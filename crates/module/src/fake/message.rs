@@ -17,6 +17,9 @@ pub(super) struct Message {
     pub(super) buffered: RefCell<Pieces>,
     /// Whether the part that the hook is called with is the buffered one.
     pub(super) passes_buffered: Cell<bool>,
+    /// Whether the last part of a body is added to the buffered ones before the hook is called with it. What Envoy does depends on its
+    /// version.
+    pub(super) joins_last: Cell<bool>,
     /// What has gone on.
     pub(super) passed_on: RefCell<Vec<u8>>,
 }
@@ -26,14 +29,13 @@ pub(super) type Pieces = Vec<Box<[u8]>>;
 
 impl Message {
     pub(super) fn with(headers: &[(&[u8], &[u8])]) -> Self {
-        Self { headers: RefCell::new(lines(headers)), ..Self::default() }
+        Self { headers: RefCell::new(lines(headers)), joins_last: Cell::new(true), ..Self::default() }
     }
 
     /// A part of the body arrives: calls the hook, and does with the body what it says.
     pub(super) fn with_part(&self, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
         self.received.borrow_mut().push(part.into());
-        if end_of_stream && !self.buffered.borrow().is_empty() {
-            // As Envoy does, so that the buffered body is the whole one.
+        if end_of_stream && self.joins_last.get() && !self.buffered.borrow().is_empty() {
             self.buffered.borrow_mut().append(&mut self.received.borrow_mut());
         }
         let status = hook();

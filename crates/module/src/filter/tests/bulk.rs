@@ -36,6 +36,14 @@ fn the_permitted_items_are_forwarded_and_the_others_have_errors() {
     assert_eq!(stream.request_headers(false), hooks::STOP);
     assert_eq!(outcome(&stream, stream.request_body(BOTH.as_bytes(), true)), 200);
     assert_eq!(String::from_utf8(stream.forwarded()).unwrap(), PERMITTED);
+    let other = test.host(r#", "hash-queue": 5"#);
+    sign_in(&other);
+    let apart = post(&other, "/_bulk", &[]).with_last_part_apart();
+    apart.request_headers(false);
+    let (first, rest) = BOTH.as_bytes().split_at(9);
+    apart.request_body(first, false);
+    assert_eq!(outcome(&apart, apart.request_body(rest, true)), 200);
+    assert_eq!(String::from_utf8(apart.forwarded()).unwrap(), PERMITTED);
     let headers = stream.headers();
     assert_eq!(header(&headers, "content-length"), Some(PERMITTED.len().to_string()));
     assert_eq!(header(&headers, "accept-encoding"), None);

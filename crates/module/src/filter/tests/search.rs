@@ -81,6 +81,10 @@ fn a_body_is_read_before_anything_is_passed_on() {
             assert_eq!(stream.request_body(piece, false), hooks::STOP_AND_BUFFER);
         }
         assert_eq!(outcome(&stream, stream.request_body(rest, true)), expected);
+        let stream = post(&host, "/_bulk", &[]).with_last_part_apart();
+        stream.request_headers(false);
+        stream.request_body(first, false);
+        assert_eq!(outcome(&stream, stream.request_body(rest, true)), expected);
         // Trailers end a body, too.
         let stream = post(&host, "/_bulk", &[]);
         stream.request_headers(false);
@@ -88,7 +92,7 @@ fn a_body_is_read_before_anything_is_passed_on() {
         assert_eq!(outcome(&stream, stream.request_trailers()), expected);
     }
     let both = [host.metric("rolegate.allowed"), host.metric("rolegate.denied.not_permitted")];
-    assert_eq!(both, [2, 2], "each request is counted once");
+    assert_eq!(both, [3, 3], "each request is counted once");
 }
 
 #[test]
@@ -109,6 +113,24 @@ fn only_a_body_that_counts_is_buffered() {
     for upgrade in [("upgrade", "websocket"), (":method", "CONNECT"), (":protocol", "websocket")] {
         let stream = post(&host, "/logs-1/_update/1", &[upgrade]);
         assert_ne!(outcome(&stream, stream.request_headers(false)), 0, "{upgrade:?} is buffered");
+    }
+}
+
+/// Not even once it has ended, while the request waited for its password.
+#[test]
+fn what_follows_an_upgrade_is_no_body_when_it_has_ended() {
+    let test = Test::of_cluster();
+    for upgrade in [("upgrade", "websocket"), (":method", "CONNECT"), (":protocol", "websocket")] {
+        let host = test.host(r#", "hash-queue": 4"#);
+        sign_in(&host);
+        let known = post(&host, "/_bulk", &[upgrade]);
+        let expected = outcome(&known, known.request_headers(false));
+        assert_ne!(expected, 200, "{upgrade:?}");
+        let other = test.host(r#", "hash-queue": 5"#);
+        let stream = post(&other, "/_bulk", &[upgrade]);
+        assert_eq!(stream.request_headers(false), hooks::STOP);
+        assert_eq!(stream.request_body(BULK.as_bytes(), true), hooks::STOP_AND_WATERMARK);
+        assert_eq!(settled(&stream), expected, "{upgrade:?}");
     }
 }
 
