@@ -328,9 +328,9 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         json.object(|json, key| match &*key {
             "source" => json.object(|json, key| match &*key {
                 "index" => {
-                    has_source = true;
                     let is_list = json.peek()? == Value::Array;
                     items(json, |json| {
+                        has_source = true;
                         let text = if is_list { listed(json)? } else { json.string()? };
                         let indices = reading.expression(text, Options::OPEN)?;
                         reading.need_copy(SEARCH, Target::Fixed(indices))?;

@@ -123,35 +123,51 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
-    /// A need of the exact name of an index.
+    /// The exact name of an index, in a body.
     pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
+        self.name_in(Part::Body, name)
+    }
+
+    /// A list of names and patterns, in a body.
+    pub(crate) fn expression(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+        self.expression_in(Part::Body, text, options)
+    }
+
+    fn name_in(&self, part: Part, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
         }
-        let name = self.resolved(name)?;
+        let name = self.resolved(part, name)?;
         if name == "_all" { Err(UNDERSCORE) } else { Ok(name) }
     }
 
-    /// A list of names and patterns.
-    pub(crate) fn expression(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+    fn expression_in(
+        &self,
+        part: Part,
+        text: Cow<'a, str>,
+        options: Options,
+    ) -> Result<Expression<'a>, Problem> {
         if text == "_all" || !text.contains(['<', ':']) && !text.starts_with('_') && !text.contains(",_") {
             return Ok(Expression::new(text, options));
         }
         let parts: Result<Vec<_>, _> =
-            text.split(',').map(|part| self.resolved(Cow::Borrowed(part))).collect();
+            text.split(',').map(|name| self.resolved(part, Cow::Borrowed(name))).collect();
         Ok(Expression::new(parts?.join(","), options))
     }
 
     /// A name with its date math resolved, if it has any.
-    fn resolved<'n>(&self, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
-        let name = self.without_date_math(name)?;
+    fn resolved<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
+        let name = self.without_date_math(part, name)?;
         // No index has such a name: a node refuses it, unless one of its modules has routes under it, which name indices in
         // another way. The module `opensearch-dashboards` has `/_opensearch_dashboards/_search`, with indices in the query.
         if name.starts_with('_') && name != "_all" { Err(UNDERSCORE) } else { Ok(name) }
     }
 
-    fn without_date_math<'n>(&self, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
+    fn without_date_math<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
         if name.starts_with('<') && name.ends_with('>') {
+            if part == Part::Body || !RESOLVED_AT_ONCE.contains(&self.found.group.name) {
+                return Err(LATER_DATE_MATH);
+            }
             // The node resolves it again, once the request has arrived there to its end. So the moment must not be one that the
             // client chooses, by sending the rest later, nor one at which a slightly other clock gives another name.
             match self.request.body {
@@ -178,7 +194,18 @@ impl<'a> Reading<'_, 'a> {
 
     /// The indices of the path or the query.
     pub(crate) fn list(&self, parameter: &str) -> Result<Expression<'a>, Problem> {
-        self.expression(self.parameter(parameter)?.unwrap_or_default(), self.options)
+        Ok(self.optional_list(parameter)?.unwrap_or_else(|| Expression::new("", self.options)))
+    }
+
+    /// The same; nothing where it names none.
+    pub(crate) fn optional_list(&self, parameter: &str) -> Result<Option<Expression<'a>>, Problem> {
+        let list = self.parameter(parameter)?;
+        list.map(|text| self.expression_in(Part::Target, text, self.options)).transpose()
+    }
+
+    /// The exact name of an index, in the path or the query.
+    pub(crate) fn named(&self, parameter: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+        self.parameter(parameter)?.map(|name| self.name_in(Part::Target, name)).transpose()
     }
 
     /// The bytes of the body, if its type is JSON. They are empty where there is none.
@@ -217,6 +244,21 @@ impl<'a> Reading<'_, 'a> {
     }
 }
 
+/// A part of a request that names indices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The path or the query.
+    Target,
+    Body,
+}
+
+/// The operations whose names in the path and the query a node resolves once, as the request arrives. Others resolve date math when a
+/// client may have drawn them out: `_msearch` for each of its searches, `_reindex` for each batch, `_update` at each attempt,
+/// `_explain` when what its query looks up is there, `_update_by_query` and `_delete_by_query` when a search is repeated, whatever writes after the index is made, and whatever the
+/// manager of the cluster does when it gets there. The names in bodies are those of the documents that queries look up, too.
+const RESOLVED_AT_ONCE: [&str; 7] =
+    ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
+
 /// How many names and patterns of indices the needs of a request may have together; a bulk request has two for each index. They bound
 /// what a short body can make of a long list in the path: `_msearch` searches it again with each line of two bytes. Evaluating so many
 /// takes some 15 ms, in which the thread serves no other request.
@@ -226,6 +268,9 @@ const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
+const LATER_DATE_MATH: Problem = Problem::Unsupported(
+    "date math in a body, or in an operation in which the cluster may resolve it later: write the name that it stands for",
+);
 const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a request whose end Envoy does not wait for: set `with_request_body` in its filter, and \
      `context_extensions: { request_body: buffered }` for the route",

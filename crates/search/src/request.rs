@@ -98,10 +98,7 @@ pub(crate) fn route<'r, 'a>(
 
 /// What a request names at a place, if anything.
 pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Option<Target<'a>>, Problem> {
-    let name = |parameter| match reading.parameter(parameter)? {
-        Some(name) => reading.name(name).map(Some),
-        None => Ok(None),
-    };
+    let name = |parameter| reading.named(parameter);
     Ok(match place {
         Place::Cluster => Some(Target::Cluster),
         Place::ClusterIfAll => may_be_all(reading).then_some(Target::Cluster),
@@ -119,10 +116,7 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
             }
             Some(Target::Indices(list))
         }
-        Place::OptionalList(parameter) => match reading.parameter(parameter)? {
-            Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),
-            None => None,
-        },
+        Place::OptionalList(parameter) => reading.optional_list(parameter)?.map(Target::Indices),
         Place::Name(parameter) => name(parameter)?.map(Target::Name),
         Place::NewAlias(parameter) => name(parameter)?.map(Target::AddedName),
         Place::Creates(parameter) => {

@@ -96,13 +96,6 @@ fn an_index_that_is_made_beside_the_first_needs_its_creation() {
     let more = on(&[("logs, logs-x", rollover), ("logs-x", create)]);
     assert_needs_more_in_v4("POST", "/logs/_rollover/logs-x", "", [&less, &more]);
     assert_needs_more_in_v4("POST", "/logs/_rollover?new_index=logs-x", "", [&less, &more]);
-    let dated = on(&[("logs, logs-2026.01.01", rollover), ("logs-2026.01.01", create)]);
-    assert_needs_more_in_v4(
-        "POST",
-        "/logs/_rollover/%3Clogs-%7Bnow%2Fd%7D%3E",
-        "",
-        [&on(&[("logs, logs-2026.01.01", rollover)]), &dated],
-    );
 }
 
 /// The name that a rollover makes follows from the one that the last index was created by, which may have date math. It could
