@@ -24,7 +24,7 @@ use crate::answer::{self as rules_answer, TemplateValues};
 use crate::cluster_caller::ClusterCaller;
 use crate::identity_header::NotSigned;
 use crate::reason::{Limit, Reason};
-use crate::request::{self, Request};
+use crate::request::{self, Header, Request};
 use crate::sanitizer::Changes;
 use crate::scratch::{AnswerScratch, Scratch};
 use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, PartialBulk, Verdict};
@@ -419,6 +419,17 @@ pub(crate) fn cluster_request<'a>(
     request: &Request<'a>,
     now: UnixTime,
 ) -> Result<search::Request<'a>, search::Problem> {
+    let is_of = |line: &Header<'_>, names: &[&str]| {
+        names.iter().any(|name| line.name.eq_ignore_ascii_case(name.as_bytes())) && !line.value.is_empty()
+    };
+    if request.headers.iter().any(|line| is_of(line, &TENANT)) {
+        return Err(search::Problem::Unsupported(
+            "a tenant (`securitytenant`) other than the global one, whose header is empty",
+        ));
+    }
+    if request.headers.iter().any(|line| is_of(line, &IMPERSONATION)) {
+        return Err(search::Problem::Unsupported("a request in the name of another user"));
+    }
     let text = |bytes: &'a [u8]| {
         std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
     };
@@ -432,6 +443,19 @@ pub(crate) fn cluster_request<'a>(
         now: search::Request::time(now),
     })
 }
+
+/// Whether the decision about a request may depend on a header of this name.
+pub(crate) fn reads_header(name: &[u8]) -> bool {
+    let mut known = DESCRIBE_BODY.iter().chain(&TENANT).chain(&IMPERSONATION);
+    known.any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+const DESCRIBE_BODY: [&str; 2] = ["content-type", "content-encoding"];
+/// The tenant of a request. The security plugin takes another index in place of that of OpenSearch Dashboards, without
+/// asking for a privilege on it, if the account that it sees may use the tenant: behind rolegate that is one account for all callers.
+const TENANT: [&str; 2] = ["securitytenant", "security_tenant"];
+/// The user that a request is to be made for, if the account that the plugin sees may do that.
+const IMPERSONATION: [&str; 1] = ["opendistro_security_impersonate_as"];
 
 /// The value of a header that may be there once.
 fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, search::Problem> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use identity::{CredentialsError, Subject, UnixTime, signed_part};
 use policy::model::{Identity, SourceId};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::reason::Reason;
 use crate::request::{self, Header, Request};
 use crate::verdict::{Allowed, Denied, Verdict};
@@ -88,7 +88,7 @@ enum Part {
     Rule,
     Revision,
     Client,
-    /// The header lines that describe the body, each as `name:value` and a line feed.
+    /// The header lines that the decision may depend on, each as `name:value` and a line feed.
     Headers,
     Body,
 }
@@ -414,10 +414,10 @@ fn without_query(path: &[u8]) -> &[u8] {
     path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
 }
 
-/// Copies the header lines that describe the body: no other header counts.
+/// Copies the header lines that a decision about a request to a cluster may depend on.
 fn push_headers(headers: &[Header<'_>], bytes: &mut Vec<u8>) {
     for Header { name, value } in headers {
-        if [&b"content-type"[..], b"content-encoding"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        if cluster::reads_header(name) {
             bytes.extend([name, &b":"[..], value, b"\n"].into_iter().flatten());
         }
     }
@@ -428,17 +428,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_headers_that_describe_the_body_are_copied() {
+    fn only_headers_that_decisions_depend_on_are_copied() {
         let headers = [
             ("authorization", "Basic secret"),
             ("Content-Type", "application/json"),
             ("cookie", "session=secret"),
             ("content-encoding", "gzip"),
             ("x-content-type", "secret"),
+            ("SecurityTenant", "t"),
         ];
         let headers = headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
         let mut bytes = Vec::new();
         push_headers(&headers, &mut bytes);
-        assert_eq!(bytes, b"Content-Type:application/json\ncontent-encoding:gzip\n");
+        assert_eq!(bytes, b"Content-Type:application/json\ncontent-encoding:gzip\nSecurityTenant:t\n");
     }
 }

@@ -37,10 +37,22 @@ fn authorizer() -> Authorizer {
 }
 
 fn reason(method: &str, path: &str, user: &str, client: &str, body: RequestBody<'_>) -> Option<Reason> {
+    reason_with(&[], method, path, user, client, body)
+}
+
+fn reason_with(
+    more: &[(&str, &str)],
+    method: &str,
+    path: &str,
+    user: &str,
+    client: &str,
+    body: RequestBody<'_>,
+) -> Option<Reason> {
     let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:x")));
     let headers = [("authorization", authorization.as_str()), ("content-type", "application/x-ndjson")];
     let headers: Vec<Header<'_>> = headers
         .iter()
+        .chain(more)
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
     let request = Request {
@@ -87,6 +99,23 @@ fn a_role_may_be_mapped_to_addresses() {
     for client in ["192.0.2.1", "", "127.0.0", "127.0.0.1.example.com", "127.0.0.1, 192.0.2.1"] {
         assert_eq!(of("other", client), Some(Reason::NotPermitted), "{client}");
     }
+}
+
+/// The plugin behind rolegate may see one account for all callers, which may use every tenant.
+#[test]
+fn a_tenant_or_another_user_in_a_header_is_denied() {
+    let of = |header: (&str, &str)| {
+        reason_with(&[header], "GET", "/logs-1/_doc/1", "writer", "", RequestBody::Unseen)
+    };
+    for name in ["securitytenant", "SecurityTenant", "security_tenant", "opendistro_security_impersonate_as"]
+    {
+        for value in ["finance", "__user__", "global_tenant", " "] {
+            let denied = of((name, value)).unwrap();
+            assert_eq!(denied.name(), "unsupported_operation", "{name}: {value}");
+        }
+        assert_eq!(of((name, "")), None, "{name}");
+    }
+    assert_eq!(of(("x-securitytenant", "finance")), None);
 }
 
 const HEADER: &str = "x-document-security";
