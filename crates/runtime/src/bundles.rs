@@ -2,7 +2,7 @@
 //!
 //! [`BundleFetcher`] asks the server at each interval whether there is another bundle (`If-None-Match`), and passes what it
 //! gets to the policy thread, which verifies, compiles and activates it. If a fetch fails, it is tried again, slower with each
-//! failure.
+//! failure. A panic, which is a bug, counts as a failed fetch.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -11,11 +11,12 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderValue, IF_NONE_MATCH};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backoff::{jittered, retry};
+use crate::backoff::{after_panics, jittered, retry};
 use crate::bundle_source::{Access, BundleSource, Got, StoreError};
 use crate::https::{self, HttpsClient, HttpsError};
+use crate::panics::caught;
 use crate::reload::{Event, Fetched, Taken};
 use crate::status::Status;
 
@@ -59,6 +60,18 @@ enum FetchError {
 impl BundleFetcher {
     /// Fetches at each interval. Never returns.
     pub(crate) async fn run(mut self) {
+        let mut panics = 0;
+        while caught(self.fetch_repeatedly()).await.is_err() {
+            panics += 1;
+            let pause = after_panics(panics);
+            let (url, now) = (&self.source.url, self.status.still_active());
+            tracing::error!(%url, "fetching the policy bundle panicked, which is a bug in rolegate: {now}; next try in {pause:.1?}");
+            self.pass_on(Fetched::Failed).await;
+            sleep(pause).await;
+        }
+    }
+
+    async fn fetch_repeatedly(&mut self) {
         let mut etag = None;
         let mut failures = 0;
         let mut next = Instant::now();
@@ -158,5 +171,51 @@ impl BundleFetcher {
         // Fails only when the process stops.
         let _ = self.events.send(Event::Bundle(fetched, taken));
         until_taken.await.unwrap_or(Taken::NotAccepted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::panics::panicking_log;
+    use crate::settings::BundleSettings;
+
+    #[test]
+    fn a_panic_is_a_failed_fetch_and_not_the_last_one() {
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let interval = Duration::from_secs(1);
+        let settings = BundleSettings {
+            public_keys: Vec::new(),
+            interval,
+            cache: None,
+            ca: None,
+            credentials: None,
+            max_size: 1 << 20,
+        };
+        let source = BundleSource::new(&"http://127.0.0.1:1/bundle".into(), &settings).unwrap();
+        let (events, received) = channel();
+        let (_requests, requests) = watch::channel(());
+        let fetcher = BundleFetcher { source, events, status: Arc::default(), requests };
+        // Takes the place of the policy thread.
+        let failures = std::thread::spawn(move || {
+            let mut failures = 0;
+            while failures < 3
+                && let Ok(Event::Bundle(Fetched::Failed, taken)) =
+                    received.recv_timeout(Duration::from_secs(20))
+            {
+                failures += 1;
+                let _ = taken.send(Taken::NotAccepted);
+            }
+            failures
+        });
+        tracing::subscriber::with_default(panicking_log::at("policy bundle not fetched", 1), || {
+            executor.block_on(async {
+                tokio::spawn(fetcher.run());
+                // A fetch, whose failure is logged; the panic; a fetch.
+                assert_eq!(tokio::task::spawn_blocking(|| failures.join().unwrap()).await.unwrap(), 3);
+            });
+        });
     }
 }

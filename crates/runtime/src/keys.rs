@@ -4,7 +4,8 @@
 //! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
 //! them, so that a flood of made-up `kid`s is not passed on to the issuer. A requested reload (SIGHUP) fetches all keys,
 //! so that a key that the issuer has withdrawn is not trusted until the next regular fetch. If a fetch fails, or
-//! what it gets cannot be used, the last good keys stay active, and it is retried soon.
+//! what it gets cannot be used, the last good keys stay active, and it is retried soon. A panic, which is a bug, counts as
+//! a failed fetch: otherwise keys would silently never be fetched again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use identity::UnknownKids;
 use policy::KeyUrl;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument;
 
-use crate::backoff::{jittered, retry};
+use crate::backoff::{after_panics, jittered, retry};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
+use crate::panics::caught;
 use crate::reload::{Event, TakenKeys};
 use crate::status::{KeyFacts, Status};
 
@@ -53,6 +55,16 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Fetches from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
+        let mut panics = 0;
+        while caught(self.follow_changes(&mut urls)).await.is_err() {
+            panics += 1;
+            let pause = after_panics(panics);
+            tracing::error!("fetching panicked, which is a bug in rolegate: it starts again in {pause:.1?}");
+            sleep(pause).await;
+        }
+    }
+
+    async fn follow_changes(&self, urls: &mut watch::Receiver<KeyUrls>) {
         let client = Client::default();
         let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
         let mut polls = tokio::time::interval(POLL_INTERVAL);
@@ -130,7 +142,27 @@ struct Fetches {
 }
 
 impl Fetches {
+    /// Fetches again and again. Never returns.
     async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
+        let mut panics = 0;
+        while caught(self.fetch_repeatedly(&mut unknown)).await.is_err() {
+            panics += 1;
+            let pause = after_panics(panics);
+            self.note_panic(pause);
+            sleep(pause).await;
+        }
+    }
+
+    fn note_panic(&self, pause: Duration) {
+        let Self { url, issuers, .. } = self;
+        self.status.note_keys(url, |facts| {
+            facts.failures += 1;
+            facts.fail("fetching panicked: this is a bug in rolegate");
+        });
+        tracing::error!(%url, %issuers, "fetching panicked, which is a bug in rolegate: what was fetched last stays in use until it is too old; next try in {pause:.1?}");
+    }
+
+    async fn fetch_repeatedly(&mut self, unknown: &mut mpsc::Receiver<UnknownKids>) {
         let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;
         let mut next = Instant::now();
@@ -162,7 +194,7 @@ impl Fetches {
                 () = sleep_until(next_requested), if requested => {
                     requested = false;
                     next_requested = Instant::now() + REQUEST_INTERVAL;
-                    let Self { url, issuers, .. } = &self;
+                    let Self { url, issuers, .. } = &*self;
                     tracing::info!(%url, %issuers, "reload requested: fetching keys");
                     let result = self.fetch().await;
                     unfulfilled = true;
@@ -187,7 +219,7 @@ impl Fetches {
                     }
                     early.fetched(Instant::now());
                     if std::mem::take(&mut unfulfilled) {
-                        let Self { url, issuers, .. } = &self;
+                        let Self { url, issuers, .. } = &*self;
                         tracing::info!(%url, %issuers, "reload requested: keys fetched");
                     }
                 }
@@ -259,3 +291,6 @@ impl Fetches {
         Ok(taken)
     }
 }
+
+#[cfg(test)]
+mod tests;
