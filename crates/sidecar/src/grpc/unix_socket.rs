@@ -3,27 +3,42 @@
 //! On Linux a Unix socket becomes writable again each time the other end has read from it, and epoll reports that to
 //! everyone registered for it, which tokio's `UnixStream` always is. So each answer that Envoy read woke this thread
 //! once more (seen with strace: two `epoll_wait` per check, the second for nothing) and took the processor from
-//! Envoy, which often shares it. Here a socket is registered for reading only, and for writing only while it is full.
+//! Envoy, which often shares it. Here a socket is registered for reading only, and for writing only while it is full. The
+//! second registration takes a file descriptor. Where there is none left, the socket is tried again after a pause: the
+//! connection carries checks of many clients, and must not end because others have taken all descriptors.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 /// Maximum bytes per read: as much as `h2` asks for.
 const CHUNK: usize = 8 << 10;
+/// Pause of a full socket that cannot be registered for writing, for lack of a file descriptor or of memory.
+const WRITE_BACKOFF: Duration = Duration::from_millis(20);
 
 /// A Unix socket.
 #[derive(Debug)]
 pub(super) struct UnixSocket {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
-    /// The same socket, registered for writing: only while its send buffer is full.
-    full: Option<AsyncFd<UnixStream>>,
+    /// What to wait for while its send buffer is full.
+    full: Option<Room>,
+}
+
+/// What tells when a full send buffer may have room.
+#[derive(Debug)]
+enum Room {
+    /// The same socket, registered for writing.
+    Reported(AsyncFd<UnixStream>),
+    /// The end of a pause, if it cannot be registered.
+    Later(Pin<Box<Sleep>>),
 }
 
 impl UnixSocket {
@@ -38,9 +53,14 @@ impl UnixSocket {
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let written = match &self.full {
+            let written = match &mut self.full {
                 None => write(self.socket.get_ref()),
-                Some(full) => {
+                Some(Room::Later(pause)) => {
+                    ready!(pause.as_mut().poll(cx));
+                    self.full = None;
+                    continue;
+                }
+                Some(Room::Reported(full)) => {
                     let mut ready = ready!(full.poll_write_ready(cx))?;
                     let Ok(written) = ready.try_io(|socket| write(socket.get_ref())) else { continue };
                     drop(ready);
@@ -51,13 +71,19 @@ impl UnixSocket {
             match written {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // If the socket has become writable in the meantime, this registration reports it at once.
-                    let same = self.socket.get_ref().try_clone()?;
-                    self.full = Some(register(same, Interest::WRITABLE)?);
+                    self.full = Some(Room::of(self.socket.get_ref()));
                 }
                 written => return Poll::Ready(written),
             }
         }
+    }
+}
+
+impl Room {
+    /// If the socket has become writable in the meantime, the registration reports it at once.
+    fn of(socket: &UnixStream) -> Self {
+        let registered = socket.try_clone().and_then(|same| register(same, Interest::WRITABLE));
+        registered.map_or_else(|_| Self::Later(Box::pin(sleep(WRITE_BACKOFF))), Self::Reported)
     }
 }
 
@@ -150,6 +176,35 @@ mod tests {
         reader.write_all(b"all there").await.unwrap();
         drop(reader);
         write.await.unwrap();
+    }
+
+    /// In a process of its own: file descriptors are those of the whole process.
+    #[tokio::test]
+    async fn a_full_socket_without_a_file_descriptor_is_written_to_later() {
+        const ALONE: &str = "TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let test =
+                "grpc::unix_socket::tests::a_full_socket_without_a_file_descriptor_is_written_to_later";
+            let mut limited = std::process::Command::new("/bin/sh");
+            limited.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+            let output = limited.args([test, "--exact"]).env(ALONE, "1").output().unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+            return;
+        }
+        let (mut writer, mut reader) = pair();
+        let taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let write = tokio::spawn(async move {
+            let written = writer.write_all(&[b'x'; 5_000_000]).await;
+            written.map(|()| writer.full.is_none())
+        });
+        let mut received = vec![0; 1_000_000];
+        reader.read_exact(&mut received).await.unwrap();
+        // The rest is written as usual.
+        drop(taken);
+        reader.read_to_end(&mut received).await.unwrap();
+        assert!(received == [b'x'; 5_000_000]);
+        assert!(write.await.unwrap().unwrap());
     }
 
     #[tokio::test]
