@@ -58,7 +58,7 @@ pub use load_error::LoadError;
 pub use otlp::OtlpCounts;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use runtime::{Caches, LoadedPolicy, Reloads, Runtime, shadow_span};
+pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;
 pub use trace_context::{DecisionTrace, Id, RecordedSpan, TraceContext, Tracing};

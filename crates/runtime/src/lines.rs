@@ -38,6 +38,8 @@ pub struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
     left_out: AtomicU64,
+    /// Lines that are in the queue or being written.
+    unwritten: AtomicU64,
     /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
 }
@@ -114,9 +116,11 @@ impl Lines {
             return;
         }
         let size = size(&line);
+        self.counts.unwritten.fetch_add(1, Ordering::Relaxed);
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.counts.unwritten.fetch_sub(1, Ordering::Relaxed);
             self.counts.drop_one();
         }
     }
@@ -161,6 +165,12 @@ impl Counts {
     /// Counts a line that could not even be formatted as dropped.
     pub fn drop_one(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lines that wait to be written, or are being written. When the process ends, these are lost.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten.load(Ordering::Relaxed)
     }
 
     /// Bytes that queued lines take now. While lines are offered, this includes lines that are about to be dropped.
@@ -225,10 +235,12 @@ fn write_batches(
         let written = write(&batch, number).min(number);
         counts.written.fetch_add(written, Ordering::Relaxed);
         counts.dropped.fetch_add(number - written, Ordering::Relaxed);
+        counts.unwritten.fetch_sub(number, Ordering::Relaxed);
         batch.clear();
     }
     for line in lines.try_iter().filter(|line| !line.is_empty()) {
         counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
+        counts.unwritten.fetch_sub(1, Ordering::Relaxed);
         counts.drop_one();
     }
 }

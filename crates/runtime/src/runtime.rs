@@ -29,7 +29,16 @@ use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 
 /// How long the end waits until the last lines of the decision log are read, and records are sent.
-const LAST_LINES: Duration = Duration::from_secs(2);
+pub const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// What had not been written or sent when the time for it was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Lines of the decision log.
+    pub lines: u64,
+    /// Spans and log records for a collector.
+    pub records: u64,
+}
 
 /// A policy that is loaded, but not yet kept current: nothing runs yet.
 #[derive(Debug)]
@@ -318,10 +327,16 @@ impl Runtime {
         Reloads { key_requests: self.key_requests.clone(), events: self.policies.events(), shadow }
     }
 
-    /// Ends the threads, and waits for a limited time until the last lines of the decision log are written. All request
+    /// Ends the threads, and waits for up to two seconds until the last lines of the decision log are written. All request
     /// threads must have ended.
     pub fn stop(self) {
-        let Self { policy, policies, mut writers, shadow, .. } = self;
+        let _ = self.stop_within(LAST_LINES);
+    }
+
+    /// The same within another time. Returns what is lost by then. Request threads that still run lose what they log from now
+    /// on.
+    pub fn stop_within(self, limit: Duration) -> Unwritten {
+        let Self { policy, policies, mut writers, shadow, lines, otlp, .. } = self;
         drop(policies);
         if let Some(shadow) = shadow {
             shadow.runtime.stop();
@@ -329,9 +344,11 @@ impl Runtime {
         drop(policy);
         // All at once: together they have this time.
         writers.iter_mut().for_each(Writer::stop);
-        let end = std::time::Instant::now() + LAST_LINES;
+        let end = std::time::Instant::now() + limit;
         for writer in writers {
             writer.finish(end.saturating_duration_since(std::time::Instant::now()));
         }
+        let records = [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
+        Unwritten { lines: lines.unwritten(), records }
     }
 }

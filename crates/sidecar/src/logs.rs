@@ -49,6 +49,14 @@ impl Logs {
         self.counts.clone()
     }
 
+    /// Puts a line of text into the log. To print it on standard error instead would wait for its reader, for ever if that has
+    /// stopped reading.
+    pub(crate) fn text(&self, line: &str) {
+        if let Some(lines) = &*self.queue.0.load() {
+            lines.offer(format!("{line}\n").into_bytes());
+        }
+    }
+
     /// Closes the log and waits, for a limited time, until its lines are written. Later lines are lost.
     pub(crate) fn finish(self) {
         self.queue.0.store(None);

@@ -10,7 +10,7 @@ use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metr
 use console::{Console, RunsIn};
 use runtime::lines::Counts;
 use runtime::status::Status;
-use runtime::{LoadError, LoadedPolicy, Reloads, Runtime};
+use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime, Unwritten};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +26,8 @@ pub use signals::{Signal, signals};
 /// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
 /// signal the process and then its process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
+/// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
+const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
 #[derive(Debug)]
@@ -263,12 +265,28 @@ impl Serving {
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
-        tokio::select! {
-            () = drain(runtime.status(), running, drain_delay, drain_timeout) => {}
-            () = second_signal(signals) => return Err(ServeError::Interrupted),
-        }
-        runtime.stop();
-        Ok(())
+        let (ended, limit) = tokio::select! {
+            () = drain(runtime.status(), running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
+            () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
+        };
+        log_loss(runtime.stop_within(limit), limit);
+        ended
+    }
+}
+
+/// Says what is missing where the decisions are read.
+fn log_loss(Unwritten { lines, records }: Unwritten, limit: Duration) {
+    if lines > 0 {
+        tracing::warn!(
+            lines,
+            "the last lines of the decision log are lost: nobody read them within {limit:?}"
+        );
+    }
+    if records > 0 {
+        tracing::warn!(
+            records,
+            "the last records for the collector are lost: it did not take them within {limit:?}"
+        );
     }
 }
 

@@ -36,7 +36,7 @@ fn unread_lines_stay_within_the_limit() {
     });
     writer.finish(Duration::from_secs(60));
     let read = reading.join().unwrap();
-    assert_eq!(counts.waiting(), 0);
+    assert_eq!((counts.waiting(), counts.unwritten()), (0, 0));
     let came = u64::try_from(read.lines().count()).unwrap();
     assert_eq!(came, counts.written());
     assert_eq!(counts.written() + counts.dropped(), u64::try_from(threads * each).unwrap());
@@ -51,6 +51,7 @@ fn a_line_larger_than_the_queue_is_dropped() {
     drop(lines);
     writer.finish(Duration::from_secs(10));
     assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
+    assert_eq!(counts.unwritten(), 0);
 }
 
 /// While nobody reads, lines that would be dropped are not even formatted; as soon as somebody does, they are again.
@@ -141,4 +142,17 @@ fn lines_that_cannot_be_written_are_dropped() {
     drop(lines);
     writer.finish(Duration::from_secs(10));
     assert_eq!((counts.dropped(), counts.waiting()), (number, 0));
+}
+
+/// Whoever ends the process can say how many are lost.
+#[test]
+fn lines_that_nobody_reads_are_unwritten() {
+    let (_unread, mut pipe) = std::io::pipe().unwrap();
+    // As much as a pipe holds.
+    std::io::Write::write_all(&mut pipe, &[b'x'; 64 << 10]).unwrap();
+    let counts = Arc::new(Counts::default());
+    let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
+    (0..3).for_each(|_| lines.offer(b"a line\n".to_vec()));
+    writer.finish(Duration::from_millis(100));
+    assert_eq!((counts.written(), counts.unwritten()), (0, 3));
 }

@@ -21,29 +21,25 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
     };
     let is_text = logs::is_text(settings.log_format);
     let ended = run(settings, logs.counts());
-    if let Err(error) = &ended
-        && !is_text
-    {
-        log(error);
+    if let Err(error) = &ended {
+        if is_text {
+            logs.text(&format!("rolegate: {error}"));
+        } else {
+            log(error);
+        }
     }
     logs.finish();
     match ended {
         Ok(()) => Exit::Success,
-        Err(error) => {
-            if is_text {
-                output.error(&error.to_string());
+        Err(error) => match error {
+            ServeError::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_)) => Exit::Policy,
+            ServeError::NotLoaded(LoadError::Setting(_))
+            | ServeError::SameAddress(_)
+            | ServeError::Settings(_) => Exit::Arguments,
+            ServeError::Bind(_) | ServeError::Tls(_) | ServeError::System(_) | ServeError::Interrupted => {
+                Exit::Failed
             }
-            match error {
-                ServeError::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_)) => Exit::Policy,
-                ServeError::NotLoaded(LoadError::Setting(_))
-                | ServeError::SameAddress(_)
-                | ServeError::Settings(_) => Exit::Arguments,
-                ServeError::Bind(_)
-                | ServeError::Tls(_)
-                | ServeError::System(_)
-                | ServeError::Interrupted => Exit::Failed,
-            }
-        }
+        },
     }
 }
 

@@ -43,6 +43,7 @@ mod secrets;
 mod serving;
 mod settings;
 mod shadow;
+mod stopping;
 mod stores;
 mod tls;
 mod token_claims;
