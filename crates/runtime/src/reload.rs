@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 
+use crate::backoff::after_panics;
 use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
@@ -211,7 +213,33 @@ impl Reloader {
         Ok(Policies { events })
     }
 
+    /// Takes events until the policy is no longer used. A panic, which is a bug, must not end the thread: no change would
+    /// become active any more, and nothing that is too old would stop being used.
     fn run(mut self, events: &Receiver<Event>, folders: &Arc<Mutex<Folders>>, background: &Background) {
+        let mut panics = 0;
+        while catch_unwind(AssertUnwindSafe(|| self.take_events(events, folders, background))).is_err() {
+            panics += 1;
+            let pause = after_panics(panics);
+            let now = self.status.still_active();
+            tracing::error!(file = %self.file.display(), "keeping the policy current panicked, which is a bug in rolegate: {now}; next try in {pause:.1?}");
+            self.status.note(|facts| {
+                facts.policy.failures += 1;
+                facts.policy.failing_since.get_or_insert_with(Instant::now);
+            });
+            // Whether the files that were read last are active is not known: they are loaded again unless they are.
+            self.unfinished = true;
+            thread::sleep(pause);
+        }
+    }
+
+    fn take_events(
+        &mut self,
+        events: &Receiver<Event>,
+        folders: &Arc<Mutex<Folders>>,
+        background: &Background,
+    ) {
+        // Also after a panic, whatever the next event does.
+        self.check_age(Instant::now());
         // Something may have changed between the first load and the start of the watch.
         let mut look = Some(Instant::now());
         let mut rest = Instant::now();

@@ -1,6 +1,7 @@
 //! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for a restart.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -177,14 +178,22 @@ impl Reloader {
     /// Takes what a fetch gave.
     pub(super) fn take_bundle(&mut self, fetched: &Fetched, background: &Background) -> Taken {
         let Some(mut state) = self.bundle.take() else { return Taken::NotAccepted };
-        let taken = match fetched {
+        let taken = catch_unwind(AssertUnwindSafe(|| match fetched {
             Fetched::Failed => {
                 self.note_bundle(&state, BundleResult::Failed);
                 Taken::NotAccepted
             }
             Fetched::Unchanged => self.take_unchanged(&mut state, background),
             Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
-        };
+        }));
+        let taken = taken.unwrap_or_else(|_| {
+            let url = &state.source.url;
+            tracing::error!(%url, "taking the policy bundle panicked, which is a bug in rolegate");
+            // Whether it is active is not known: the next time it is fetched whole.
+            state.last = None;
+            self.note_bundle(&state, BundleResult::Failed);
+            Taken::NotAccepted
+        });
         self.bundle = Some(state);
         taken
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -69,6 +70,20 @@ impl Reloader {
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
     pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
+        let taken = catch_unwind(AssertUnwindSafe(|| self.use_keys(url, keys)));
+        taken.unwrap_or_else(|_| {
+            // Whether they are active is not known. If they come again, they must not count as unchanged.
+            self.fetched.remove(url);
+            self.status.note_keys(url, |keys| {
+                keys.rejected += 1;
+                keys.fail("taking what was fetched panicked: this is a bug in rolegate");
+            });
+            tracing::error!(%url, "taking what was fetched panicked, which is a bug in rolegate");
+            TakenKeys::Unusable
+        })
+    }
+
+    fn use_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
         if !self.wanted_urls().contains_key(url) {
             return TakenKeys::Unchanged;
         }

@@ -1,9 +1,11 @@
-//! Files whose file system does not answer. A named pipe without a writer is one that anybody can make.
+//! Files whose file system does not answer, and panics. A named pipe without a writer is a file that anybody can make, whose
+//! file system does not answer.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,17 +16,20 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::background::Background;
-use super::{Event, Policies, Reloader, TakenKeys};
+use super::folders::Folders;
+use super::{Event, Fetched, Policies, Reloader, Taken, TakenKeys};
+use crate::panics::panicking_log;
 use crate::settings::{
     BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
 };
-use crate::status::Status;
+use crate::status::{BundleResult, Status};
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(2);
 const STUCK: Duration = Duration::from_secs(6);
 const POLICY: &str = "version: 1\ninclude: [more.yaml]\nidentity:\n  jwt:\n    - issuer: https://issuer.example\n      \
                       audiences: [a]\n      keys: { url: \"https://issuer.example/keys\" }\n";
+const KEYS: &[u8] = br#"{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"one","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 const MORE: &str = "roles:\n  anyone:\n    allow:\n      - GET /a\n";
 
 struct Loaded {
@@ -36,6 +41,17 @@ struct Loaded {
 
 impl Loaded {
     fn new(on_stale: OnStale) -> Self {
+        Self::start(on_stale, |reloader| {
+            reloader.start_with(Background::with(SHORT, LONG, STUCK).unwrap()).unwrap()
+        })
+    }
+
+    /// With a log that panics once, at a line with this text.
+    fn with_panic_at(text: &'static str) -> Self {
+        Self::start(OnStale::Keep, |reloader| panics_at(text, reloader))
+    }
+
+    fn start(on_stale: OnStale, start: impl FnOnce(Reloader) -> Policies) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
         std::fs::write(folder.path().join("more.yaml"), MORE).unwrap();
@@ -43,8 +59,15 @@ impl Loaded {
             PolicySettings { max_policy_age: Duration::from_secs(1), on_stale, ..settings(folder.path()) };
         let (current, status) = (Arc::new(ArcSwapOption::empty()), Arc::new(Status::default()));
         let reloader = Reloader::first(&settings, current.clone(), status.clone()).unwrap();
-        let policies = reloader.start_with(Background::with(SHORT, LONG, STUCK).unwrap()).unwrap();
+        let policies = start(reloader);
         Self { folder, current, status, policies }
+    }
+
+    /// What becomes of fetched keys.
+    fn fetched(&self, url: &KeyUrl) -> TakenKeys {
+        let (send, taken) = oneshot::channel();
+        self.policies.events().send(Event::Keys(url.clone(), KEYS.into(), send)).unwrap();
+        taken.blocking_recv().unwrap()
     }
 
     fn more(&self) -> PathBuf {
@@ -83,6 +106,19 @@ impl Loaded {
         });
         assert!(held, "{what}");
     }
+}
+
+/// Starts the policy thread with a log that panics once, at a line with this text.
+fn panics_at(text: &'static str, reloader: Reloader) -> Policies {
+    let (events, received) = channel();
+    let folders = Arc::new(Mutex::new(Folders::new(events.clone())));
+    thread::spawn(move || {
+        let background = Background::start().unwrap();
+        tracing::subscriber::with_default(panicking_log::at(text, 1), || {
+            reloader.run(&received, &folders, &background);
+        });
+    });
+    Policies { events }
 }
 
 fn settings(folder: &Path) -> PolicySettings {
@@ -134,12 +170,45 @@ fn fetched_keys_are_taken_while_a_file_system_does_not_answer() {
     let loaded = Loaded::new(OnStale::Keep);
     loaded.hang();
     let url = KeyUrl::from("https://issuer.example/keys");
-    let keys: Arc<[u8]> = Arc::from(&br#"{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"one","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#[..]);
-    let (send, taken) = oneshot::channel();
-    loaded.policies.events().send(Event::Keys(url.clone(), keys, send)).unwrap();
-    assert_eq!(taken.blocking_recv(), Ok(TakenKeys::Changed));
+    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
     let active = loaded.current.load_full().unwrap();
     assert_eq!(active.kids(&url).into_iter().collect::<Vec<_>>(), ["one"]);
     loaded.answer();
     loaded.until("loaded again", |loaded| loaded.status.facts().policy.failing_since.is_none());
+}
+
+#[test]
+fn a_policy_is_loaded_again_after_a_panic() {
+    let loaded = Loaded::with_panic_at("policy reloaded");
+    std::fs::write(loaded.more(), MORE.replace("/a", "/b")).unwrap();
+    loaded.until("reported", |loaded| loaded.status.facts().policy.failures == 1);
+    loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 2);
+}
+
+#[test]
+fn keys_whose_use_panics_are_taken_the_next_time() {
+    let loaded = Loaded::with_panic_at("keys changed");
+    let url = KeyUrl::from("https://issuer.example/keys");
+    assert_eq!(loaded.fetched(&url), TakenKeys::Unusable);
+    assert_eq!(loaded.status.of_url(&url).unwrap().rejected, 1);
+    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
+}
+
+#[test]
+fn a_bundle_whose_use_panics_is_not_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = PolicySource::Bundle("http://127.0.0.1:1/bundle".into());
+    let settings = PolicySettings { policy, ..settings(folder.path()) };
+    let status = Arc::new(Status::default());
+    let reloader = Reloader::first(&settings, Arc::default(), status.clone()).unwrap();
+    let policies = panics_at("policy bundle not accepted", reloader);
+    let results = |result| {
+        let (send, taken) = oneshot::channel();
+        let bundle = Fetched::Bundle(b"no bundle"[..].into());
+        policies.events().send(Event::Bundle(bundle, send)).unwrap();
+        assert_eq!(taken.blocking_recv(), Ok(Taken::NotAccepted));
+        status.facts().bundle.unwrap().results[result as usize]
+    };
+    assert_eq!(results(BundleResult::Failed), 1);
+    assert_eq!(results(BundleResult::Malformed), 1);
 }
