@@ -41,6 +41,8 @@ const MAX_BUFFER: usize = 16 << 10;
 const PART: usize = 8 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// Minimum time between two log lines about failed accepts: without file descriptors they fail for as long as that lasts.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Minimum time between two reloads that are requested over HTTP: each reads the files of the policy.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -142,6 +144,7 @@ impl Admin {
     /// Serves connections. Never returns, whatever happens to a connection.
     pub async fn run(self) {
         let connections = Connections::default();
+        let mut logged = None;
         loop {
             let accepted = match &self.socket {
                 Socket::Tcp(listener) => {
@@ -157,7 +160,11 @@ impl Admin {
                 // it.
                 Ok(()) => tokio::task::yield_now().await,
                 Err(error) => {
-                    tracing::warn!(%error, "an admin connection was not accepted");
+                    let now = Instant::now();
+                    if is_due(logged, now) {
+                        logged = Some(now);
+                        tracing::warn!(%error, "an admin connection was not accepted");
+                    }
                     connections.evict_one();
                     tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
@@ -305,6 +312,11 @@ impl std::fmt::Debug for Served {
     }
 }
 
+/// Whether to log a failed accept, if the last one that was logged failed at this time.
+fn is_due(logged: Option<Instant>, now: Instant) -> bool {
+    logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL)
+}
+
 fn is_local(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }
@@ -361,6 +373,19 @@ fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Pa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_accepts_are_logged_from_time_to_time() {
+        let start = Instant::now();
+        let (mut logged, mut lines) = (None, 0);
+        for now in (0..300).map(|number| start + ACCEPT_BACKOFF * number) {
+            if is_due(logged, now) {
+                logged = Some(now);
+                lines += 1;
+            }
+        }
+        assert_eq!(lines, 3, "of 300 failed accepts in 30 s");
+    }
 
     #[test]
     fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
