@@ -122,7 +122,11 @@ impl Authorizer {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    fn subject_of_text(&self, claims: &str, cluster: Option<&Cluster>) -> Result<Subject, CredentialsError> {
+    pub(crate) fn subject_of_text(
+        &self,
+        claims: &str,
+        cluster: Option<&Cluster>,
+    ) -> Result<Subject, CredentialsError> {
         let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
         match cluster {
             Some(cluster) => cluster.authenticator.subject_of(&claims),

@@ -18,12 +18,13 @@
 //! * `subject_data` and `cluster_caller`: what is computed for a subject and cached with it;
 //! * `subjects` and `named`: callers that tools name without authenticating them, and, for logs, what is known of a caller whose
 //!   credentials are invalid;
-//! * `case`: runs the test cases of a policy (`cases.yaml`).
+//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_names`: the names in one that are probably mistakes.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod answer;
 mod case;
+mod case_names;
 mod cluster;
 mod cluster_caller;
 mod decided;

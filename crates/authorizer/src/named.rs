@@ -1,10 +1,11 @@
 //! Callers as people name them, for tools: a user, the issuer of its token, its groups and roles; and which of these names are
 //! likely mistakes. And the URL of a request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use identity::{CredentialsError, Subject};
-use policy::model::{Issuer, SourceId};
+use policy::model::{Identity, Issuer, SourceId};
 use policy::{Policy, closest};
 
 use crate::Authorizer;
@@ -159,8 +160,8 @@ fn possible_by_token(issuer: &Issuer, caller: NamedCaller<'_>) -> Result<(), Imp
 
 /// Why no caller can have this name: each source puts a prefix before it.
 #[must_use]
-pub fn impossible_user(user: &str, policy: &Policy) -> Option<String> {
-    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
+pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
+    let prefixes: Vec<&str> = identity.sources().map(|(.., prefix)| prefix).collect();
     if prefixes.is_empty() || prefixes.iter().any(|prefix| user.starts_with(prefix)) {
         return None;
     }
@@ -170,7 +171,7 @@ pub fn impossible_user(user: &str, policy: &Policy) -> Option<String> {
 
 /// A user that no source can have, or that only Basic could have, and does not.
 fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
-    if let Some(impossible) = impossible_user(user, policy) {
+    if let Some(impossible) = impossible_user(user, &policy.identity) {
         return Some(impossible);
     }
     let basic = policy.identity.basic.as_ref().filter(|basic| basic.verify)?;
@@ -199,14 +200,19 @@ pub fn unknown_roles(given: &[String], policy: &Policy) -> Vec<String> {
     given.iter().filter_map(|name| unknown("role", name, &known)).collect()
 }
 
-fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
+/// The groups of Basic's users, and those that the policy gives a role.
+pub(crate) fn known_groups(policy: &Policy) -> Vec<Cow<'_, str>> {
     let of_basic = policy.identity.basic.iter().flat_map(|basic| {
         let groups = basic.users.iter().flat_map(|user| &user.groups);
-        groups.map(|group| format!("{}{group}", basic.group_prefix))
+        groups.map(|group| format!("{}{group}", basic.group_prefix).into())
     });
-    let of_basic: Vec<String> = of_basic.collect();
-    let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| &**group));
-    let known: Vec<&str> = granted.chain(of_basic.iter().map(String::as_str)).collect();
+    let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| (&**group).into()));
+    granted.chain(of_basic).collect()
+}
+
+fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
+    let known = known_groups(policy);
+    let known: Vec<&str> = known.iter().map(|group| &**group).collect();
     let of_issuers = policy.identity.jwt.iter().map(|issuer| &*issuer.group_prefix);
     let prefixes: Vec<&str> =
         policy.identity.basic.iter().map(|basic| &*basic.group_prefix).chain(of_issuers).collect();

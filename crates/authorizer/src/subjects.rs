@@ -99,11 +99,7 @@ impl Authorizer {
         let identity = cluster.identity();
         let is_unknown = |user: &&str| self.is_unknown_to_basic(host, user, identity.source_of(user));
         let user = user.filter(is_unknown).map(|user| Self::unknown_user_of(cluster, user));
-        let config = &cluster.compiled.config;
-        let patterns = || {
-            let mappings = config.mappings.iter();
-            mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
-        };
+        let patterns = || mapped_backend_roles(cluster);
         let unmapped = backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
         let unmapped = unmapped.map(|name| {
             let meant = meant(name, patterns().map(search::Pattern::text));
@@ -198,6 +194,12 @@ impl Authorizer {
 /// Whether a name with this source can only be that of a Basic user whose password is verified.
 fn is_of_basic(identity: &Identity, source: Option<SourceId>) -> bool {
     identity.basic.as_ref().is_some_and(|basic| basic.verify) && source == Some(SourceId::BASIC)
+}
+
+/// The backend roles from which roles of the search cluster are mapped.
+pub(crate) fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &search::Pattern> {
+    let mappings = cluster.compiled.config.mappings.iter();
+    mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
 }
 
 fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {

@@ -52,7 +52,7 @@ Exit codes:
      `replay`: it cannot be opened, or has no decision
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
-  4  `test`: a case failed
+  4  `test`: a case failed, with `--strict` also: there is a warning
   5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file other than
      those of the policy, `import` cannot write a file, and the like;
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
@@ -155,6 +155,9 @@ pub struct TestArgs {
     /// Print failures only.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Fail on warnings too, such as one of a misspelt group.
+    #[arg(long)]
+    pub strict: bool,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,

@@ -27,6 +27,7 @@ Examples:
 pub(super) const TEST_EXAMPLES: &str = "\
 Examples:
   rolegate test policies/people            runs policies/people/cases.yaml
+  rolegate test --strict policies/people   for CI: warnings fail too
   rolegate test more-cases.yaml            with the policy.yaml in the same folder
   rolegate test --policy new.yaml policies/people/cases.yaml";
 

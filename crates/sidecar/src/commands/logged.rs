@@ -121,7 +121,7 @@ impl LoggedDecision {
                 let caller = if authorizer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
                     // Removed since, or it had another prefix.
                     removed = Some(format!("the line names `{user}`, and the policy has no such user"));
-                    notes.extend(impossible_user(&user, &authorizer.loaded().policy));
+                    notes.extend(impossible_user(&user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
                     let subject = Subject {

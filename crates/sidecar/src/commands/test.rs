@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use authorizer::CaseOutcome;
 use policy::cases::{self, Case, Credentials};
-use policy::{FileError, Place, Policy, Problem};
+use policy::{FileError, Place, Problem};
 use serde::Serialize;
 
 use super::fetched::{self, Needs};
@@ -32,24 +32,30 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     let now = clock::now();
     let run = |case| {
         let mut outcome = compiled.authorizer.run_case(case, now);
-        outcome.failures.extend(impossible_user(case, &compiled.loaded.policy));
-        explain_names(case, &compiled, &mut outcome.failures);
+        outcome.failures.extend(impossible_user(case, &compiled));
+        explain_names(case, &compiled, &mut outcome);
         Result::of(case, outcome)
     };
     let results: Vec<Result<'_>> = cases.iter().map(run).collect();
     let failed = results.iter().filter(|result| !result.ok).count();
+    let warned = results.iter().filter(|result| result.warning.is_some()).count();
+    let fine = failed == 0 && (warned == 0 || !args.strict);
     match args.output {
-        Format::Json => output.json(&Results { ok: failed == 0, failed, cases: &results }),
+        Format::Json => output.json(&Results { ok: fine, failed, cases: &results }),
         Format::Text => {
-            let shown = results.iter().filter(|result| !args.quiet || !result.ok);
+            let matters = |result: &Result<'_>| !result.ok || args.strict && result.warning.is_some();
+            let shown = results.iter().filter(|result| !args.quiet || matters(result));
             shown.for_each(|result| result.print(output));
-            if !args.quiet || failed > 0 {
+            if !args.quiet || !fine {
                 let passed = counted(results.len() - failed, "case");
-                output.line(&format!("{}: {passed} passed, {failed} failed", file.display()));
+                let warnings = (warned > 0).then(|| format!(", {}", counted(warned, "warning")));
+                let strict = (failed == 0 && !fine).then_some(", not accepted (--strict)");
+                let more = warnings.as_deref().into_iter().chain(strict).collect::<String>();
+                output.line(&format!("{}: {passed} passed, {failed} failed{more}", file.display()));
             }
         }
     }
-    if failed == 0 { Exit::Success } else { Exit::Case }
+    if fine { Exit::Success } else { Exit::Case }
 }
 
 /// The policy, and the cases with their place.
@@ -89,25 +95,36 @@ fn may_have_a_token(case: &Case) -> bool {
 }
 
 /// Why no caller can be the user of the case: it would test nothing.
-fn impossible_user(case: &Case, policy: &Policy) -> Option<String> {
+fn impossible_user(case: &Case, compiled: &CompiledPolicy) -> Option<String> {
     match &case.request.credentials {
-        Credentials::User { name, .. } => authorizer::impossible_user(name, policy),
+        Credentials::User { name, .. } => {
+            // A search cluster may have users of its own.
+            let identity = compiled.authorizer.identity_on(case.request.host.as_bytes());
+            authorizer::impossible_user(name, identity)
+        }
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
     }
 }
 
 /// Adds to the failures of a case which of its names the policy does not have: without a password, `bad_password` alone
-/// would not say so.
-fn explain_names(case: &Case, compiled: &CompiledPolicy, failures: &mut Vec<String>) {
-    let Credentials::User { name, groups } = &case.request.credentials else { return };
-    if failures.is_empty() {
-        return;
-    }
-    let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
-    for unknown in compiled.authorizer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
-        if !failures.contains(&unknown) {
-            failures.push(unknown);
+/// would not say so. Of a case that passes, it warns of those that are probably mistakes.
+fn explain_names(case: &Case, compiled: &CompiledPolicy, outcome: &mut CaseOutcome) {
+    let authorizer = &compiled.authorizer;
+    match &case.request.credentials {
+        Credentials::User { name, groups } if !outcome.failures.is_empty() => {
+            let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+            for unknown in authorizer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
+                if !outcome.failures.contains(&unknown) {
+                    outcome.failures.push(unknown);
+                }
+            }
         }
+        Credentials::User { .. } | Credentials::Claims(_) => {
+            let warnings = outcome.warning.take().into_iter().chain(authorizer.doubtful_names(case));
+            let warnings = warnings.collect::<Vec<_>>().join("; ");
+            outcome.warning = Some(warnings).filter(|warnings| !warnings.is_empty());
+        }
+        Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
     }
 }
 

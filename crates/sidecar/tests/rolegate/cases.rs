@@ -151,3 +151,89 @@ fn a_case_whose_claims_no_valid_token_has_is_warned_of() {
         assert!(reason.is_none_or(|reason| warning.unwrap().ends_with(reason)), "{out}");
     }
 }
+
+/// A misspelt name gets the 403 that the case expects, so the case tests nothing.
+#[test]
+fn a_case_that_passes_with_a_misspelt_name_is_warned_of() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  basic: { users: { alice: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } }\n  \
+         jwt: [{ issuer: \"https://id.example\", user_prefix: \"id:\", group_prefix: \"id:\", audiences: [a], keys: { url: \
+         \"https://id.example/keys\" }, claims: { user: sub, groups: groups, roles: roles } }]\n\
+         roles: { editor: { allow: [GET /a] } }\n\
+         grants: { editor: { groups: [editors, \"id:editors\", \"id:team-a\", \"id:unit1\"] } }\n",
+    );
+    let edittors = "the policy has no group `edittors`: did you mean `editors`?";
+    let of_token = "the policy has no group `id:edittors`: did you mean `id:editors`?";
+    for (caller, status, warning) in [
+        ("user: alice, groups: [edittors]", 403, Some(edittors)),
+        // Basic brings the groups of the policy alone, so this one is nobody's.
+        ("user: alice, groups: [others]", 403, Some("the policy has no group `others`")),
+        ("user: alice, groups: [editors]", 200, None),
+        ("user: alice, groups: [editors, edittors]", 200, Some(edittors)),
+        // Whoever has a wrong password gets 401, and it is what the case expects.
+        ("user: mallory", 401, None),
+        // A token may bring any name: only what looks misspelt is worth a warning.
+        ("user: \"id:carol\", groups: [\"id:edittors\"]", 403, Some(of_token)),
+        ("user: \"id:carol\", groups: [\"id:others\", \"id:team-b\", \"id:unit2\"]", 403, None),
+        ("claims: { iss: \"https://id.example\", sub: carol, groups: [edittors] }", 403, Some(of_token)),
+        (
+            "claims: { iss: \"https://id.example\", sub: carol, roles: [edittor] }",
+            403,
+            Some("the policy has no role `edittor`: did you mean `editor`?"),
+        ),
+        (
+            "claims: { iss: \"https://id.example\", sub: carol, groups: [others], roles: [offline_access] }",
+            403,
+            None,
+        ),
+    ] {
+        let case = format!("- {{ name: a, request: {{ path: /a, {caller} }}, expect: {status} }}\n");
+        folder.write("cases.yaml", &case);
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, 0, "{caller}: {out}{err}");
+        let found = out.lines().find_map(|line| line.split_once("cases.yaml:1:3: warning: "));
+        assert_eq!(found.map(|(_, warning)| warning), warning, "{caller}: {out}");
+        let summary =
+            if warning.is_some() { "1 case passed, 0 failed, 1 warning\n" } else { "passed, 0 failed\n" };
+        assert!(out.ends_with(summary), "{out}");
+
+        let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
+        let results: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, results["cases"][0]["warning"].as_str()), (0, warning), "{caller}: {out}");
+
+        let (code, out, _) = run(&["test", "--strict", "--quiet", &folder.arg()]);
+        assert_eq!(
+            (code, out.contains("warning: ")),
+            warning.map_or((0, false), |_| (4, true)),
+            "{caller}: {out}"
+        );
+    }
+}
+
+/// On the hosts of a search cluster, groups are backend roles.
+#[test]
+fn a_case_that_passes_with_a_misspelt_backend_role_is_warned_of() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [ { issuer: \"https://id.example\", audiences: [search], user_prefix: \"id:\", \
+         keys: { url: \"https://id.example/jwks\" }, claims: { groups: groups } } ] }\n\
+         search: { folder: cluster, hosts: [search.example] }\n",
+    );
+    let cluster = testbed::repository().join("policies/search/cluster");
+    testbed::policies::copy(&cluster, &folder.path().join("cluster")).unwrap();
+    let of = |caller: &str| {
+        let request = "host: search.example, path: /logs-1/_search";
+        folder.write(
+            "cases.yaml",
+            &format!("- {{ name: a, request: {{ {request}, {caller} }}, expect: 403 }}\n"),
+        );
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, 0, "{out}{err}");
+        out.split_once("warning: ").map(|(_, warning)| warning.lines().next().unwrap().to_owned())
+    };
+    let unmapped = "no role of the search cluster is mapped from the backend role";
+    let misspelt = Some(format!("{unmapped} `oncal`: did you mean `oncall`?"));
+    assert_eq!(of("user: \"id:carol\", groups: [oncal]"), misspelt);
+    assert_eq!(of("user: \"id:carol\", groups: [strangers]"), None);
+    assert_eq!(of("user: shipper, groups: [strangers]"), Some(format!("{unmapped} `strangers`")));
+    assert_eq!(of("claims: { iss: \"https://id.example\", sub: carol, groups: [oncal] }"), misspelt);
+}
