@@ -330,11 +330,11 @@ fn yes() -> bool {
 }
 
 fn one_minute() -> Duration {
-    Duration::from_secs(60)
+    BundleSettings::default().interval
 }
 
 fn sixty_four_mebibytes() -> usize {
-    64 << 20
+    BundleSettings::default().max_size
 }
 
 fn off() -> AdminAddress {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::admin::AdminAddress;
 use identity::VerificationResult;
 use runtime::hashing::Hashing;
+use runtime::settings::warn_of_settings;
 use runtime::status::Status;
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
 use tokio::runtime::{Builder, Handle};
@@ -97,14 +98,12 @@ impl SharedPolicy {
         static FINISH: Once = Once::new();
         FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
-        let loaded = match &settings.admin {
-            AdminAddress::On(_) if settings.console => loaded.with_denials(),
-            AdminAddress::Off if settings.console => {
-                tracing::warn!("`console` has no effect: `admin` is `off`");
-                loaded
-            }
-            AdminAddress::On(_) | AdminAddress::Off => loaded,
-        };
+        let is_off = settings.admin == AdminAddress::Off;
+        warn_of_settings([
+            ("console", settings.console && is_off, "`admin` is `off`"),
+            ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
+        ]);
+        let loaded = if settings.console && !is_off { loaded.with_denials() } else { loaded };
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let runtime = loaded.start().map_err(cannot_start)?;
         let caching = runtime.policy().clone();

@@ -24,7 +24,7 @@ use crate::load_error::LoadError;
 use crate::otlp::{self, Otlp, OtlpCounts};
 use crate::record::DecisionSink;
 use crate::reload::{Event, Policies, Reloader};
-use crate::settings::{PolicySettings, PolicySource};
+use crate::settings::PolicySettings;
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 
@@ -92,13 +92,6 @@ impl LoadedPolicy {
     /// # Errors
     /// What is wrong with the policy, the shadow policy or a setting.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
-        let sources = || [Some(&settings.policy), settings.shadow.as_ref()].into_iter().flatten();
-        let has_bundle = sources().any(|source| matches!(source, PolicySource::Bundle(_)));
-        if !has_bundle && !settings.bundle.public_keys.is_empty() {
-            tracing::warn!(
-                "`bundle-public-key` has no effect: only bundles are signed, and the policy is a file"
-            );
-        }
         settings.warn();
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
@@ -109,6 +102,7 @@ impl LoadedPolicy {
             });
             this.shadow = Some(Box::new(loaded?));
         }
+        this.warn_on_policies();
         Ok(this)
     }
 
@@ -117,6 +111,16 @@ impl LoadedPolicy {
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
+    }
+
+    /// Warns of settings that have no effect on the policies, unless one is a bundle that has not arrived yet.
+    fn warn_on_policies(&self) {
+        let both = [Some(self), self.shadow.as_deref()].into_iter().flatten();
+        let authorizers: Option<Vec<_>> = both.map(|loaded| loaded.snapshot.load_full()).collect();
+        let authorizers = authorizers.unwrap_or_default();
+        if !authorizers.is_empty() {
+            self.settings.warn_on(authorizers.iter().map(|authorizer| &authorizer.loaded().policy));
+        }
     }
 
     /// Keeps the last denials, for [`Runtime::denials`].

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use policy::KeyUrl;
 
+mod without_effect;
+
 pub use crate::decisions::path_mask::PathMask;
 pub use crate::decisions::settings::{DecisionLog, DecisionLogSettings, MaskUsers, Sample};
 pub use crate::otlp::{OtlpSettings, ResourceAttribute, ResourceAttributeError};
 pub use crate::share::{Share, ShareError};
+pub use without_effect::{WithoutEffect, warn_of_settings};
 
 /// How a policy is loaded, reloaded and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,20 +94,20 @@ pub struct BundleSettings {
     pub max_size: usize,
 }
 
-impl PolicySettings {
-    /// Warns of settings that have no effect.
-    pub(crate) fn warn(&self) {
-        self.decision_log.warn();
-        if self.on_stale == OnStale::Unavailable
-            && self.max_policy_age.is_zero()
-            && self.max_keys_age.is_zero()
-        {
-            tracing::warn!(
-                "`on-stale: unavailable` has no effect: set `max-policy-age`, `max-keys-age` or both, without which nothing becomes stale"
-            );
+impl Default for BundleSettings {
+    fn default() -> Self {
+        Self {
+            public_keys: Vec::new(),
+            interval: Duration::from_secs(60),
+            cache: None,
+            ca: None,
+            credentials: None,
+            max_size: 64 << 20,
         }
     }
+}
 
+impl PolicySettings {
     /// Those of the shadow policy, if there is one. It never becomes unavailable, and nothing waits for its keys.
     pub(crate) fn of_shadow(&self) -> Option<Self> {
         self.shadow.clone().map(|policy| Self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
 use console::{Console, RunsIn};
 use runtime::lines::Counts;
+use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime, Unwritten};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -28,6 +29,9 @@ pub use signals::{Signal, signals};
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
+
+/// The default of `socket-mode`.
+const SOCKET_MODE: u32 = 0o660;
 
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
 #[derive(Debug)]
@@ -77,9 +81,7 @@ impl Server {
     /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let policy = LoadedPolicy::load(settings.of_policy())?;
-        if settings.console && settings.admin == AdminAddress::Off {
-            tracing::warn!("`console` has no effect: `admin` is `off`");
-        }
+        warn_of_settings(without_effect(&settings));
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
         }
@@ -317,6 +319,19 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
         let again = all.get(next..)?.contains(address) && !is_chosen(address);
         again.then_some(*address)
     })
+}
+
+/// The settings of listeners that have no effect because of other settings.
+fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
+    let is_socket = |address: &Address| matches!(address, Address::Unix(_));
+    let pages = [&settings.admin, &settings.metrics].into_iter();
+    let has_socket = settings.listen.iter().any(is_socket)
+        || pages.clone().any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
+    [
+        ("console", settings.console && settings.admin == AdminAddress::Off, "`admin` is `off`"),
+        ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
+        ("socket-mode", settings.socket_mode != SOCKET_MODE && !has_socket, "no listener is a Unix socket"),
+    ]
 }
 
 fn options(settings: &Settings) -> grpc::Options {

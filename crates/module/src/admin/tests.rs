@@ -242,3 +242,27 @@ fn a_console_without_an_admin_listener_is_a_warning() {
     let log = fake::logged().concat();
     assert!(log.contains("`console` has no effect: `admin` is `off`"), "{log}");
 }
+
+/// As in `rolegate serve`. The defaults are not warned of.
+#[test]
+fn a_setting_without_effect_is_a_warning() {
+    for (settings, warnings) in [
+        ("", &[][..]),
+        (r#", "console-host": ["a.internal"]"#, &["`console-host` has no effect: `console` is `false`"]),
+        (
+            r#", "bundle-interval": "5s", "trace-ratio": "0.5", "max-keys-age": "1h""#,
+            &[
+                "`bundle-interval` has no effect: it is about bundles, and the policy is a file",
+                "`trace-ratio` has no effect: no spans are sent without `traces: otlp`",
+                "`max-keys-age` has no effect: no keys of the policy have a URL",
+            ],
+        ),
+    ] {
+        let test = Test::new();
+        let _host = test.load("off", settings).unwrap();
+        let log = fake::logged().concat();
+        let found = log.matches("has no effect").count();
+        assert_eq!(found, warnings.len(), "{settings}: {log}");
+        assert!(warnings.iter().all(|warning| log.contains(warning)), "{settings}: {log}");
+    }
+}

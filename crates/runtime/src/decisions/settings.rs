@@ -99,16 +99,12 @@ impl DecisionLogSettings {
         self.to_otlp && self.which != DecisionLog::Off
     }
 
-    /// Warns of settings that have no effect.
-    pub(crate) fn warn(&self) {
-        let is_off = self.which == DecisionLog::Off;
-        let only_denied =
-            self.which == DecisionLog::Denied && self.sample.iter().any(|one| one.of == Sampled::Allowed);
-        if only_denied || (is_off && !self.sample.is_empty()) {
-            tracing::warn!("`decision-log-sample` has no effect on decisions that `decision-log` leaves out");
-        }
-        if self.mask_key.is_some() && self.mask_users != MaskUsers::Hash {
-            tracing::warn!("`decision-log-mask-key` has no effect without `decision-log-mask-users: hash`");
+    /// Whether there is a share of decisions that are not logged.
+    pub(crate) fn samples_unlogged(&self) -> bool {
+        match self.which {
+            DecisionLog::Off => !self.sample.is_empty(),
+            DecisionLog::Denied => self.sample.iter().any(|sample| sample.of == Sampled::Allowed),
+            DecisionLog::All => false,
         }
     }
 

@@ -17,7 +17,6 @@ use tonic_prost::ProstCodec;
 
 use super::settings::OtlpSettings;
 use crate::load_error::LoadError;
-use crate::share::Share;
 use crate::{files, https};
 
 /// The port of OTLP over gRPC, where the endpoint names none.
@@ -57,7 +56,6 @@ pub(super) enum Retry {
 /// # Errors
 /// When they are incomplete, or a file cannot be used.
 pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), LoadError> {
-    let is_used = settings.traces || exports_log;
     if settings.endpoint.is_none() {
         let needs = |setting: &str| {
             LoadError::Setting(format!(
@@ -70,17 +68,11 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
             (false, false) => Ok(()),
         };
     }
-    if !is_used {
-        tracing::warn!("`otlp-endpoint` has no effect without `traces: otlp` or `decision-log-to: otlp`");
-    }
     let collector = Collector::new(settings).map_err(LoadError::Setting)?;
     let sends_secrets = !collector.metadata().map_err(LoadError::Setting)?.is_empty();
     collector.trusted_ca().map_err(LoadError::Setting)?;
     if sends_secrets && !https::is_allowed(&collector.origin) {
         tracing::warn!(endpoint = %collector.origin, "`otlp-headers` are sent unencrypted: anyone on the way can read them; use an `https:` endpoint");
-    }
-    if !settings.traces && settings.trace_ratio != Share::NONE {
-        tracing::warn!("`trace-ratio` has no effect without `traces: otlp`");
     }
     Ok(())
 }

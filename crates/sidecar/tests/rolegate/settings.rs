@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use sidecar::cli::{Cli, Command};
 use sidecar::{Settings, Unparsed};
 
-use crate::process::{example, rolegate};
+use crate::process::{PolicyFolder, example, rolegate};
 
 /// A value other than the default, for each setting.
 const VALUES: &[(&str, &str)] = &[
@@ -239,15 +239,98 @@ fn two_listeners_at_one_address_are_named() {
 
 #[test]
 fn a_setting_without_effect_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("decisions.log").display().to_string();
+    let to_file = format!("--decision-log-file={file}");
+    let is_file = "it is about bundles, and the policy is a file";
+    let is_off = "`decision-log` is `off`";
+    let is_unused = "nothing is sent without `traces: otlp` or `decision-log-to: otlp`";
+    let no_url = "no keys of the policy have a URL";
+    let collector = "--otlp-endpoint=https://127.0.0.1:9";
+    let people = example("people");
+    // The defaults are not warned of.
+    assert_eq!(without_effect(&people, ""), Vec::<String>::new());
+    for (settings, setting, why) in [
+        (
+            "--on-stale=unavailable",
+            "on-stale: unavailable",
+            "nothing becomes stale without `max-policy-age` or `max-keys-age`",
+        ),
+        ("--bundle-interval=5s", "bundle-interval", is_file),
+        ("--bundle-cache=/c", "bundle-cache", is_file),
+        ("--bundle-ca=/c", "bundle-ca", is_file),
+        ("--bundle-credentials=/c", "bundle-credentials", is_file),
+        ("--bundle-max-size=1MiB", "bundle-max-size", is_file),
+        ("--bundle-public-key=/c", "bundle-public-key", is_file),
+        ("--keys-needed=all", "keys-needed", no_url),
+        ("--max-keys-age=1h", "max-keys-age", no_url),
+        (&format!("--decision-log=off {to_file}"), "decision-log-file", is_off),
+        ("--decision-log=off --decision-log-sample=denied=0.5", "decision-log-sample", is_off),
+        ("--decision-log=off --decision-log-to=otlp", "decision-log-to", is_off),
+        (
+            "--decision-log-sample=allowed=0.5",
+            "decision-log-sample",
+            "`decision-log` leaves out the decisions that it is about",
+        ),
+        (
+            "--decision-log-max-size=1MiB",
+            "decision-log-max-size",
+            "`decision-log-file` is not a file that is renamed",
+        ),
+        (
+            &format!("--decision-log-keep=2 {to_file}"),
+            "decision-log-keep",
+            "no file is renamed without `decision-log-max-size`",
+        ),
+        (
+            &format!("{collector} --decision-log-to=otlp {to_file}"),
+            "decision-log-file",
+            "`decision-log-to` is only `otlp`",
+        ),
+        (
+            "--decision-log-mask-key=/c",
+            "decision-log-mask-key",
+            "no user is hashed without `decision-log-mask-users: hash`",
+        ),
+        ("--trace-ratio=0.5", "trace-ratio", "no spans are sent without `traces: otlp`"),
+        (collector, "otlp-endpoint", is_unused),
+        ("--otlp-timeout=1s", "otlp-timeout", is_unused),
+        ("--otlp-resource=a=b", "otlp-resource", is_unused),
+        ("--console --admin=off", "console", "`admin` is `off`"),
+        ("--console-host=a.internal", "console-host", "`console` is `false`"),
+        ("--socket-mode=0600", "socket-mode", "no listener is a Unix socket"),
+    ] {
+        let warning = format!("`{setting}` has no effect: {why}");
+        assert_eq!(without_effect(&people, settings), [warning], "{settings}");
+    }
+    let fetches = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [{ issuer: \"https://id.example\", audiences: [a], \
+         keys: { url: \"https://127.0.0.1:9/keys\" } }] }\nroles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    for (policy, settings) in [
+        (&people, "--on-stale=unavailable --max-policy-age=1h"),
+        (&people, &format!("--decision-log-keep=2 --decision-log-max-size=1MiB {to_file}")),
+        (&people, "--decision-log=off --decision-log-mask-users=hash"),
+        (&people, "--socket-mode=0600 --admin=unix:/nonexistent/admin"),
+        (&fetches.arg(), "--max-keys-age=1h --keys-needed=any"),
+    ] {
+        assert_eq!(without_effect(policy, settings), Vec::<String>::new(), "{settings}");
+    }
+}
+
+/// The warnings of `serve` about settings without effect. It does not start, because its address is taken.
+fn without_effect(policy: &str, settings: &str) -> Vec<String> {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
-    let people = example("people");
-    let serve = ["serve", "--policy", &people, "--listen", &listen, "--on-stale", "unavailable"];
-    for (more, warned) in [(&[][..], true), (&["--max-keys-age", "1h"], false)] {
-        let output = rolegate(&[&serve[..], more].concat()).output().unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(err.contains("`on-stale: unavailable` has no effect"), warned, "{err}");
-    }
+    let mut serve = vec!["serve", "--policy", policy, "--listen", &listen, "--log-format", "json"];
+    serve.extend(settings.split_whitespace());
+    let output = rolegate(&serve).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    let messages = err.lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        line["message"].as_str().map(str::to_owned)
+    });
+    messages.filter(|message| message.contains("has no effect")).collect()
 }
 
 /// Kubernetes sets variables for a service named `rolegate` in every container of its namespace.

@@ -1,0 +1,110 @@
+//! Settings that are set and have no effect because of another one, or of the policy. Somebody who sets one relies on it, so
+//! the log says so at the start. It is no error: settings may be shared by servers with other policies.
+
+use policy::Policy;
+use policy::model::Keys;
+
+use super::{BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, OtlpSettings};
+use super::{PolicySettings, PolicySource};
+use crate::share::Share;
+
+/// A setting, whether it has another value than its default and no effect, and why it has none.
+pub type WithoutEffect = (&'static str, bool, &'static str);
+
+/// Warns of those of these settings that have no effect.
+pub fn warn_of_settings(settings: impl IntoIterator<Item = WithoutEffect>) {
+    for (setting, is_without_effect, why) in settings {
+        if is_without_effect {
+            tracing::warn!("`{setting}` has no effect: {why}");
+        }
+    }
+}
+
+impl PolicySettings {
+    /// Warns of settings that have no effect because of other settings.
+    pub(crate) fn warn(&self) {
+        let stales = !self.max_policy_age.is_zero() || !self.max_keys_age.is_zero();
+        let why = "nothing becomes stale without `max-policy-age` or `max-keys-age`";
+        warn_of_settings([("on-stale: unavailable", self.on_stale == OnStale::Unavailable && !stales, why)]);
+        let mut sources = [Some(&self.policy), self.shadow.as_ref()].into_iter().flatten();
+        if !sources.any(|source| matches!(source, PolicySource::Bundle(_))) {
+            warn_of_settings(of_bundles(&self.bundle));
+        }
+        warn_of_settings(of_decision_log(&self.decision_log));
+        warn_of_settings(of_otlp(&self.otlp, self.decision_log.exports()));
+    }
+
+    /// Warns of settings that have no effect on these policies, those that are loaded at the start.
+    pub(crate) fn warn_on<'p>(&self, policies: impl IntoIterator<Item = &'p Policy>) {
+        let mut issuers = policies.into_iter().flat_map(|policy| &policy.identity.jwt);
+        if !issuers.any(|issuer| matches!(issuer.keys, Keys::Url { .. })) {
+            let why = "no keys of the policy have a URL";
+            warn_of_settings([
+                ("max-keys-age", !self.max_keys_age.is_zero(), why),
+                ("keys-needed", self.keys_needed != KeysNeeded::None, why),
+            ]);
+        }
+    }
+}
+
+fn of_bundles(settings: &BundleSettings) -> [WithoutEffect; 6] {
+    let default = BundleSettings::default();
+    let why = "it is about bundles, and the policy is a file";
+    [
+        ("bundle-public-key", settings.public_keys != default.public_keys, why),
+        ("bundle-interval", settings.interval != default.interval, why),
+        ("bundle-cache", settings.cache != default.cache, why),
+        ("bundle-ca", settings.ca != default.ca, why),
+        ("bundle-credentials", settings.credentials != default.credentials, why),
+        ("bundle-max-size", settings.max_size != default.max_size, why),
+    ]
+}
+
+/// Masks are not among them: they also apply to spans and to what the console shows.
+fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
+    let default = DecisionLogSettings::off();
+    let is_set = [
+        ("decision-log-to", (settings.to_file, settings.to_otlp) != (default.to_file, default.to_otlp)),
+        ("decision-log-sample", settings.sample != default.sample),
+        ("decision-log-file", settings.file != default.file),
+        ("decision-log-max-size", settings.max_size != default.max_size),
+        ("decision-log-keep", settings.keep != default.keep),
+    ];
+    let is_standard = ["/dev/stdout", "/dev/stderr"].iter().any(|path| settings.file == **path);
+    let why = |setting| match setting {
+        _ if settings.which == DecisionLog::Off => Some("`decision-log` is `off`"),
+        "decision-log-sample" => {
+            settings.samples_unlogged().then_some("`decision-log` leaves out the decisions that it is about")
+        }
+        "decision-log-to" => None,
+        _ if !settings.to_file => Some("`decision-log-to` is only `otlp`"),
+        "decision-log-max-size" if is_standard => Some("`decision-log-file` is not a file that is renamed"),
+        "decision-log-keep" if is_standard || settings.max_size == 0 => {
+            Some("no file is renamed without `decision-log-max-size`")
+        }
+        _ => None,
+    };
+    let rows = is_set.into_iter().filter_map(|(setting, is_set)| Some((setting, is_set, why(setting)?)));
+    let is_key_unused = settings.mask_key.is_some() && settings.mask_users != MaskUsers::Hash;
+    let unhashed = "no user is hashed without `decision-log-mask-users: hash`";
+    rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
+}
+
+fn of_otlp(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
+    let default = OtlpSettings::off();
+    let has_ratio = settings.trace_ratio != Share::NONE && !settings.traces;
+    let mut rows = vec![("trace-ratio", has_ratio, "no spans are sent without `traces: otlp`")];
+    if !settings.traces && !exports_log {
+        let why = "nothing is sent without `traces: otlp` or `decision-log-to: otlp`";
+        rows.extend([
+            ("otlp-endpoint", settings.endpoint != default.endpoint, why),
+            ("otlp-ca", settings.ca != default.ca, why),
+            ("otlp-headers", settings.headers != default.headers, why),
+            ("otlp-timeout", settings.timeout != default.timeout, why),
+            ("otlp-batch-size", settings.batch_size != default.batch_size, why),
+            ("otlp-service-name", settings.service_name != default.service_name, why),
+            ("otlp-resource", settings.resource != default.resource, why),
+        ]);
+    }
+    rows
+}
