@@ -168,7 +168,7 @@ replaced (`build` replaces an older bundle, and a newer one or another file only
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:
-  rolegate hash-password                   prompts, and does not show what is typed
+  rolegate hash-password                   prompts twice, and does not show what is typed
   pass show people/alice | rolegate hash-password
   rolegate hash-password --algorithm bcrypt < password";
 

@@ -60,19 +60,31 @@ fn with_parameters(algorithm: Algorithm) -> HashAlgorithm {
     }
 }
 
-/// Reads the first line of standard input, without its line ending. A terminal does not show what is typed.
+/// Reads the first line of standard input, without its line ending. A terminal does not show what is typed, so there it is
+/// typed twice: the hash of a mistyped password locks its user out, and nobody can see why.
 fn read_password(output: &mut Output<'_>) -> io::Result<String> {
-    let silence = io::stdin().is_terminal().then(Silence::new);
-    if silence.is_some() {
-        output.prompt("password: ");
+    if !io::stdin().is_terminal() {
+        return read_line();
     }
+    let _silence = Silence::new();
+    let mut ask = |prompt| {
+        output.prompt(prompt);
+        let line = read_line();
+        output.prompt("\n");
+        line
+    };
+    let password = ask("password: ")?;
+    if password.is_empty() || ask("password again: ")? == password {
+        return Ok(password);
+    }
+    Err(io::Error::other("the two that were typed differ"))
+}
+
+fn read_line() -> io::Result<String> {
     let mut line = String::new();
     let size = io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
     if u64::try_from(size).is_ok_and(|size| size >= MAX_LINE) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is longer than 64 KiB"));
-    }
-    if silence.is_some() {
-        output.prompt("\n");
     }
     let end = line.trim_end_matches(['\r', '\n']).len();
     line.truncate(end);

@@ -283,6 +283,60 @@ fn an_invalid_password_is_rejected_and_not_shown() {
     assert!(err.contains("72") && !err.contains("xx"), "{err}");
 }
 
+/// Nobody sees what is typed, and the hash of a mistyped password looks like any other.
+#[test]
+fn a_terminal_is_asked_for_the_password_twice() {
+    let (code, out, err) = hash_on_terminal(&["correct horse", "correct horse"]);
+    assert_eq!((code, err.as_str()), (0, "password: \npassword again: \n"));
+    let folder = PolicyFolder::new(&format!(
+        "version: 1\nidentity: {{ basic: {{ users: {{ u: {{ password: \"{}\" }} }} }} }}\n\
+         roles: {{ authenticated: {{ allow: [GET /] }} }}\n",
+        out.trim_end()
+    ));
+    let explain = ["explain", "--policy", &folder.arg(), "--basic", "u:correct horse", "GET", "/"];
+    assert_eq!(run(&explain).0, 0);
+
+    let (code, out, err) = hash_on_terminal(&["correct horse", "correct hrose"]);
+    assert_eq!((code, out.as_str()), (5, ""));
+    assert!(err.ends_with("cannot read the password: the two that were typed differ\n"), "{err}");
+    assert!(!err.contains("correct"), "{err}");
+    let (code, _, err) = hash_on_terminal(&[""]);
+    assert!(code == 2 && !err.contains("again"), "{err}");
+}
+
+/// The result of `hash-password` with a terminal as standard input, on which each of these lines is typed after a prompt.
+fn hash_on_terminal(lines: &[&str]) -> (i32, String, String) {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&keyboard).unwrap();
+    unlockpt(&keyboard).unwrap();
+    let name = ptsname(&keyboard, Vec::new()).unwrap();
+    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let mut keyboard = std::fs::File::from(keyboard);
+    let mut command = rolegate(&["hash-password"]);
+    command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut shown, mut display) = (Vec::new(), child.stderr.take().unwrap());
+    for line in lines {
+        // What is typed before the prompt is dropped.
+        while !shown.ends_with(b": ") {
+            let mut byte = [0];
+            display.read_exact(&mut byte).unwrap();
+            shown.extend(byte);
+        }
+        keyboard.write_all(format!("{line}\n").as_bytes()).unwrap();
+        shown.extend(b"\0");
+    }
+    display.read_to_end(&mut shown).unwrap();
+    shown.retain(|byte| *byte != 0);
+    let output = child.wait_with_output().unwrap();
+    let (code, out, _) = crate::process::ended(&output);
+    (code, out, String::from_utf8(shown).unwrap())
+}
+
 #[test]
 fn a_password_in_the_arguments_causes_a_warning() {
     let (code, out, err) = run(&["hash-password", "--output", "json", "wonderland"]);
