@@ -63,6 +63,11 @@ impl<'n> Configuration<'n> {
         self.authorizers().next().is_some()
     }
 
+    /// Whether it has routes outside of a connection manager.
+    pub(crate) fn has_routes(&self) -> bool {
+        self.routes().next().is_some()
+    }
+
     fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
         self.managers.iter().flat_map(Manager::authorizers).chain(&self.filters)
     }

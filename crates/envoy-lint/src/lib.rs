@@ -61,9 +61,15 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let mut findings = Findings::default();
     configurations.iter().for_each(|one| one.lint(&configurations, &discovered, &mut findings));
     if !configurations.iter().any(Configuration::authorizes) {
-        let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
         let message = "there is no filter `ext_authz` here, and not rolegate's library";
-        return Err(vec![Problem::error(reader.place(Mark::START), message).help(help)]);
+        let (more, help) = if configurations.iter().any(Configuration::has_routes) {
+            let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
+            (": routes alone are not checked", help)
+        } else {
+            let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
+            ("", help)
+        };
+        return Err(vec![Problem::error(reader.place(Mark::START), format!("{message}{more}")).help(help)]);
     }
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     Ok(findings.unaccepted(&file, text, accepted))

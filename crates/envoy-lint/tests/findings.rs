@@ -565,6 +565,17 @@ fn a_file_without_authorization_or_without_an_end_is_an_error() {
             "envoy.yaml:1:1: error: there is no filter `ext_authz` here, and not rolegate's library\n    help: {help}"
         )
     );
+    // Routes alone are not found to be fine: which listener uses them is not known.
+    let action = "match: { prefix: / }, route: { cluster: application }";
+    for routes in [
+        &format!("name: local\nvirtual_hosts: [{{ name: all, domains: ['*'], routes: [{{ {action} }}] }}]\n"),
+        &format!("{{ {action} }}\n"),
+    ] {
+        let message =
+            "there is no filter `ext_authz` here, and not rolegate's library: routes alone are not checked";
+        let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
+        assert_eq!(shown(routes), format!("envoy.yaml:1:1: error: {message}\n    help: {help}"));
+    }
     assert!(shown("a: &a [*a]").contains("contains it"), "{}", shown("a: &a [*a]"));
     // Aliases of aliases: ten times ten times ten, and so on.
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();

@@ -11,7 +11,8 @@ use super::Format;
 #[derive(Args, Debug)]
 pub struct LintEnvoyArgs {
     /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a filter, what `/config_dump`
-    /// prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of these as blocks (`|`); `-` reads standard input.
+    /// prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of these as blocks (`|`); `-` reads standard input. A route
+    /// configuration, a virtual host or a route is checked only with its listener: as a further document (`---`) in one file.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one finding by a comment:
