@@ -4,7 +4,7 @@
 //! matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference evaluator: slow,
 //! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
 //! rules), then [`load()`]: it reads the files as YAML ([`document`]), parses them, resolves names and reports
-//! [`problem`]s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use. [`cases`] are the
+//! [`problem`]s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use, `levels` for those that are indented wrongly. [`cases`] are the
 //! test cases of a policy, and [`written`] writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
@@ -18,6 +18,7 @@ mod files;
 pub mod ids;
 mod instead;
 mod key_url;
+mod levels;
 mod lint;
 mod load;
 pub mod model;

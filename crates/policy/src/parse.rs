@@ -21,6 +21,7 @@ mod response;
 mod roles;
 mod rule;
 mod search;
+mod sections;
 mod template;
 pub(crate) mod unresolved;
 mod user_ids;
@@ -31,6 +32,7 @@ use std::path::{Path, PathBuf};
 
 use crate::document::{Fields, Node, Reader, Scalar, Text, Value};
 use crate::files::{Files, PolicyFile, normalized};
+use crate::levels::POLICY;
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
 
@@ -38,18 +40,6 @@ use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use self::unresolved::{Missing, UnresolvedPolicy};
 
 pub(crate) use self::resolve::resolve;
-
-const KEYS: &[&str] = &[
-    "version",
-    "include",
-    "identity",
-    "roles",
-    "grants",
-    "allow_response",
-    "deny_response",
-    "identity_header",
-    "search",
-];
 
 /// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
 const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
@@ -121,7 +111,7 @@ impl PolicyParser<'_> {
             // Such as the second one of two keys with the same name.
             self.all_missing();
         }
-        let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", KEYS));
+        let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", POLICY));
         match fields {
             Some(fields) => self.sections(&mut reader, file, &fields),
             None => self.all_missing(),
@@ -133,12 +123,17 @@ impl PolicyParser<'_> {
 
     /// Records that a file could not be read: anything may be missing.
     fn all_missing(&mut self) {
-        self.policy.missing = Missing { roles: true, grants: true, rules: true, identity: true };
+        self.policy.missing = Missing::ALL;
     }
 
     fn sections(&mut self, reader: &mut Reader, file: &Path, fields: &Fields<'_>) {
         version(reader, fields, self.open.len() == 1);
         self.mark_misspelled(fields);
+        // The keys of `roles` and `grants` are names.
+        let with_keys = fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
+        if with_keys.into_iter().any(|(_, node)| sections::has_section(node)) {
+            self.all_missing();
+        }
         reader.report_empty(*fields, NEVER_EMPTY);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
@@ -180,8 +175,8 @@ impl PolicyParser<'_> {
 
     /// Marks sections as missing if their name seems to be misspelled.
     fn mark_misspelled(&mut self, fields: &Fields<'_>) {
-        for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)).take(MAX_SIMILAR) {
-            match closest(&key.text, KEYS.iter().copied()) {
+        for (key, _) in fields.iter().filter(|(key, _)| !POLICY.contains(&&*key.text)).take(MAX_SIMILAR) {
+            match closest(&key.text, POLICY.iter().copied()) {
                 Some("include") => self.all_missing(),
                 Some("roles") => self.policy.missing.roles = true,
                 Some("grants") => self.policy.missing.grants = true,

@@ -7,6 +7,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::instead;
+use crate::levels;
 use crate::problem::{Place, Problem, Severity};
 use crate::similar::closest;
 use crate::warning::Warning;
@@ -154,7 +155,8 @@ impl Reader {
                 (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
             let help = match close.flatten() {
                 Some(close) => format!("did you mean `{close}`?"),
-                None => format!("{what} has {}", enumerate(known)),
+                None => levels::help(what, &key.text)
+                    .unwrap_or_else(|| format!("{what} has {}", enumerate(known))),
             };
             self.error_help(key.at, message(&key.text), help);
         }

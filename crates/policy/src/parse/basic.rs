@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use crate::document::{Fields, Reader};
 use crate::document::{Key, Mark, Node, Value};
+use crate::levels::BASIC;
 use crate::model::{Basic, BasicUser, Secret};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{names, prefix};
 use crate::parse::{htpasswd, password};
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
-
-const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
 
 /// The default realm of the challenge.
 const REALM: &str = "rolegate";

@@ -1,15 +1,21 @@
 //! The section `grants`.
 
 use crate::document::{Fields, Key, Node, Reader};
+use crate::levels::GRANT;
 use crate::model::{ANYONE, AUTHENTICATED};
 use crate::parse::names::name_refs;
-use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy};
+use crate::parse::sections::is_section;
+use crate::parse::unresolved::{Missing, UnresolvedGrant, UnresolvedPolicy};
 use crate::warning::Warning;
 
 /// Reads the grants of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`grants`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
+        if is_section(reader, ("grants", GRANT), (key, node)) {
+            policy.missing = Missing::ALL;
+            continue;
+        }
         match grant(reader, key, node) {
             Some(grant) => policy.grants.push(grant),
             None => policy.missing.grants = true,
@@ -32,7 +38,7 @@ fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant>
     let (mut users, mut groups) = (Vec::new(), Vec::new());
     // As for a role: its lines may be commented out.
     if !node.is_nothing() {
-        let fields = reader.fields(node, "a grant", &["users", "groups"])?;
+        let fields = reader.fields(node, "a grant", GRANT)?;
         users = name_refs(reader, &fields, "users", "a user's name");
         groups = name_refs(reader, &fields, "groups", "a group's name");
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::document::{Node, Reader};
+use crate::levels::IDENTITY;
 use crate::model::Identity;
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::{basic, jwt};
@@ -14,7 +15,7 @@ pub(crate) fn read(
     file: &Path,
     node: &Node,
 ) -> Option<Identity> {
-    let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
+    let fields = reader.fields(node, "`identity`", IDENTITY)?;
     // An empty `basic` is reported as one without users.
     reader.report_empty(fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, file, field));

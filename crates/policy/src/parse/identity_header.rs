@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::document::{Fields, Node, Reader, Value};
+use crate::levels::IDENTITY_HEADER;
 use crate::model::{ClaimPath, IdentityAlgorithm, IdentityFormat, IdentityHeader, IdentityKey};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::is_name;
 use crate::parse::response::header_name;
 use crate::parse::values;
-
-const KEYS: &[&str] = &["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
 
 /// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
 const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
@@ -27,7 +26,7 @@ pub(crate) fn read(
     file: &Path,
     node: &Node,
 ) -> Option<IdentityHeader> {
-    let fields = reader.filled_fields(node, "`identity_header`", KEYS)?;
+    let fields = reader.filled_fields(node, "`identity_header`", IDENTITY_HEADER)?;
     let name = match fields.value("name") {
         Some(node) => reader.text(node, "`name`").and_then(|text| header_name(reader, &text)),
         None => Some(NAME.to_owned()),

@@ -7,25 +7,13 @@ use std::time::Duration;
 
 use crate::document::{Fields, Mark, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
+use crate::levels::JWT;
 use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{is_name, name_refs, names, prefix};
 use crate::parse::values;
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
-
-const KEYS: &[&str] = &[
-    "issuer",
-    "audiences",
-    "keys",
-    "claims",
-    "clock_skew",
-    "required_type",
-    "max_age",
-    "roles_from_token",
-    "user_prefix",
-    "group_prefix",
-];
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.
@@ -68,7 +56,7 @@ fn issuer(
     file: &Path,
     node: &Node,
 ) -> Option<(Issuer, Place)> {
-    let fields = reader.filled_fields(node, "an entry of `jwt`", KEYS)?;
+    let fields = reader.filled_fields(node, "an entry of `jwt`", JWT)?;
     let name = required(reader, &fields, "issuer", "the `iss` of its tokens");
     let name = name.and_then(|node| reader.shared(node, "`issuer`"));
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::document::{Fields, Reader, Text};
 use crate::document::{Mark, Node};
+use crate::levels::{ALLOW_RESPONSE, DENY_RESPONSE};
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
 use crate::parse::method::is_token;
 use crate::parse::template;
@@ -20,7 +21,7 @@ const MAX_LENGTH: usize = 8192;
 
 /// Reads `allow_response`.
 pub(crate) fn allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
-    let fields = reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let fields = reader.filled_fields(node, "`allow_response`", ALLOW_RESPONSE)?;
     let mut seen = HashMap::new();
     let set_headers = set(reader, &fields, &mut seen);
     let mut remove_headers = Vec::new();
@@ -101,7 +102,7 @@ fn fault(name: &str) -> Option<(String, &'static str)> {
 
 /// Reads `deny_response`.
 pub(crate) fn deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
-    let fields = reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let fields = reader.filled_fields(node, "`deny_response`", DENY_RESPONSE)?;
     let body = fields.value("body").and_then(|node| reader.shared(node, "`body`"));
     let content_type = fields.value("content_type").and_then(|node| content_type(reader, node));
     let explain = fields.value("explain").and_then(|node| reader.boolean(node, "`explain`"));

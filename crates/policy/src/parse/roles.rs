@@ -1,9 +1,11 @@
 //! The section `roles`.
 
 use crate::document::{Fields, Key, Node, Reader, Value};
+use crate::levels::ROLE;
 use crate::parse::names::{is_name, name_refs, user_id_from};
 use crate::parse::rule;
-use crate::parse::unresolved::{UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
+use crate::parse::sections::is_section;
+use crate::parse::unresolved::{Missing, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
 use crate::warning::Warning;
 
 /// Reads the roles of one file.
@@ -18,6 +20,10 @@ pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPoli
             policy.missing.rules = true;
             continue;
         }
+        if is_section(reader, ("roles", ROLE), (key, node)) {
+            policy.missing = Missing::ALL;
+            continue;
+        }
         above = Some(key);
         let _ = is_name(reader, key.at, &key.text, "a role's name") && is_listable(reader, key);
         let is_followed = entries.peek().is_some_and(|(key, node)| is_outdented(key, node));
@@ -27,12 +33,9 @@ pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPoli
     }
 }
 
-/// The keys of a role.
-const KEYS: [&str; 4] = ["extends", "allow", "deny", "user_id_from"];
-
 /// Whether this looks like a key of the role above it.
 fn is_outdented(key: &Key, node: &Node) -> bool {
-    KEYS.contains(&&*key.text) && matches!(node.value, Value::List(_))
+    ROLE.contains(&&*key.text) && matches!(node.value, Value::List(_))
 }
 
 fn outdented(reader: &mut Reader, key: &Key, role: Option<&Key>) {
@@ -65,7 +68,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node, is_followed: bool) -> Unres
         at: reader.place(key.at),
     };
     if !node.is_nothing()
-        && let Some(fields) = reader.fields(node, "a role", &KEYS)
+        && let Some(fields) = reader.fields(node, "a role", ROLE)
     {
         role.extends = name_refs(reader, &fields, "extends", "the name of a role");
         role.allow = rules(reader, &fields, "allow");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::document::{Fields, Key, Node, Reader, Text, Value};
 use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
+use crate::levels::SEARCH;
 use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::{host, jwt, response, values};
@@ -14,19 +15,6 @@ use crate::pattern::Scope;
 use crate::problem::Place;
 use crate::similar::closest;
 use crate::warning::Warning;
-
-const SEARCH: &[&str] = &[
-    "folder",
-    "hosts",
-    "evaluation",
-    "do_not_fail_on_forbidden",
-    "system_indices",
-    "document_security",
-    "dfm_empty_overrides_all",
-    "cluster_checks_scrolls",
-    "bulk",
-    "inventory",
-];
 
 /// The files of a cluster's security configuration that are read. `roles.yml` must exist.
 const FILES: &[&str] = &[

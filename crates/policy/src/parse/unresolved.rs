@@ -33,6 +33,11 @@ pub(crate) struct Missing {
     pub(crate) identity: bool,
 }
 
+impl Missing {
+    /// Anything may be missing.
+    pub(crate) const ALL: Self = Self { roles: true, grants: true, rules: true, identity: true };
+}
+
 /// A role whose references are still names.
 #[derive(Debug)]
 pub(crate) struct UnresolvedRole {
