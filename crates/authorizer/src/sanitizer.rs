@@ -68,8 +68,8 @@ impl HeaderSanitizer {
     }
 
     /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
-    /// `_` or `.` instead of `-`. Servers that pass headers on as environment variables do not distinguish these
-    /// characters (RFC 3875, 4.1.18). A header with exactly the policy's name is no alias:
+    /// another character instead of `-`. Servers that pass headers on as environment variables write `_` for it (RFC 3875, 4.1.18), and
+    /// some, such as lighttpd, for all characters but letters and digits. A header with exactly the policy's name is no alias:
     /// it is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
         self.is_like_one(name) && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
@@ -165,8 +165,12 @@ fn length_bit(name: &[u8]) -> u128 {
     1 << name.len().min(127)
 }
 
-/// Whether two names are equal if case is ignored and `_` and `.` count as `-`.
+/// Whether two names are equal if case is ignored, and each character that a name may have beside letters and digits counts as `-`
+/// (RFC 9110, 5.6.2).
 fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
-    let fold = |byte: &u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };
+    let fold = |byte: &u8| match byte {
+        b'!' | b'#'..=b'\'' | b'*' | b'+' | b'.' | b'^'..=b'`' | b'|' | b'~' => b'-',
+        byte => byte.to_ascii_lowercase(),
+    };
     one.iter().map(fold).eq(other.iter().map(fold))
 }

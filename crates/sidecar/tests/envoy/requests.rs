@@ -107,6 +107,8 @@ async fn an_identity_cannot_be_smuggled() {
                 ("x-user", "root"),
                 ("x_user", "bob"),
                 ("x.user", "bob"),
+                ("x+user", "bob"),
+                ("x!user", "bob"),
                 ("x-roles", "admin"),
                 ("x_roles", "admin"),
                 ("authorization", ALICE),
@@ -116,7 +118,7 @@ async fn an_identity_cannot_be_smuggled() {
             let seen = answer.json()["headers"].clone();
             assert_eq!(seen["x-user"], serde_json::json!(["alice"]), "{version:?}: {seen}");
             assert_eq!(seen["x-roles"], serde_json::json!(["guest"]), "{version:?}: {seen}");
-            for alias in ["x_user", "x.user", "x_roles"] {
+            for alias in ["x_user", "x.user", "x+user", "x!user", "x_roles"] {
                 assert!(seen[alias].is_null(), "{version:?}: {seen}");
             }
         }
