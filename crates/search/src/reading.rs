@@ -1,7 +1,7 @@
 //! A request while it is read.
 
 use std::borrow::Cow;
-
+use std::cell::Cell;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -56,6 +56,8 @@ pub(crate) struct Reading<'r, 'a> {
     pub(crate) needs: &'r mut Vec<Need<'a>>,
     /// How many names and patterns they have together.
     pub(crate) names: usize,
+    /// Whether its path or query has date math.
+    pub(crate) has_date_math: Cell<bool>,
 }
 
 impl Request<'_> {
@@ -175,6 +177,7 @@ impl<'a> Reading<'_, 'a> {
                 RequestBody::Awaited => return Err(Problem::BodyNeeded),
                 RequestBody::Unseen => return Err(UNENDED_DATE_MATH),
             }
+            self.has_date_math.set(true);
             let name = date_math::resolve_around(&name, self.request.now)?;
             return if name.contains([',', '*', ':']) { Err(DATE_MATH) } else { Ok(Cow::Owned(name)) };
         }
@@ -268,7 +271,7 @@ const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
-const LATER_DATE_MATH: Problem = Problem::Unsupported(
+pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a body, or in an operation in which the cluster may resolve it later: write the name that it stands for",
 );
 const UNENDED_DATE_MATH: Problem = Problem::Unsupported(

@@ -1,6 +1,7 @@
 //! Reads a request into what it needs.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use crate::body;
 use crate::expression::{Options, Part};
@@ -8,7 +9,7 @@ use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{Reading, Request, RequestBody};
+use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody};
 use crate::routes::{Body, Match, Method, Place, ROUTES};
 
 /// The names that a rollover may make where it names none: one that ends with `-` and a number. It follows from the name by which the
@@ -43,6 +44,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
             }
         }
     }
+    let before = reading.needs.len();
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         body::ingest_anywhere(&mut reading)?;
@@ -56,10 +58,14 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if let Some(name) = &pipeline {
         lookups::pipeline(&mut reading, name)?;
     }
-    let before = reading.needs.len();
+    let before_body = reading.needs.len();
     body::read(&mut reading)?;
     if shows {
-        reading.show_hidden_terms(before);
+        reading.show_hidden_terms(before_body);
+    }
+    // A node looks them up first. By then the names may stand for others: it takes the filters of aliases by the time after it.
+    if reading.has_date_math.get() && reading.needs.len() > before {
+        return Err(LATER_DATE_MATH);
     }
     Ok(group.name)
 }
@@ -93,7 +99,7 @@ pub(crate) fn route<'r, 'a>(
         return Err(Problem::Invalid("a parameter of its query begins with `=`"));
     }
     let options = options(found.group.options, &query)?;
-    Ok(Reading { request, query, found, options, needs, names: 0 })
+    Ok(Reading { request, query, found, options, needs, names: 0, has_date_math: Cell::new(false) })
 }
 
 /// What a request names at a place, if anything.

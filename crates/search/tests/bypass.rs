@@ -541,6 +541,22 @@ fn date_math_is_denied_where_a_node_resolves_it_later() {
     }
 }
 
+/// A node takes filters and routing of an alias by the time after it has looked documents up for the query.
+#[test]
+fn date_math_is_denied_beside_a_look_up() {
+    let target = "/%3Clogs-%7Bnow%2Fd%7D%3E/_search";
+    assert!(needs("POST", target, r#"{"query":{"match_all":{}}}"#).is_ok());
+    for body in [
+        r#"{"query":{"terms":{"f":{"index":"a","id":"1","path":"f"}}}}"#,
+        r#"{"query":{"more_like_this":{"like":[{"_index":"a","_id":"1"}]}}}"#,
+    ] {
+        assert!(needs("POST", "/a/_search", body).is_ok(), "{body}");
+        assert_denied("POST", target, body);
+    }
+    assert!(needs("GET", "/a/_search?search_pipeline=p", "").is_ok());
+    assert_denied("GET", &format!("{target}?search_pipeline=p"), "");
+}
+
 /// The cluster refuses it, but what is forwarded must not need less than it names.
 #[test]
 fn a_reindex_from_no_index_is_denied() {
