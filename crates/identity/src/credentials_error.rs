@@ -42,7 +42,7 @@ pub enum CredentialsError {
     /// The signature was not made with the key.
     #[error("bad signature")]
     BadSignature,
-    /// A claim is missing or has the wrong type.
+    /// A claim is missing or has the wrong type, or the token says that its roles or groups are elsewhere.
     #[error("malformed claims")]
     MalformedClaims,
     /// The `aud` has none of the audiences that the policy names (RFC 7519, 4.1.3).

@@ -9,6 +9,7 @@ mod detail;
 mod header;
 mod issuer;
 mod pending;
+mod place;
 mod role_claims;
 mod token;
 

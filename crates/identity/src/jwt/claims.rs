@@ -6,6 +6,7 @@ use std::time::Duration;
 use policy::model::{self, ClaimPath, Separator, SourceId};
 use serde_json::{Map, Number, Value};
 
+use super::place::{at, find_names};
 use crate::cache::Window;
 use crate::names::{is_name, prefixed};
 use crate::{CredentialsError, Subject, UnixTime};
@@ -121,14 +122,16 @@ pub fn named_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
 
 /// The names in a claim: a list of strings, or one string with this between names. Empty if the claim is missing.
 ///
-/// A claim of another type is an error and not an empty list: a `deny` rule may apply to the groups that would be lost.
+/// A claim of another type, or one that is not in the token, is an error and not an empty list: a `deny` rule may apply
+/// to the groups that would be lost.
 fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
     prefix: &str,
     separator: Separator,
 ) -> Result<Vec<Arc<str>>, CredentialsError> {
-    let found = match path.and_then(|path| at(claims, path)) {
+    let found = path.map_or(Ok(None), |path| find_names(claims, path));
+    let found = match found.map_err(|_| CredentialsError::MalformedClaims)? {
         None => Vec::new(),
         Some(Value::String(text)) => {
             let names: Vec<&str> = match separator {
@@ -157,24 +160,8 @@ pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Optio
     is_name(user).then(|| prefixed(&issuer.user_prefix, user))
 }
 
-/// The value at a path (RFC 6901, 4).
-pub(super) fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
-    let (first, rest) = path.0.split_first()?;
-    rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
-        Value::Object(members) => members.get(&**name),
-        Value::Array(items) => items.get(index(name)?),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    })
-}
-
 /// The claim of a subject at a path.
 #[must_use]
 pub fn claim<'a>(subject: &'a Subject, path: &ClaimPath) -> Option<&'a Value> {
     at(subject.claims.as_object()?, path)
-}
-
-/// The array index that a reference token (RFC 6901, 4) stands for: digits without a leading zero.
-fn index(name: &str) -> Option<usize> {
-    let canonical = name == "0" || name.starts_with(|first: char| ('1'..='9').contains(&first));
-    if canonical { name.parse().ok() } else { None }
 }

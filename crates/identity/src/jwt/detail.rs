@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::claims::{date, since_epoch};
 use super::header::REJECTED;
 use super::issuer::{Issuer, find_issuer};
+use super::place::{Unreadable, at, find_names};
 use super::token::Unverified;
 use crate::jwks::Algorithm;
 use crate::names::is_name;
@@ -110,7 +111,7 @@ pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> Strin
         return "`aud` is neither text nor a list of texts".to_owned();
     }
     let user = &issuer.claims.user;
-    match super::claims::at(claims, user) {
+    match at(claims, user) {
         None => return format!("no {}", shown(user)),
         Some(Value::String(name)) if name.is_empty() => return format!("{} is empty", shown(user)),
         Some(Value::String(name)) if !is_name(name) => {
@@ -119,23 +120,28 @@ pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> Strin
         Some(Value::String(_)) => {}
         Some(_) => return format!("{} is not a text", shown(user)),
     }
-    match wrong_names(claims, issuer) {
-        Some(path) => {
-            format!("{} is neither a text nor a list of texts without control characters", shown(path))
-        }
-        None => "a name of a group or a role has a control character".to_owned(),
-    }
+    wrong_names(claims, issuer)
+        .unwrap_or_else(|| "a name of a group or a role has a control character".to_owned())
 }
 
-/// The claim of groups or roles that is neither a text nor a list of names.
-pub(super) fn wrong_names<'a>(claims: &Members, issuer: &'a model::Issuer) -> Option<&'a model::ClaimPath> {
+/// What is wrong with the first claim of groups or roles that is neither absent, nor a text, nor a list of names.
+pub(super) fn wrong_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
     let is_text = |value: &Value| value.as_str().is_some_and(is_name);
-    let is_wrong = |path: &&model::ClaimPath| match super::claims::at(claims, path) {
-        None | Some(Value::String(_)) => false,
-        Some(Value::Array(list)) => !list.iter().all(is_text),
-        Some(_) => true,
+    let fault = |path: &model::ClaimPath| match find_names(claims, path) {
+        Ok(None | Some(Value::String(_))) => None,
+        Ok(Some(Value::Array(list))) if list.iter().all(is_text) => None,
+        Ok(Some(_)) => {
+            Some(format!("{} is neither a text nor a list of texts without control characters", shown(path)))
+        }
+        Err(Unreadable::Mistyped(depth)) => {
+            let outer = model::ClaimPath(path.0.iter().take(depth).cloned().collect());
+            Some(format!("{} cannot be read: {} has another type", shown(path), shown(&outer)))
+        }
+        Err(Unreadable::Elsewhere(marker)) => {
+            Some(format!("{} is not in the token (`{marker}`)", shown(path)))
+        }
     };
-    [issuer.claims.groups.as_ref(), issuer.role_claim()].into_iter().flatten().find(is_wrong)
+    [issuer.claims.groups.as_ref(), issuer.role_claim()].into_iter().flatten().find_map(fault)
 }
 
 /// A claim as a policy names it: a pointer (RFC 6901) if it is inside another one.

@@ -3,8 +3,8 @@
 use policy::model::{self, ClaimPath};
 use serde_json::{Map, Value};
 
-use super::claims::at;
 use super::detail::{shown, wrong_names};
+use super::place::at;
 use crate::{Subject, excerpts};
 
 /// Why the claims of a subject give it no role or no group: a claim that the policy names is missing or empty. Nothing for a
@@ -62,7 +62,7 @@ pub fn names_elsewhere(
         .map(|found| format!("the token also has {found}, which `claims` does not name"))
 }
 
-/// If a claim that the policy reads roles or groups from has another type: where the token probably has them.
+/// If a claim that the policy reads roles or groups from has another type or is not in the token: where the token probably has them.
 pub(crate) fn elsewhere(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
     wrong_names(claims, issuer)?;
     usual(claims, issuer, &|_| false).map(|found| format!("the token has {found}"))

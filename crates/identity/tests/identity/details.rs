@@ -37,6 +37,12 @@ fn with_claim(name: &str, value: Option<Value>) -> String {
     detail(&signed("ES256", &header("ES256"), &claims_with(name, value)))
 }
 
+fn without_groups(name: &str, value: Value) -> String {
+    let mut claims = claims_with("groups", None);
+    claims[name] = value;
+    detail(&signed("ES256", &header("ES256"), &claims))
+}
+
 #[test]
 fn each_says_what_was_expected() {
     let mut without_kid = header("ES256");
@@ -88,6 +94,19 @@ fn each_says_what_was_expected() {
             "`/realm_access/roles` is neither a text nor a list of texts without control characters",
         ),
         (with_claim("groups", Some(json!("a \u{1}"))), "a name of a group or a role has a control character"),
+        (
+            with_claim("realm_access", Some(json!(["admin"]))),
+            "`/realm_access/roles` cannot be read: `realm_access` has another type",
+        ),
+        (
+            with_claim("_claim_names", Some(json!({ "realm_access": "src1" }))),
+            "`/realm_access/roles` is not in the token (`_claim_names`)",
+        ),
+        (
+            without_groups("_claim_names", json!({ "groups": "src1" })),
+            "`groups` is not in the token (`_claim_names`)",
+        ),
+        (without_groups("hasgroups", json!(true)), "`groups` is not in the token (`hasgroups`)"),
     ] {
         assert_eq!(said, expected);
     }
