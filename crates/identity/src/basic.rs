@@ -3,6 +3,7 @@
 mod account;
 mod accounts;
 mod credentials;
+mod mixed_hashes;
 mod pending;
 
 pub(crate) use account::Account;

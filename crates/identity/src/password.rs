@@ -18,6 +18,13 @@ pub use algorithm::{HashAlgorithm, HashPasswordError, hash_password};
 /// chooses: 23 ms at 1,400 bytes (November 2026). Nobody types that many, and generated passwords are shorter.
 pub(crate) const MAX_PASSWORD: usize = 256;
 
+/// The parameters that the time of a check depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cost {
+    algorithm: &'static str,
+    parameters: [u32; 3],
+}
+
 /// A parsed hash, ready to compare a password with. It has no `Debug`, so it shows neither salt nor digest.
 pub(crate) struct Stored(Scheme);
 
@@ -84,6 +91,18 @@ impl Stored {
             "6" => wrap(sha_crypt::parse(sha_crypt::Digest::Sha512, rest), Scheme::ShaCrypt),
             _ => Err(unsupported(id)),
         }
+    }
+
+    /// Two hashes of the same cost take the same time for the same password.
+    pub(crate) fn cost(&self) -> Cost {
+        let (algorithm, parameters) = match &self.0 {
+            Scheme::Argon2id(hash) => ("argon2id", hash.cost()),
+            Scheme::Bcrypt(hash) => ("bcrypt", hash.cost()),
+            Scheme::Pbkdf2(hash) => ("PBKDF2", hash.cost()),
+            Scheme::ShaCrypt(hash) => ("SHA-crypt", hash.cost()),
+            Scheme::Sha1(_) => ("SHA-1", [0; 3]),
+        };
+        Cost { algorithm, parameters }
     }
 
     /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a wrong password.

@@ -60,6 +60,8 @@ warnings! {
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
+    /// Password hashes that do not all cost the same.
+    MixedHashes = "mixed-hashes",
     /// More problems than are shown.
     More = "more",
     /// Grants without any way to authenticate.

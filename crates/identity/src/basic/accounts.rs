@@ -10,6 +10,7 @@ use policy::problem::Problem;
 
 use super::account::{Account, subject};
 use super::credentials::Credentials;
+use super::mixed_hashes::mixed_hashes;
 use super::pending::{PasswordResult, PendingPassword};
 use crate::Subject;
 use crate::keyed_hasher::KeyedHasher;
@@ -41,6 +42,7 @@ impl Accounts {
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
         let read = |user| Arc::new(Account::compile(user, settings, problems));
         let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
+        problems.extend(mixed_hashes(settings, &accounts));
         let by_name = accounts.iter().map(|account| (Arc::clone(&account.name), Arc::clone(account)));
         let by_name = by_name.collect();
         let mut decoys = accounts;

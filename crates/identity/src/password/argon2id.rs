@@ -70,6 +70,11 @@ pub(super) fn check_cost(memory: u32, passes: u32, lanes: u32) -> Result<u64, Ha
 }
 
 impl Hash {
+    /// The parameters that the time of a check depends on.
+    pub(super) fn cost(&self) -> [u32; 3] {
+        [self.params.m_cost(), self.params.t_cost(), self.params.p_cost()]
+    }
+
     pub(super) fn matches(&self, password: &[u8]) -> bool {
         let mut digest = Zeroizing::new(vec![0; self.digest.len()]);
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone());

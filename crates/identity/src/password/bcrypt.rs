@@ -62,6 +62,11 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Hash {
+    /// The parameters that the time of a check depends on.
+    pub(super) fn cost(&self) -> [u32; 3] {
+        [self.cost, 0, 0]
+    }
+
     /// Whether this is the password. One that is too long costs as much as any other.
     pub(super) fn matches(&self, password: &[u8]) -> bool {
         let digest = Zeroizing::new(digest(self.cost, self.salt, password));

@@ -98,12 +98,26 @@ fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
 }
 
 impl Hash {
+    /// The parameters that the time of a check depends on.
+    pub(super) fn cost(&self) -> [u32; 3] {
+        // At most 64 bytes.
+        let key = u32::try_from(self.key.len()).unwrap_or(u32::MAX);
+        [self.digest.bits(), self.rounds.get(), key]
+    }
+
     pub(super) fn matches(&self, password: &[u8]) -> bool {
         pbkdf2::verify(self.digest.algorithm(), self.rounds, &self.salt, password, &self.key).is_ok()
     }
 }
 
 impl Digest {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Sha256 => 256,
+            Self::Sha512 => 512,
+        }
+    }
+
     pub(super) fn algorithm(self) -> pbkdf2::Algorithm {
         match self {
             Self::Sha256 => PBKDF2_HMAC_SHA256,

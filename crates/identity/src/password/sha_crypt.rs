@@ -22,6 +22,7 @@ pub(super) enum Digest {
 pub(super) struct Hash {
     digest: Digest,
     params: Params,
+    rounds: u32,
     salt: Box<[u8]>,
     expected: Box<[u8]>,
 }
@@ -47,16 +48,28 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
     let expected = digest.unshuffle(&crypt64(expected).ok_or(bad)?).ok_or(bad)?;
     let weakness =
         (rounds < DEFAULT_ROUNDS).then_some(Weakness::Weak("SHA-crypt with fewer than 5,000 rounds"));
-    Ok((Hash { digest, params, salt: salt.as_bytes().into(), expected }, weakness))
+    Ok((Hash { digest, params, rounds, salt: salt.as_bytes().into(), expected }, weakness))
 }
 
 impl Hash {
+    /// The parameters that the time of a check depends on.
+    pub(super) fn cost(&self) -> [u32; 3] {
+        [self.digest.bits(), self.rounds, 0]
+    }
+
     pub(super) fn matches(&self, password: &[u8]) -> bool {
         same(&self.digest.of(password, &self.salt, self.params), &self.expected)
     }
 }
 
 impl Digest {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Sha256 => 256,
+            Self::Sha512 => 512,
+        }
+    }
+
     /// The SHA-crypt digest of a password, its bytes in the order of the hash function.
     pub(super) fn of(self, password: &[u8], salt: &[u8], params: Params) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(match self {

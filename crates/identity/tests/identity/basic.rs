@@ -433,6 +433,64 @@ fn weak_hashes_are_accepted_with_a_warning() {
     assert_eq!(warnings.len(), 1);
 }
 
+/// `SECURITY.md`, S18.
+#[test]
+fn hashes_of_different_costs_are_accepted_with_a_warning() {
+    let digest = "$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let argon2id = |costs: &str| format!("$argon2id$v=19${costs}{digest}");
+    let pbkdf2 = |costs: &str| format!("$pbkdf2-sha256$i={costs}{digest}");
+    let usual = argon2id("m=19456,t=2,p=1");
+    let other_salt = usual.replace("$AAAA", "$BBBB");
+    let mixed = |hashes: &[&str]| {
+        let names = ["alice", "bob", "carol", "dave"];
+        let users: Vec<_> = names.into_iter().zip(hashes.iter().copied()).collect();
+        let mut warnings = warnings(&basic(&users));
+        warnings.retain(|warning| warning.kind() == Some(policy::Warning::MixedHashes));
+        assert!(warnings.len() <= 1, "{warnings:?}");
+        warnings.pop().map(|warning| warning.message)
+    };
+    for equal in [
+        &[][..],
+        &[&*usual],
+        &[&*usual, &other_salt, &usual, &other_salt],
+        &[BCRYPT, &BCRYPT.replace("abc", "cba"), &BCRYPT.replace("2b", "2y")],
+        &["{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=", "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g="],
+    ] {
+        assert_eq!(mixed(equal), None, "{equal:?}");
+    }
+    for other in [
+        "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=",
+        BCRYPT,
+        &argon2id("m=19457,t=2,p=1"),
+        &argon2id("m=19456,t=3,p=1"),
+        &argon2id("m=19456,t=2,p=2"),
+    ] {
+        let message = mixed(&[&usual, &other_salt, other, &usual]).unwrap();
+        let expected = "the password of `carol` is hashed with other parameters than that of `alice`, ";
+        assert!(message.starts_with(expected), "{other}: {message}");
+    }
+    for (one, other) in [
+        (BCRYPT, &*BCRYPT.replace("$04", "$05")),
+        (&pbkdf2("600000"), &pbkdf2("600001")),
+        (&pbkdf2("600000"), &pbkdf2("600000").replace("sha256", "sha512")),
+    ] {
+        assert!(mixed(&[one, other, one]).unwrap().starts_with("the password of `bob`"), "{other}");
+    }
+    let message = mixed(&[BCRYPT, &usual, &usual, BCRYPT]).unwrap();
+    assert!(
+        message.starts_with("the password of `bob` is hashed with other parameters than that of `alice`")
+    );
+    assert!(message.ends_with("(and 1 more like this)"), "{message}");
+}
+
+/// Then no hash is computed.
+#[test]
+fn hashes_of_different_costs_do_not_matter_where_passwords_are_not_checked() {
+    let mut settings = basic(&[("alice", BCRYPT), ("bob", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
+    settings.basic.as_mut().unwrap().verify = false;
+    assert!(!warnings(&settings).iter().any(|one| one.kind() == Some(policy::Warning::MixedHashes)));
+}
+
 /// `policies/README.md`: `{SHA}` is accepted; the loader warns.
 #[test]
 fn unsalted_hashes_are_accepted() {
