@@ -19,10 +19,14 @@ pub(crate) enum Filtering {
 /// Adds an alias to an index, or takes one away.
 const ALIASES: Action = Action::of("indices:admin/aliases");
 
+/// Makes an index, and gives it the alias or data stream that it is asked for.
+const ROLLOVER: Action = Action::of("indices:admin/rollover");
+
 /// Whether a name that the inventory lacks may be that of an alias, which was made since, of an index that a role hides something of. It
-/// may be, whatever the name is. Another alias for the same index shows no more than that one.
+/// may be, whatever the name is. Another alias for the same index shows no more than that one, and another index with the same alias does
+/// not either: nothing is shown by that name as long as the inventory lacks it.
 pub(crate) fn may_be_of_any(action: Action) -> bool {
-    action != ALIASES
+    action != ALIASES && action != ROLLOVER
 }
 
 /// The action whose result a filter matters for most; `None` if it matters for none.
@@ -50,6 +54,7 @@ fn filtering(action: Action) -> Filtering {
         || matches!(name, "indices:data/write/delete/byquery" | "indices:admin/resize")
         // By another name, what is hidden would be shown until the inventory has that name.
         || action == ALIASES
+        || action == ROLLOVER
     {
         return Filtering::Impossible;
     }

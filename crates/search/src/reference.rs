@@ -204,8 +204,15 @@ impl Reference<'_> {
             let is_list = matches!(need.target, Target::Indices(_));
             Some(Some(names).filter(|names| is_list && names.len() <= MAX_NAMES).ok_or(Denied)?)
         };
-        for row in permitted {
+        for row in &permitted {
             self.filter(caller, need, row, answer)?;
+        }
+        // An alias that the request reaches these by may have got further indices since.
+        for alias in self.replaced(names).into_iter().filter(|_| reduced.is_none()) {
+            let is_reached = permitted.iter().any(|row| alias.members.contains(&row.name));
+            if is_reached && !permitted.iter().any(|row| row.name == alias.name) {
+                self.filter_itself(caller, need, &alias, answer)?;
+            }
         }
         Ok(reduced)
     }
@@ -363,43 +370,57 @@ impl Reference<'_> {
             answer.missing.insert(Missing { action, name: row.name.clone(), reason });
             return Err(Denied);
         }
-        // For an alias or data stream, also its own name: it may have got further indices since.
-        let itself = Row { members: Vec::new(), ..row.copy() };
-        let is_group = |one: &Row| !row.members.is_empty() && one.name == row.name;
-        for row in std::iter::once(itself).chain(row.members.iter().map(|member| self.row(member))) {
-            let mut restrictions = Restrictions::default();
-            let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
-            for (role, permission) in caller.permissions() {
-                let patterns = patterns_of(permission, &caller.variables);
-                let is_for = patterns.iter().any(|pattern| match row.is_pattern {
-                    true => pattern.covers(&row.name),
-                    false => row.names().chain(&row.parents).any(|name| pattern.matches(name)),
-                });
-                // Without an inventory, a name may be that of an alias, for an index with any name.
-                let may_be_for = match (self.inventory, row.is_pattern) {
-                    (None, _) => true,
-                    // Or of one that was made since the inventory.
-                    (Some(_), _) if !is_known && may_be_of_any(action) && is_restricted(permission) => true,
-                    (Some(_), true) => patterns.iter().any(|pattern| pattern.may_overlap(&row.name)),
-                    (Some(_), false) => is_for,
-                };
-                let may_be_for = may_be_for
-                    || (!is_group(&row)
-                        && is_restricted(permission)
-                        && may_hide(permission, &caller.variables, &row));
-                if is_for || may_be_for {
-                    restrictions.add(role, permission, &caller.variables, is_for);
-                }
-            }
-            match restrictions.filter(&row.name, self.settings, filtering, is_known) {
-                Ok(filter) => answer.filters.extend(filter),
-                Err(reason) => {
-                    answer.missing.insert(Missing { action, name: row.name, reason });
-                    return Err(Denied);
-                }
-            }
+        self.filter_itself(caller, need, row, answer)?;
+        for member in &row.members {
+            self.filter_itself(caller, need, &self.row(member), answer)?;
         }
         Ok(())
+    }
+
+    /// Adds the filter for a name by itself. For an alias or data stream that is what is said of its own name, also of indices that it
+    /// may have got since.
+    fn filter_itself(
+        &self,
+        caller: &Caller<'_>,
+        need: &Need<'_>,
+        row: &Row,
+        answer: &mut Answer,
+    ) -> Result<(), Denied> {
+        let Some((action, filtering)) = strictest(need) else { return Ok(()) };
+        let is_group = !row.members.is_empty();
+        let row = Row { members: Vec::new(), ..row.copy() };
+        let mut restrictions = Restrictions::default();
+        let is_known = self.inventory.is_some_and(|inventory| inventory.number(&row.name).is_some());
+        for (role, permission) in caller.permissions() {
+            let patterns = patterns_of(permission, &caller.variables);
+            let is_for = patterns.iter().any(|pattern| match row.is_pattern {
+                true => pattern.covers(&row.name),
+                false => row.names().chain(&row.parents).any(|name| pattern.matches(name)),
+            });
+            // Without an inventory, a name may be that of an alias, for an index with any name.
+            let may_be_for = match (self.inventory, row.is_pattern) {
+                (None, _) => true,
+                // Or of one that was made since the inventory.
+                (Some(_), _) if !is_known && may_be_of_any(action) && is_restricted(permission) => true,
+                (Some(_), true) => patterns.iter().any(|pattern| pattern.may_overlap(&row.name)),
+                (Some(_), false) => is_for,
+            };
+            let may_be_for = may_be_for
+                || (!is_group && is_restricted(permission) && may_hide(permission, &caller.variables, &row));
+            if is_for || may_be_for {
+                restrictions.add(role, permission, &caller.variables, is_for);
+            }
+        }
+        match restrictions.filter(&row.name, self.settings, filtering, is_known) {
+            Ok(filter) => {
+                answer.filters.extend(filter);
+                Ok(())
+            }
+            Err(reason) => {
+                answer.missing.insert(Missing { action, name: row.name, reason });
+                Err(Denied)
+            }
+        }
     }
 }
 

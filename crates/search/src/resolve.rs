@@ -34,6 +34,8 @@ pub(crate) struct Names<'t> {
     pub(crate) left_out: RoaringBitmap,
     /// Of those, what the cluster itself takes out of the request as it is, or may take out.
     pub(crate) taken_out: RoaringBitmap,
+    /// Aliases by which the request reaches indices: those are among `known` in place of the alias.
+    pub(crate) replaced: RoaringBitmap,
 }
 
 /// What the inventory does not know.
@@ -204,7 +206,9 @@ impl<'t> Names<'t> {
                 }
                 (Part::Pattern(pattern), Some(inventory)) => {
                     self.is_reducible |= options.open;
-                    let expanded = expand(inventory, pattern, options, self.is_all);
+                    let matching = named_by(inventory, pattern, options, self.is_all);
+                    self.replaced |= &matching & inventory.aliases();
+                    let expanded = expand_matching(inventory, matching, options);
                     self.left_out -= &expanded;
                     self.taken_out -= &expanded;
                     self.known |= expanded;
@@ -268,6 +272,7 @@ impl<'t> Names<'t> {
                 if evaluation == EvaluationType::Legacy && inventory.kind(number) == Some(Kind::Alias) =>
             {
                 self.known.extend(inventory.related(number));
+                self.replaced.insert(number);
             }
             Some(_) | None => self.add_itself(inventory, name),
         }
@@ -313,7 +318,11 @@ impl<'e> Excluded<'e> {
 
 /// What a pattern stands for: indices, the members of aliases, and data streams.
 pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
-    let matching = named_by(inventory, pattern, options, is_all);
+    expand_matching(inventory, named_by(inventory, pattern, options, is_all), options)
+}
+
+/// The same for the names that the pattern matches.
+fn expand_matching(inventory: &Inventory, matching: RoaringBitmap, options: Options) -> RoaringBitmap {
     let mut indices = &matching & (inventory.open() | inventory.closed());
     for alias in &matching & inventory.aliases() {
         indices.extend(inventory.related(alias));

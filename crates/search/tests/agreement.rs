@@ -129,6 +129,7 @@ const ACTIONS: &[&[&str]] = &[
     &["indices:data/write/bulk[s]", "indices:data/write/index"],
     &["indices:data/write/bulk[s]", "indices:data/write/delete", "indices:data/write/update"],
     &["indices:admin/delete"],
+    &["indices:admin/rollover", "indices:monitor/stats"],
     &["indices:admin/aliases/get"],
     &["indices:monitor/stats"],
     &["indices:data/read/search", "indices:admin/shards/search_shards"],

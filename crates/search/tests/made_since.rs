@@ -92,6 +92,8 @@ fn a_caller_with_hidden_documents_gives_no_alias_to_indices_of_the_future() {
         ("POST", "/al/_rollover/logs-2", aliases),
         ("POST", "/al/_rollover/logs-3", r#"{"\u0061liases":{"al":{}}}"#),
         ("POST", "/al/_rollover/logs-3", r#"{"aliases":{},"conditions":{},"aliases":{"al":{}}}"#),
+        // An index of that name would be reached by the alias.
+        ("POST", "/al/_rollover/secret", "{}"),
         ("PUT", "/_index_template/t", in_template),
         ("POST", "/_index_template/t", in_template),
         ("PUT", "/_component_template/t", in_template),

@@ -142,8 +142,20 @@ impl Privileges {
             let known = known.iter().map(|number| self.name(number).to_owned());
             Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect())
         };
-        self.filters(caller, need, &known, &unknown, answer)?;
+        let replaced = match &reduced {
+            None => self.replaced(names, &known),
+            // The names take the place of the aliases.
+            Some(_) => RoaringBitmap::new(),
+        };
+        self.filters(caller, need, (&known, &replaced), &unknown, answer)?;
         Ok(reduced)
+    }
+
+    /// The aliases by which a request reaches one of these names.
+    fn replaced(&self, names: &Names<'_>, known: &RoaringBitmap) -> RoaringBitmap {
+        let Some(inventory) = self.inventory.as_deref() else { return RoaringBitmap::new() };
+        let aliases = (&names.replaced - known).into_iter();
+        aliases.filter(|alias| inventory.related(*alias).iter().any(|one| known.contains(*one))).collect()
     }
 
     fn on_no_index(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {

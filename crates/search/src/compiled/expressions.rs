@@ -42,7 +42,9 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Expanded {
     pub(super) names: RoaringBitmap,
-    /// The same as ranges, first and last, if there are few.
+    /// Aliases by which indices among them are reached.
+    pub(super) replaced: RoaringBitmap,
+    /// The names as ranges, first and last, if there are few.
     ranges: Box<[(u32, u32)]>,
     /// Whether the plugin may take a request for them for one about the index of Dashboards alone. Working it out takes three times as
     /// long as all the rest of the decision.
@@ -63,7 +65,7 @@ pub(super) struct Names {
 }
 
 impl Expanded {
-    pub(super) fn new(mut names: RoaringBitmap, is_of_dashboards: bool) -> Self {
+    pub(super) fn new(mut names: RoaringBitmap, replaced: RoaringBitmap, is_of_dashboards: bool) -> Self {
         let mut ranges: Vec<(u32, u32)> = Vec::new();
         for number in &names {
             match ranges.last_mut() {
@@ -76,7 +78,7 @@ impl Expanded {
             }
         }
         names.remove_run_compression();
-        Self { names, ranges: ranges.into(), is_of_dashboards, in_place: OnceLock::new() }
+        Self { names, replaced, ranges: ranges.into(), is_of_dashboards, in_place: OnceLock::new() }
     }
 
     /// What is forwarded in place of the expression; `None` if nothing can be. It is made when first asked for.
@@ -137,7 +139,8 @@ mod tests {
     fn the_expressions_that_are_kept_are_bounded_in_number_and_length() {
         let expressions = Expressions::default();
         let ask = |text: &str| {
-            let expand = || Some(Expanded::new(RoaringBitmap::new(), false));
+            let none = RoaringBitmap::new;
+            let expand = || Some(Expanded::new(none(), none(), false));
             expressions.names(&Expression::new(text, Options::OPEN), expand).unwrap();
         };
         let kept = || expressions.lock_all().iter().map(|shard| shard.len()).sum::<usize>();

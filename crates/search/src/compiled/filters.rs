@@ -16,12 +16,12 @@ use crate::pattern::Pattern;
 use crate::resolve::Unknown;
 
 impl Privileges {
-    /// Adds the filters that permitted names need.
+    /// Adds the filters that permitted names need, and those of the aliases by which these are reached.
     pub(super) fn filters(
         &self,
         caller: &Caller,
         need: &Need<'_>,
-        known: &RoaringBitmap,
+        (known, replaced): (&RoaringBitmap, &RoaringBitmap),
         unknown: &[Unknown<'_>],
         answer: &mut Answer,
     ) -> Result<(), Denied> {
@@ -43,7 +43,7 @@ impl Privileges {
         for rendered in caller.rendered(&caller.roles.restricting_templates).chain(&caller.widened) {
             restricted |= self.with_groups(rendered.effective.clone());
         }
-        for group in known & restricted {
+        for group in known & &restricted {
             let members = match self.inventory.as_deref() {
                 Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
                     inventory.related(group)
@@ -68,6 +68,10 @@ impl Privileges {
                 may_apply.then(|| self.covers_unknown(caller, grant, *unknown))
             };
             self.filter(caller, (action, filtering), (unknown.text(), false), applies, answer)?;
+        }
+        for alias in replaced & restricted {
+            let applies = |grant: &Grant| self.applies_to_known(caller, grant, alias).then_some(true);
+            self.filter(caller, (action, filtering), (self.name(alias), true), applies, answer)?;
         }
         Ok(())
     }

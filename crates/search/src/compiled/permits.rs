@@ -114,7 +114,9 @@ impl Privileges {
         need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(self, *action);
             allowed.is_some_and(|allowed| expanded.is_subset(allowed.known.names()))
-        }) && self.is_unfiltered(caller, need, |restricted| !restricted.is_disjoint(&expanded.names))
+        }) && self.is_unfiltered(caller, need, |restricted| {
+            [&expanded.names, &expanded.replaced].iter().any(|names| !restricted.is_disjoint(names))
+        })
     }
 
     /// What an expression stands for, if the inventory has all of its names.
@@ -129,7 +131,7 @@ impl Privileges {
             one.is_in(Some(inventory), evaluation, expression)
                 || one.is_all_of(inventory, evaluation, &names.known)
         });
-        Some(Expanded::new(names.known, is_of_dashboards))
+        Some(Expanded::new(names.known, names.replaced, is_of_dashboards))
     }
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
@@ -179,7 +181,9 @@ impl Privileges {
                             .rendered(&allowed.templates)
                             .any(|rendered| rendered.effective.contains(*row)))
             })
-        }) && self.is_unfiltered(caller, need, |restricted| rows.iter().any(|row| restricted.contains(*row)))
+        }) && self.is_unfiltered(caller, need, |restricted| {
+            rows.iter().chain([&number]).any(|row| restricted.contains(*row))
+        })
     }
 
     /// Whether nothing must be filtered, if `touches` says whether these restricted names are needed.

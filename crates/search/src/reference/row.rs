@@ -28,6 +28,12 @@ impl Reference<'_> {
         known.chain(unknown).collect()
     }
 
+    /// The aliases by which a request reaches the indices among these names.
+    pub(super) fn replaced(&self, names: &Names<'_>) -> Vec<Row> {
+        let inventory = self.inventory.into_iter();
+        inventory.flat_map(|all| names.replaced.iter().map(|number| self.row(all.name(number)))).collect()
+    }
+
     pub(super) fn row(&self, name: &str) -> Row {
         let mut row =
             Row { name: name.to_owned(), is_pattern: false, parents: Vec::new(), members: Vec::new() };
