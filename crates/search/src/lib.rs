@@ -39,8 +39,8 @@ mod tenants;
 
 pub use action::Action;
 pub use answer::{
-    Answer, EvaluationSettings, Filter, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason,
-    Verdict,
+    Answer, EvaluationSettings, Filter, MAX_FILTERS, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart,
+    Reason, Verdict,
 };
 pub use builtin::is_builtin_role;
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use search::Filter;
+use search::{Filter, MAX_FILTERS};
 
 /// The most bytes of the value. A node accepts 8 KiB of headers (`http.max_header_size`).
 const MAX_LENGTH: usize = 6 << 10;
@@ -13,6 +13,10 @@ const MAX_LENGTH: usize = 6 << 10;
 #[must_use]
 pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     text.clear();
+    // So many are not all of them.
+    if filters.len() > MAX_FILTERS {
+        return false;
+    }
     for Filter { name, queries, fields, masked_fields } in filters {
         text.push(if text.is_empty() { '{' } else { ',' });
         write_text(name, text);
@@ -107,6 +111,9 @@ mod tests {
         assert!(write(&BTreeSet::new(), &mut text) && text.is_empty());
         let long = "x".repeat(MAX_LENGTH);
         assert!(!write(&BTreeSet::from([filter("a", &long, &[], &[])]), &mut text) && text.is_empty());
+        let each: BTreeSet<Filter> =
+            (0..=MAX_FILTERS).map(|number| filter(&format!("{number}"), "", &["f"], &[])).collect();
+        assert!(!write(&each, &mut text) && text.is_empty());
         let many = (0..1_000).map(|number| filter(&format!("logs-{number}"), "{}", &[], &[])).collect();
         assert!(!write(&many, &mut text) && text.is_empty());
     }

@@ -3,6 +3,7 @@
 use roaring::RoaringBitmap;
 
 use super::actions::SYSTEM_INDEX;
+use super::filters::Filtered;
 use super::role_set::Allowed;
 use super::{Caller, Privileges, Rendered};
 use crate::action::Action;
@@ -26,10 +27,11 @@ impl Privileges {
         }
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let (mut parts, mut is_denied) = (Vec::new(), false);
+        let mut filtered = Filtered::default();
         let all = needs.iter().enumerate();
         for (number, need) in all.filter(|(_, need)| counts(self.settings.evaluation, need)) {
             let outcome = match resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) {
-                Some(names) => self.on_indices(caller, need, &names, &mut answer),
+                Some(names) => self.on_indices(caller, need, &names, &mut answer, &mut filtered),
                 None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
                 None => Ok(None),
             };
@@ -75,6 +77,7 @@ impl Privileges {
         need: &Need<'_>,
         names: &Names<'_>,
         answer: &mut Answer,
+        filtered: &mut Filtered,
     ) -> Outcome {
         if self.settings.changes_all(need) {
             let (name, reason) = (need.target.text(), Reason::AllIndices);
@@ -147,7 +150,7 @@ impl Privileges {
             // The names take the place of the aliases.
             Some(_) => RoaringBitmap::new(),
         };
-        self.filters(caller, need, (&known, &replaced), &unknown, answer)?;
+        self.filters(caller, need, (&known, &replaced), &unknown, answer, filtered)?;
         Ok(reduced)
     }
 

@@ -1,5 +1,6 @@
 //! What must be filtered in the indices of a request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
@@ -7,13 +8,19 @@ use roaring::RoaringBitmap;
 use super::decide::Denied;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
-use crate::answer::{Answer, Missing, Restrictions, denied_by_all};
+use crate::answer::{Answer, MAX_FILTERS, Missing, Restrictions, denied_by_all};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::filtering::{Filtering, may_be_of_any, strictest};
 use crate::inventory::Kind;
 use crate::need::Need;
 use crate::pattern::Pattern;
 use crate::resolve::Unknown;
+
+/// Names whose filters a request has already. A client may name the same alias hundreds of times.
+#[derive(Default)]
+pub(super) struct Filtered {
+    by_filtering: BTreeMap<Filtering, [RoaringBitmap; 2]>,
+}
 
 impl Privileges {
     /// Adds the filters that permitted names need, and those of the aliases by which these are reached.
@@ -24,6 +31,7 @@ impl Privileges {
         (known, replaced): (&RoaringBitmap, &RoaringBitmap),
         unknown: &[Unknown<'_>],
         answer: &mut Answer,
+        filtered: &mut Filtered,
     ) -> Result<(), Denied> {
         let Some((action, filtering)) = strictest(need) else { return Ok(()) };
         if caller.roles.is_unrestricted() {
@@ -43,7 +51,9 @@ impl Privileges {
         for rendered in caller.rendered(&caller.roles.restricting_templates).chain(&caller.widened) {
             restricted |= self.with_groups(rendered.effective.clone());
         }
-        for group in known & &restricted {
+        // Single names, and those of aliases and data streams with all of their indices.
+        let [single, whole] = filtered.by_filtering.entry(filtering).or_default();
+        for group in (known & &restricted) - &*whole {
             let members = match self.inventory.as_deref() {
                 Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
                     inventory.related(group)
@@ -52,6 +62,12 @@ impl Privileges {
             };
             // What hides something of an alias or data stream is said for its name, too: it may have got further indices since.
             for row in std::iter::once(&group).chain(members) {
+                if single.contains(*row) {
+                    continue;
+                }
+                if answer.filters.len() > MAX_FILTERS {
+                    return Ok(());
+                }
                 let applies = |grant: &Grant| match self.applies_to_known(caller, grant, *row) {
                     true => Some(true),
                     // Whether something may be hidden is found with the indices.
@@ -59,7 +75,9 @@ impl Privileges {
                     false => self.may_hide(caller, grant, *row).then_some(false),
                 };
                 self.filter(caller, (action, filtering), (self.name(*row), true), applies, answer)?;
+                single.insert(*row);
             }
+            whole.insert(group);
         }
         for unknown in unknown {
             let applies = |grant: &Grant| {
@@ -69,9 +87,13 @@ impl Privileges {
             };
             self.filter(caller, (action, filtering), (unknown.text(), false), applies, answer)?;
         }
-        for alias in replaced & restricted {
+        for alias in (replaced & restricted) - &*single {
+            if answer.filters.len() > MAX_FILTERS {
+                return Ok(());
+            }
             let applies = |grant: &Grant| self.applies_to_known(caller, grant, alias).then_some(true);
             self.filter(caller, (action, filtering), (self.name(alias), true), applies, answer)?;
+            single.insert(alias);
         }
         Ok(())
     }
