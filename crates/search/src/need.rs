@@ -35,16 +35,32 @@ impl Target<'_> {
 }
 
 impl Target<'_> {
-    /// How many names and patterns it has, and one for the cluster. Longer texts than the name of an index can be (255 bytes) count as
-    /// several.
+    /// How many names and patterns it has, and one for the cluster.
     pub(crate) fn size(&self) -> usize {
         let commas = match self {
             Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::AddedName(_) => 0,
             Self::Indices(expression) | Self::Fixed(expression) => expression.commas(),
         };
-        1 + commas + self.text().len() / 256
+        1 + commas
+    }
+
+    /// Whether one of its names or patterns is longer than a node permits for the name of an index, an alias or a data stream. There is no
+    /// such name, and a longer pattern matches none, or has a wildcard that stands for nothing.
+    pub(crate) fn is_too_long(&self) -> bool {
+        let text = self.text();
+        text.len() > MAX_NAME
+            && match self {
+                Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::AddedName(_) => true,
+                Self::Indices(_) | Self::Fixed(_) => {
+                    let mut parts = text.split(',').map(|part| part.strip_prefix('-').unwrap_or(part));
+                    parts.any(|part| part.len() > MAX_NAME)
+                }
+            }
     }
 }
+
+/// The longest name of an index that a node accepts, in bytes of UTF-8.
+const MAX_NAME: usize = 255;
 
 /// What an action is performed on.
 #[derive(Debug, Clone, PartialEq, Eq)]

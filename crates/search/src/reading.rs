@@ -73,7 +73,7 @@ impl<'a> Reading<'_, 'a> {
     /// Adds a need.
     ///
     /// # Errors
-    /// If the request names too many indices.
+    /// If the request names too many indices, or one by too long a name.
     pub(crate) fn need(&mut self, actions: &'static [Action], target: Target<'a>) -> Result<(), Problem> {
         self.need_to(actions, target, false)
     }
@@ -81,7 +81,7 @@ impl<'a> Reading<'_, 'a> {
     /// Adds a need of indices whose documents are written elsewhere.
     ///
     /// # Errors
-    /// If the request names too many indices.
+    /// If the request names too many indices, or one by too long a name.
     pub(crate) fn need_copy(
         &mut self,
         actions: &'static [Action],
@@ -96,6 +96,9 @@ impl<'a> Reading<'_, 'a> {
         target: Target<'a>,
         is_copied: bool,
     ) -> Result<(), Problem> {
+        if target.is_too_long() {
+            return Err(Problem::Invalid("it names an index by more than 255 bytes, which no name has"));
+        }
         self.names = self.names.saturating_add(target.size());
         if self.names > MAX_NAMES {
             return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));

@@ -23,6 +23,8 @@ use search::{
 const TOO_MANY: Problem =
     Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)");
 
+const TOO_LONG: Problem = Problem::Invalid("it names an index by more than 255 bytes, which no name has");
+
 fn names(count: usize, separator: &str) -> String {
     (0..count).map(|number| format!("none-{number}")).collect::<Vec<_>>().join(separator)
 }
@@ -37,9 +39,46 @@ fn so_many_names_are_read_and_no_more() {
     assert_eq!(needs("POST", "/_reindex", &reindex), Err(TOO_MANY));
     let path = format!("/{}/_search", names(50_001, ","));
     assert_eq!(needs("GET", &path, ""), Err(TOO_MANY));
-    // A name that no index can have, so long is it.
+}
+
+/// A node refuses such a name, so no index has it. What it is compared with would take time for each of its bytes.
+#[test]
+fn a_name_is_not_longer_than_an_index_can_have_it() {
+    for (name, is_read) in
+        [("x".repeat(255), true), ("x".repeat(256), false), ("é".repeat(127), true), ("é".repeat(128), false)]
+    {
+        let requests = [
+            ("GET", format!("/{name}/_doc/1"), String::new()),
+            ("GET", format!("/logs-a,{name}/_search"), String::new()),
+            ("GET", format!("/*,-{name},b/_search"), String::new()),
+            ("PUT", format!("/logs-a/_alias/{name}"), String::new()),
+            ("POST", "/_mget".to_owned(), format!(r#"{{"docs":[{{"_index":"{name}","_id":"1"}}]}}"#)),
+            ("POST", "/_msearch".to_owned(), format!("{{\"index\":[\"a\",\"{name}\"]}}\n{{}}\n")),
+            (
+                "POST",
+                "/_bulk".to_owned(),
+                format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n"),
+            ),
+            (
+                "POST",
+                "/_aliases".to_owned(),
+                format!(r#"{{"actions":[{{"add":{{"index":"logs-a","alias":"{name}"}}}}]}}"#),
+            ),
+        ];
+        for (method, path, body) in requests {
+            let path = path.replace('é', "%C3%A9");
+            let found = needs(method, &path, &body);
+            if is_read {
+                assert!(found.is_ok(), "{path} {body}: {found:?}");
+            } else {
+                assert_eq!(found, Err(TOO_LONG), "{path} {body}");
+            }
+        }
+    }
+    let path = format!("/{}*/_search", "x".repeat(255));
+    assert_eq!(needs("GET", &path, ""), Err(TOO_LONG));
     let path = format!("/{}/_msearch", "x".repeat(60_000));
-    assert_eq!(needs("POST", &path, &"{}\n\n".repeat(1_000)), Err(TOO_MANY));
+    assert_eq!(needs("POST", &path, &"{}\n\n".repeat(1_000)), Err(TOO_LONG));
 }
 
 /// The list of the path is needed again for each line or document that names no other one.
