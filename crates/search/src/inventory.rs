@@ -218,6 +218,12 @@ impl Inventory {
         before(names.end).saturating_sub(before(names.start)) as usize
     }
 
+    /// How many bytes a range of names has.
+    pub(crate) fn bytes_in(&self, names: Range<u32>) -> usize {
+        let before = |number: u32| range(&self.ends, number).start;
+        before(names.end).saturating_sub(before(names.start))
+    }
+
     /// The numbers of the names that start with this text.
     #[must_use]
     pub fn with_prefix(&self, prefix: &str) -> Range<u32> {
