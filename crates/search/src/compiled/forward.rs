@@ -3,6 +3,10 @@
 //! The cluster resolves a pattern again, after indices were created of which the inventory does not know yet. A pattern that
 //! the roles grant whatever it stands for is forwarded as it is.
 
+use std::borrow::Cow;
+
+use roaring::RoaringBitmap;
+
 use crate::action::Action;
 use crate::answer::{Missing, Reason, changes};
 use crate::concrete::Concrete;
@@ -85,8 +89,10 @@ impl Privileges {
         };
         let expand = || self.expand(inventory, expression);
         match caches.then(|| self.expressions.names(expression, expand)).flatten() {
-            Some(expanded) => with(expanded.names_in_place(|| self.names(expression))?),
-            None => with(&self.names(expression)?),
+            Some(expanded) => {
+                with(expanded.names_in_place(|| self.names(expression, Some(&expanded.names)))?)
+            }
+            None => with(&self.names(expression, None)?),
         }
     }
 
@@ -135,14 +141,20 @@ impl Privileges {
     }
 
     /// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless
-    /// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many.
-    fn names(&self, expression: &Expression<'_>) -> Option<Names> {
+    /// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many. `decided` is what it
+    /// was decided about as, where that is kept.
+    fn names(&self, expression: &Expression<'_>, decided: Option<&RoaringBitmap>) -> Option<Names> {
         let inventory = self.inventory.as_deref()?;
         let concrete = Concrete::of(inventory, expression)?;
-        let target = Target::Indices(expression.clone());
-        let decided = resolve(Some(inventory), self.settings.evaluation, &target)?;
+        let decided = match decided {
+            Some(names) => Cow::Borrowed(names),
+            None => {
+                let target = Target::Indices(expression.clone());
+                Cow::Owned(resolve(Some(inventory), self.settings.evaluation, &target)?.known)
+            }
+        };
         // Never more than was decided about: two ways to work out the same could differ.
-        let list = match concrete.is_within(inventory, &decided.known) {
+        let list = match concrete.is_within(inventory, &decided) {
             true => concrete.encoded(inventory)?,
             false => NOTHING.to_owned(),
         };
