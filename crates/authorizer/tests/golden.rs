@@ -48,6 +48,19 @@ fn every_case_of_every_policy_passes() {
     assert!(count >= 40, "only {count} cases");
 }
 
+/// `policy/tests/shipped.rs` does not read the hashes and the keys.
+#[test]
+fn every_policy_compiles_without_a_warning() {
+    for folder in folders() {
+        let loaded = Arc::new(loaded(&folder));
+        let fetched = identity::FetchedKeys::new();
+        let (_, more) = Authorizer::compile(Arc::clone(&loaded), &fetched, None).unwrap();
+        let warnings = policy::unaccepted(&loaded.files, [loaded.warnings.clone(), more].concat());
+        let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert!(lines.is_empty(), "{}:\n{}", folder.display(), lines.join("\n"));
+    }
+}
+
 #[test]
 fn the_reference_and_the_engine_give_every_case_the_same_answer() {
     let mut count = 0;
