@@ -29,8 +29,14 @@ pub(crate) const JWT: &[&str] = &[
     "user_prefix",
     "group_prefix",
 ];
+/// The keys of an issuer's `claims`.
+pub(crate) const CLAIMS: &[&str] = &["user", "roles", "groups"];
+/// The keys of a user.
+pub(crate) const USER: &[&str] = &["password", "groups"];
 /// The keys of a role.
 pub(crate) const ROLE: &[&str] = &["extends", "allow", "deny", "user_id_from"];
+/// The keys of a rule in the long form.
+pub(crate) const RULE: &[&str] = &["name", "methods", "hosts", "paths", "user_id_from"];
 /// The keys of a grant.
 pub(crate) const GRANT: &[&str] = &["users", "groups"];
 /// The keys of `allow_response`.
@@ -62,6 +68,7 @@ const LEVELS: &[(&str, &str, &[&str])] = &[
     ("`basic`", "under `basic`", BASIC),
     ("an entry of `jwt`", "in an entry of `jwt`", JWT),
     ("a role", "in a role", ROLE),
+    ("a rule", "in a rule", RULE),
     ("a grant", "in a grant", GRANT),
     ("`allow_response`", "under `allow_response`", ALLOW_RESPONSE),
     ("`deny_response`", "under `deny_response`", DENY_RESPONSE),
@@ -69,10 +76,19 @@ const LEVELS: &[(&str, &str, &[&str])] = &[
     ("`search`", "under `search`", SEARCH),
 ];
 
+/// Mappings within one of those: what messages call that one, where the mapping is, and its keys. They are meant first there, and
+/// nowhere else: `groups` is also a key of grants, and `roles` a section.
+const WITHIN: &[(&str, &str, &[&str])] =
+    &[("an entry of `jwt`", "under `claims`", CLAIMS), ("`basic`", "in a user", USER)];
+
 /// Where a key that is unknown in `what` belongs, if only one mapping of a policy has it.
 pub(crate) fn help(what: &str, key: &str) -> Option<String> {
     LEVELS.iter().find(|(name, ..)| *name == what)?;
+    let within = WITHIN.iter().find(|(outer, _, keys)| *outer == what && keys.contains(&key));
     let mut having = LEVELS.iter().filter(|(.., keys)| keys.contains(&key));
-    let (_, place, _) = having.next()?;
-    having.next().is_none().then(|| format!("`{key}` belongs {place}: check the indentation"))
+    let place = match (within, having.next(), having.next()) {
+        (Some((_, place, _)), ..) | (None, Some((_, place, _)), None) => place,
+        (None, _, _) => return None,
+    };
+    Some(format!("`{key}` belongs {place}: check the indentation"))
 }

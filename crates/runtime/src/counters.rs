@@ -78,8 +78,8 @@ pub struct Totals {
     pub lookups: CacheLookups,
     /// Tokens verified: each once, while it is cached.
     pub tokens_verified: u64,
-    /// Time from a complete request until its answer is passed to the transport; inside Envoy until the decision. Answers that leave in one write have the same
-    /// time; if a check waited until its credentials were verified, the wait is included.
+    /// Time from a complete request until its answer is passed to the transport; inside Envoy until the decision. Answers that leave
+    /// in one write have the same time; if a check waited until its credentials were verified, the wait is included.
     pub check: Distribution,
     /// Time to authorize a decoded request (parse, authenticate, evaluate), without waiting for a verification.
     pub evaluation: Distribution,

@@ -227,7 +227,7 @@ impl Reloader {
                 facts.policy.failing_since.get_or_insert_with(Instant::now);
             });
             // Whether the files that were read last are active is not known: they are loaded again unless they are.
-            self.unfinished = true;
+            self.unfinished = self.bundle.is_none();
             thread::sleep(pause);
         }
     }

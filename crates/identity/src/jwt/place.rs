@@ -67,7 +67,7 @@ fn elsewhere(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'static s
     if named.is_some_and(|named| named.contains_key(first)) {
         return Some("_claim_names");
     }
-    let is_false = |value: &Value| value == false || value == "false";
+    let is_false = |value: &Value| value.is_null() || value == false || value == "false";
     let has_groups = claims.get("hasgroups").is_some_and(|value| !is_false(value));
     (has_groups && first == "groups" && path.0.len() == 1).then_some("hasgroups")
 }

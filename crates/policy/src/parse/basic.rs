@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::document::{Fields, Reader};
 use crate::document::{Key, Mark, Node, Value};
-use crate::levels::BASIC;
+use crate::levels::{BASIC, USER};
 use crate::model::{Basic, BasicUser, Secret};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{names, prefix};
@@ -166,7 +166,7 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)
         reader.error_help(node.at, "a user must be a mapping, not text", help);
         return None;
     }
-    let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
+    let fields = reader.secret_fields(node, "a user", USER)?;
     let hash = fields.value("password").and_then(|node| secret(reader, node));
     let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
     let has_password = fields.value("password").is_some();

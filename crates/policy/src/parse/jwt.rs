@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::document::{Fields, Mark, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
-use crate::levels::JWT;
+use crate::levels::{CLAIMS, JWT};
 use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{is_name, name_refs, names, prefix};
@@ -302,7 +302,7 @@ fn keys_in_file(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, n
 
 fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     let fields = fields.value("claims");
-    let fields = fields.and_then(|node| reader.filled_fields(node, "`claims`", &["user", "roles", "groups"]));
+    let fields = fields.and_then(|node| reader.filled_fields(node, "`claims`", CLAIMS));
     let mut path = |key: &str| -> Option<ClaimPath> {
         let node = fields.as_ref()?.value(key)?;
         if let Value::List(_) = node.value {

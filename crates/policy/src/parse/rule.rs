@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::document::{Fields, Reader, Text};
 use crate::document::{Node, Value};
+use crate::levels::RULE;
 use crate::model::Rule;
 use crate::parse::names::{is_name, user_id_from};
 use crate::parse::unresolved::{NameRefs, UnresolvedRule};
@@ -242,7 +243,7 @@ fn long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         reader.error_help(node.at, "a rule in the short form is text, not a mapping", help);
         return None;
     }
-    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
+    let fields = reader.fields(node, "a rule", RULE)?;
     let user_id_from: Option<NameRefs> = user_id_from(reader, &fields);
     let methods = required(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
     let paths = required(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");

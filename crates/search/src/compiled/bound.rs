@@ -14,7 +14,7 @@ use crate::steps::Steps;
 use super::Privileges;
 
 /// How many steps a request may take: 35 ms at the 50 ns of a usual step, and some 100 ms at worst, at the 130 ns of a name that role patterns
-/// match at many places for a while. Both are computed from requests of more steps, which took seconds (November 2026). Only a single name
+/// match at many places for a while. Both times are extrapolated from larger requests, which took seconds (November 2026). Only a single name
 /// or pattern may take more.
 const MAX_STEPS: usize = 700_000;
 
