@@ -11,6 +11,7 @@ mod bound;
 mod decide;
 mod explain;
 mod expressions;
+mod filtered;
 mod filters;
 mod forward;
 mod name_set;

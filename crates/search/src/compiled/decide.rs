@@ -3,7 +3,7 @@
 use roaring::RoaringBitmap;
 
 use super::actions::SYSTEM_INDEX;
-use super::filters::Filtered;
+use super::filtered::Filtered;
 use super::role_set::Allowed;
 use super::{Caller, Privileges, Rendered};
 use crate::action::Action;

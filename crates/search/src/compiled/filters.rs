@@ -1,11 +1,11 @@
 //! What must be filtered in the indices of a request.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
 use super::decide::Denied;
+use super::filtered::Filtered;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
 use crate::answer::{Answer, MAX_FILTERS, Missing, Restrictions, denied_by_all};
@@ -15,12 +15,6 @@ use crate::inventory::Kind;
 use crate::need::Need;
 use crate::pattern::Pattern;
 use crate::resolve::Unknown;
-
-/// Names whose filters a request has already. A client may name the same alias hundreds of times.
-#[derive(Default)]
-pub(super) struct Filtered {
-    by_filtering: BTreeMap<Filtering, [RoaringBitmap; 2]>,
-}
 
 impl Privileges {
     /// Adds the filters that permitted names need, and those of the aliases by which these are reached.
@@ -52,7 +46,7 @@ impl Privileges {
             restricted |= self.with_groups(rendered.effective.clone());
         }
         // Single names, and those of aliases and data streams with all of their indices.
-        let [single, whole] = filtered.by_filtering.entry(filtering).or_default();
+        let [single, whole] = filtered.of(filtering);
         for group in (known & &restricted) - &*whole {
             let members = match self.inventory.as_deref() {
                 Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
