@@ -186,14 +186,7 @@ mod tests {
     fn a_panic_is_a_failed_fetch_and_not_the_last_one() {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let interval = Duration::from_secs(1);
-        let settings = BundleSettings {
-            public_keys: Vec::new(),
-            interval,
-            cache: None,
-            ca: None,
-            credentials: None,
-            max_size: 1 << 20,
-        };
+        let settings = BundleSettings { interval, ..BundleSettings::default() };
         let source = BundleSource::new(&"http://127.0.0.1:1/bundle".into(), &settings).unwrap();
         let (events, received) = channel();
         let (_requests, requests) = watch::channel(());

@@ -289,8 +289,9 @@ impl Reloader {
                     look = Some(Instant::now() + MAX_DELAY);
                 } else {
                     awaits_writer = None;
-                    reloaded |= self.reload_if_changed(background);
-                    if !reloaded {
+                    if self.reload_if_changed(background) {
+                        reloaded = true;
+                    } else {
                         rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
                     }
                 }
