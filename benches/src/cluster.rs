@@ -56,6 +56,13 @@ pub(crate) struct ClusterArgs {
     /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "2s", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
+    /// The load before each measurement.
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = load::units::duration)]
+    pub(crate) warmup: Duration,
+    /// How long each node gets each kind of request through each Envoy before the first measurement: a node that has just
+    /// started is several times slower.
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = load::units::duration)]
+    pub(crate) first_warmup: Duration,
     /// The numbers of indices.
     #[arg(long, value_delimiter = ',', default_value = "10,100,300,1000", value_name = "N,…")]
     pub(crate) indices: Vec<usize>,
@@ -64,10 +71,6 @@ pub(crate) struct ClusterArgs {
 const TITLE: &str = "A search cluster behind Envoy";
 const HOST: &str = "search.example.com";
 const GROUPS: usize = 50;
-const WARMUP: Duration = Duration::from_millis(500);
-/// How long each node gets each kind of request before the first measurement: a node that has just started is several times
-/// slower.
-const FIRST_WARMUP: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 8;
 
 /// The users: what they are called, and how many roles they have; none is `all_access`.
@@ -200,10 +203,10 @@ impl Gate {
     }
 
     /// Measures it once, and adds what was measured to `row`.
-    fn measure(&self, plan: &Plan, duration: Duration, row: &mut Row) -> Result<(), Failed> {
-        load::run(&Plan { duration: Some(WARMUP), ..plan.clone() })?;
+    fn measure(&self, plan: &Plan, args: &ClusterArgs, row: &mut Row) -> Result<(), Failed> {
+        load::run(&Plan { duration: Some(args.warmup), ..plan.clone() })?;
         let before = self.ran();
-        let measured = load::run(&Plan { duration: Some(duration), ..plan.clone() })?;
+        let measured = load::run(&Plan { duration: Some(args.duration), ..plan.clone() })?;
         let ran = units::float(self.ran().saturating_sub(before)) / 1e3;
         row.rounds.push(measured.generator.achieved * f64::from(row.what.items()));
         let answered: u64 = measured.responses.values().map(|responses| responses.count).sum();
@@ -225,8 +228,12 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
     for (number, indices) in args.indices.iter().enumerate() {
         eprintln!("{indices} indices");
         let refill = || {
-            fill(args.plain, *indices, false)?;
-            args.secure.map_or(Ok(()), |secure| fill(secure, *indices, true))
+            std::thread::scope(|threads| {
+                let secure = args.secure.map(|node| threads.spawn(move || fill(node, *indices, true)));
+                fill(args.plain, *indices, false)?;
+                let panicked = |_| Err(Failed::new("node with the plugin", "its thread panicked"));
+                secure.map_or(Ok(()), |filling| filling.join().unwrap_or_else(panicked))
+            })
         };
         refill()?;
         let program = args.rolegate.clone().map_or_else(testbed::program, Ok)?;
@@ -240,7 +247,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
         if number == 0 {
             for (gate, what) in gates.iter().flat_map(|gate| WHATS.map(|what| (gate, what))) {
                 let plan = plan(gate.envoy.address, ("twenty", 20), *indices, what, stop)?;
-                load::run(&Plan { duration: Some(FIRST_WARMUP), ..plan })?;
+                load::run(&Plan { duration: Some(args.first_warmup), ..plan })?;
             }
             refill()?;
         }
@@ -257,7 +264,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
                             && !stop.is_requested()
                         {
                             let plan = plan(gate.envoy.address, (user, roles), *indices, what, stop)?;
-                            gate.measure(&plan, args.duration, row)?;
+                            gate.measure(&plan, args, row)?;
                         }
                     }
                 }
