@@ -72,7 +72,7 @@ impl HeaderSanitizer {
     /// some, such as lighttpd, for all characters but letters and digits. A header with exactly the policy's name is no alias:
     /// it is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
-        self.is_like_one(name) && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+        !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) && self.is_like_one(name)
     }
 
     /// Whether this is one of the names, or an alias of one.
@@ -172,5 +172,5 @@ fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
         b'!' | b'#'..=b'\'' | b'*' | b'+' | b'.' | b'^'..=b'`' | b'|' | b'~' => b'-',
         byte => byte.to_ascii_lowercase(),
     };
-    one.iter().map(fold).eq(other.iter().map(fold))
+    one.len() == other.len() && one.iter().map(fold).eq(other.iter().map(fold))
 }

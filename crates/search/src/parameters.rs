@@ -62,8 +62,11 @@ impl<'a> Query<'a> {
         let mut found = None;
         // A node takes `;` for a separator too.
         for pair in self.0.split(['&', ';']) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if *decode(name, Plus::IsSpace)? == *wanted && found.replace(value).is_some() {
+            let end = pair.bytes().position(|byte| byte == b'=').unwrap_or(pair.len());
+            let (name, rest) = pair.split_at_checked(end).unwrap_or((pair, ""));
+            let value = rest.strip_prefix('=').unwrap_or_default();
+            if (name == wanted || *decode(name, Plus::IsSpace)? == *wanted) && found.replace(value).is_some()
+            {
                 return Err(Problem::Invalid("it gives a parameter twice"));
             }
         }

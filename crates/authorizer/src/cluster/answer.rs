@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use policy::model::Identity;
-use search::{Missing, Verdict as ClusterVerdict};
+use search::{Missing, Problem, RequestBody, Verdict as ClusterVerdict};
 
 use super::{Cached, path_of};
 use crate::answer::{ResponseHeader, challenges, push_json};
@@ -70,8 +70,13 @@ impl Denials {
         cluster: Option<Box<ClusterRequest<'a>>>,
         (body, detail): (&'a mut String, &'a mut String),
     ) -> Verdict<'a> {
-        write_detail(reason, answer, detail);
-        write_body(reason, &explained(reason, &caller.attached.subject, answer), body);
+        // It is decided again once its body is there; until then nobody reads why.
+        if request.body == RequestBody::Awaited && reason == Reason::Cluster(Problem::BodyNeeded) {
+            [&mut *detail, &mut *body].into_iter().for_each(String::clear);
+        } else {
+            write_detail(reason, answer, detail);
+            write_body(reason, &explained(reason, &caller.attached.subject, answer), body);
+        }
         Verdict::Denied(Denied {
             reason,
             headers: &self.json,
