@@ -92,6 +92,35 @@ fn the_last_index_of_a_long_bulk_counts() {
 }
 
 #[test]
+fn only_a_body_that_does_not_come_is_explained() {
+    let text = |body| {
+        let authorization = format!("Basic {}", BASE64_STANDARD.encode("writer:x"));
+        let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
+        let request = Request {
+            method: b"POST",
+            host: b"search.example.com",
+            path: b"/_bulk",
+            headers: &headers,
+            body,
+            ..Request::default()
+        };
+        let (authorizer, mut scratch) = (authorizer(), Scratch::default());
+        // What the request before left there is not this one's.
+        let other = Request { path: b"/secret/_search", ..request };
+        assert_eq!(authorizer.check_inline(&other, &mut scratch, NOW).status(), 403);
+        let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
+        assert!(verdict.needs_body());
+        match verdict {
+            Verdict::Allowed(_) => unreachable!(),
+            Verdict::Denied(denied) => (denied.body.to_owned(), denied.detail.to_owned()),
+        }
+    };
+    assert_eq!(text(RequestBody::Awaited), (String::new(), String::new()));
+    let (body, _) = text(RequestBody::Unseen);
+    assert!(body.contains("with_request_body"), "{body}");
+}
+
+#[test]
 fn a_role_may_be_mapped_to_addresses() {
     let of = |user, client| reason("GET", "/logs-1/_doc/1", user, client, RequestBody::Unseen);
     assert_eq!(of("writer", "192.0.2.1"), None);
