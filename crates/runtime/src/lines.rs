@@ -10,6 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, 
 use std::thread;
 use std::time::{Duration, Instant};
 
+mod pieces;
+
+pub use pieces::InPieces;
+
 /// Maximum bytes of all lines in the queue: a burst of about a second.
 pub const MAX_BYTES: usize = 4 << 20;
 /// Bytes that a line takes in addition to its text: its slot in the queue, and the rounding of the allocator.

@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::settings::{LogFormat, LogLevel};
-use runtime::lines::{Counts, Lines, Writer};
+use runtime::lines::{Counts, InPieces, Lines, Writer};
 
 /// How long shutdown waits for the last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -84,7 +84,7 @@ impl Write for Queue {
 /// When a log was started before, or the system cannot create a thread.
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, LogsError> {
     let counts = Arc::new(Counts::default());
-    let (lines, writer) = Lines::start("logs", io::stderr(), counts.clone())?;
+    let (lines, writer) = Lines::start("logs", InPieces::new(io::stderr()), counts.clone())?;
     let queue = Queue(Arc::new(ArcSwapOption::from_pointee(lines)));
     subscribe(format, level, queue.clone())?;
     Ok(Logs { queue, writer, counts })

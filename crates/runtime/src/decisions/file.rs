@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::loss::{Reported, WholeLines};
 use super::settings::DecisionLogSettings;
+use crate::lines::InPieces;
 
 /// Opens what decisions are written to. Standard output and error are used as they are: under systemd they are sockets,
 /// which cannot be opened by their names.
@@ -21,8 +22,8 @@ pub(super) fn open(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write +
 fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {
     let path = &settings.file;
     Ok(match path.to_str() {
-        Some("/dev/stdout") => Box::new(WholeLines::new(io::stdout(), false)),
-        Some("/dev/stderr") => Box::new(WholeLines::new(io::stderr(), false)),
+        Some("/dev/stdout") => Box::new(WholeLines::new(InPieces::new(io::stdout()), false)),
+        Some("/dev/stderr") => Box::new(WholeLines::new(InPieces::new(io::stderr()), false)),
         Some(_) | None => {
             let named = |error: io::Error| {
                 // A file that does not exist would have been created.
@@ -33,7 +34,7 @@ fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write +
             let file = append(path).map_err(named)?;
             let is_regular = file.metadata().map_err(named)?.is_file();
             if !is_regular {
-                return Ok(Box::new(WholeLines::new(file, false)));
+                return Ok(Box::new(WholeLines::new(InPieces::new(file), false)));
             }
             let max_size = u64::try_from(settings.max_size).unwrap_or(u64::MAX);
             let (path, torn) = (path.clone(), ends_within_a_line(path));
@@ -146,62 +147,4 @@ fn append(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the file is what is tested")]
-mod tests {
-    use super::super::settings::DecisionLog;
-    use super::*;
-
-    fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
-        let file = path.to_owned();
-        let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
-        open(&DecisionLogSettings { file, max_size, keep, ..settings }).unwrap()
-    }
-
-    #[test]
-    fn a_file_is_renamed_at_its_size_and_only_some_are_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        let mut log = log(&path, 10, 2);
-        for line in ["one\n", "two\n", "three\n", "four\n", "a line that is longer than the limit\n", "six\n"]
-        {
-            log.write_all(line.as_bytes()).unwrap();
-        }
-        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(read("log"), "six\n");
-        assert_eq!(read("log.1"), "a line that is longer than the limit\n");
-        assert_eq!(read("log.2"), "four\n");
-        assert!(!folder.path().join("log.3").exists());
-    }
-
-    #[test]
-    fn a_file_that_was_renamed_or_removed_is_opened_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        let mut log = log(&path, 0, 1);
-        log.write_all(b"one\n").unwrap();
-        fs::rename(&path, folder.path().join("old")).unwrap();
-        log.write_all(b"two\n").unwrap();
-        fs::remove_file(&path).unwrap();
-        log.write_all(b"three\n").unwrap();
-        assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "one\n");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
-    }
-
-    #[test]
-    fn a_file_that_ends_within_a_line_is_continued_on_a_new_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        for (before, after) in [("", "one\n"), ("cu", "cu\none\n"), ("whole\n", "whole\none\n")] {
-            fs::write(&path, before).unwrap();
-            log(&path, 0, 1).write_all(b"one\n").unwrap();
-            assert_eq!(fs::read_to_string(&path).unwrap(), after);
-        }
-    }
-
-    /// The file that is always full.
-    #[test]
-    fn a_full_disk_is_an_error_and_no_end() {
-        let mut log = log(Path::new("/dev/full"), 0, 1);
-        assert!(log.write_all(b"one\n").is_err());
-        assert!(log.write_all(b"two\n").is_err());
-    }
-}
+mod tests;

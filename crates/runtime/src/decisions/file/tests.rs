@@ -1,0 +1,98 @@
+//! The file of the decision log: regular ones, and pipes that others write to as well.
+
+use std::io::Read;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use super::super::settings::DecisionLog;
+use super::*;
+
+fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
+    let file = path.to_owned();
+    let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
+    open(&DecisionLogSettings { file, max_size, keep, ..settings }).unwrap()
+}
+
+#[test]
+fn a_file_is_renamed_at_its_size_and_only_some_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut log = log(&path, 10, 2);
+    for line in ["one\n", "two\n", "three\n", "four\n", "a line that is longer than the limit\n", "six\n"] {
+        log.write_all(line.as_bytes()).unwrap();
+    }
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("log"), "six\n");
+    assert_eq!(read("log.1"), "a line that is longer than the limit\n");
+    assert_eq!(read("log.2"), "four\n");
+    assert!(!folder.path().join("log.3").exists());
+}
+
+#[test]
+fn a_file_that_was_renamed_or_removed_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut log = log(&path, 0, 1);
+    log.write_all(b"one\n").unwrap();
+    fs::rename(&path, folder.path().join("old")).unwrap();
+    log.write_all(b"two\n").unwrap();
+    fs::remove_file(&path).unwrap();
+    log.write_all(b"three\n").unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+}
+
+#[test]
+fn a_file_that_ends_within_a_line_is_continued_on_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    for (before, after) in [("", "one\n"), ("cu", "cu\none\n"), ("whole\n", "whole\none\n")] {
+        fs::write(&path, before).unwrap();
+        log(&path, 0, 1).write_all(b"one\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), after);
+    }
+}
+
+fn fifo(folder: &Path) -> PathBuf {
+    let path = folder.join("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+/// As Envoy does with its access log. The pipe is full most of the time.
+#[test]
+fn no_line_of_another_writer_gets_into_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fifo(folder.path());
+    // For both, so that opening it does not wait for the other end.
+    let mut reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let mut decisions = log(&path, 0, 1);
+    let mut other = OpenOptions::new().append(true).open(&path).unwrap();
+    let line = |byte, length| [&vec![byte; length - 1][..], b"\n"].concat();
+    let (rounds, batch) = (40, line(b'd', 300).repeat(55));
+    let written = rounds * batch.len() + 20 * rounds * 200;
+    let mut read = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| (0..rounds).for_each(|_| decisions.write_all(&batch).unwrap()));
+        scope.spawn(|| (0..20 * rounds).for_each(|_| other.write_all(&line(b'e', 200)).unwrap()));
+        while read.len() < written {
+            let mut part = [0; 4096];
+            let length = reader.read(&mut part).unwrap();
+            read.extend(&part[..length]);
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let torn = read.split(|byte| *byte == b'\n').filter(|line| {
+        !matches!((line.first(), line.len()), (None, 0) | (Some(b'd'), 299) | (Some(b'e'), 199))
+    });
+    assert_eq!(torn.count(), 0);
+}
+
+/// The file that is always full.
+#[test]
+fn a_full_disk_is_an_error_and_no_end() {
+    let mut log = log(Path::new("/dev/full"), 0, 1);
+    assert!(log.write_all(b"one\n").is_err());
+    assert!(log.write_all(b"two\n").is_err());
+}

@@ -1,0 +1,108 @@
+//! Lines for a pipe that others write to as well: none of theirs gets into one of these.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, fstat};
+
+/// The most bytes that a full pipe takes without those of another writer in between (`PIPE_BUF` of Linux).
+const UNDIVIDED: usize = 4096;
+
+/// Writes lines in pieces that are not divided on their way, each of whole lines. Envoy writes its access log to the pipe of
+/// the module's decision log, and a longer write is cut wherever the pipe is full. Only a line that is longer itself can
+/// have one of another writer in it.
+#[derive(Debug)]
+pub struct InPieces<W> {
+    to: W,
+    max: usize,
+}
+
+impl<W: Write + AsFd> InPieces<W> {
+    /// A file on a disk takes lines of any length at once.
+    pub fn new(to: W) -> Self {
+        let is_file = fstat(&to).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+        Self { to, max: if is_file { usize::MAX } else { UNDIVIDED } }
+    }
+}
+
+impl<W: Write> Write for InPieces<W> {
+    /// Writes all lines, or fails.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let mut rest = lines;
+        while !rest.is_empty() {
+            let (piece, after) = first_piece(rest, self.max);
+            self.to.write_all(piece)?;
+            rest = after;
+        }
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// The first lines that together have at most `max` bytes, or the first line if that has more, and what comes after.
+fn first_piece(lines: &[u8], max: usize) -> (&[u8], &[u8]) {
+    let Some((fits, _)) = lines.split_at_checked(max) else { return (lines, &[]) };
+    let is_end = |byte: &u8| *byte == b'\n';
+    let end = fits.iter().rposition(is_end).or_else(|| lines.iter().position(is_end));
+    end.and_then(|end| lines.split_at_checked(end + 1)).unwrap_or((lines, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::pipe;
+
+    use super::*;
+
+    /// The lengths of the writes.
+    #[derive(Default)]
+    struct Lengths(Vec<usize>);
+
+    impl Write for Lengths {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            assert_eq!(bytes.last(), Some(&b'\n'));
+            self.0.push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lengths of the writes of lines of these lengths.
+    fn lengths(lines: &[usize], max: usize) -> Vec<usize> {
+        let text: Vec<u8> =
+            lines.iter().flat_map(|length| [&vec![b'x'; length - 1][..], b"\n"].concat()).collect();
+        let mut pieces = InPieces { to: Lengths::default(), max };
+        pieces.write_all(&text).unwrap();
+        pieces.to.0
+    }
+
+    #[test]
+    fn lines_are_written_in_pieces_of_whole_lines() {
+        for (lines, pieces) in [
+            (&[][..], &[][..]),
+            (&[100], &[100]),
+            (&[4096], &[4096]),
+            (&[4000, 96, 1, 4095], &[4096, 4096]),
+            (&[4000, 97, 1], &[4000, 98]),
+            (&[9000, 300, 300], &[9000, 600]),
+            (&[300, 5000, 300], &[300, 5000, 300]),
+        ] {
+            assert_eq!(lengths(lines, UNDIVIDED), pieces, "{lines:?}");
+        }
+        assert_eq!(lengths(&[300; 50], usize::MAX), [15_000]);
+    }
+
+    #[test]
+    fn only_a_file_on_a_disk_takes_any_length() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(InPieces::new(file).max, usize::MAX);
+        assert_eq!(InPieces::new(pipe().unwrap().1).max, UNDIVIDED);
+        assert_eq!(InPieces::new(File::open("/dev/null").unwrap()).max, UNDIVIDED);
+    }
+}
