@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -106,6 +107,8 @@ pub(crate) struct Reloader {
     unfinished: bool,
     /// What a load will give that takes too long to wait for.
     late: Option<Late>,
+    /// Whether the files must be compared again soon: a late load was taken instead.
+    look_again: bool,
     fetched: FetchedKeys,
     fetched_at: HashMap<KeyUrl, Instant>,
 }
@@ -172,6 +175,7 @@ impl Reloader {
             seen,
             unfinished: false,
             late: None,
+            look_again: false,
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
         };
@@ -304,8 +308,9 @@ impl Reloader {
             if reloaded {
                 let watched = self.watch(folders, background);
                 misses_one = watched.misses_one;
-                if watched.more {
-                    // As after the first load: something may have changed before the watch began.
+                if mem::take(&mut self.look_again) || watched.more {
+                    // As after the first load: something may have changed before the watch began, or since a late load has read
+                    // the files. The event of that change may be taken already.
                     look = Some(Instant::now() + SETTLE_TIME);
                 }
             }

@@ -16,9 +16,9 @@ use crate::compiled_policy::{self, Attempt, CompiledPolicy};
 /// The result of a load, once it comes.
 #[derive(Debug)]
 pub(super) struct Late {
-    attempt: Receiver<Attempt>,
+    pub(super) attempt: Receiver<Attempt>,
     /// The keys that it compiles with.
-    fetched: FetchedKeys,
+    pub(super) fetched: FetchedKeys,
 }
 
 /// What is watched.
@@ -62,6 +62,7 @@ impl Reloader {
             return false;
         }
         if let Some(attempt) = self.take_late() {
+            self.look_again = true;
             self.take_attempt(attempt, background);
             return true;
         }

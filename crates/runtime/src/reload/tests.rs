@@ -11,13 +11,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
+use identity::FetchedKeys;
 use policy::KeyUrl;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::background::Background;
 use super::folders::Folders;
+use super::from_files::Late;
 use super::{Event, Fetched, Policies, Reloader, Taken, TakenKeys};
+use crate::compiled_policy;
 use crate::panics::panicking_log;
 use crate::settings::{
     BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
@@ -163,6 +166,28 @@ fn a_file_that_is_back_is_read_although_a_thread_never_comes_back() {
     std::fs::remove_file(loaded.more()).unwrap();
     std::fs::write(loaded.more(), MORE.replace("/a", "/b")).unwrap();
     loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 1);
+}
+
+/// What a late load has read may be replaced before its policy is taken, and the event of that change is taken with it.
+#[test]
+fn a_change_after_a_late_load_is_noticed() {
+    let more = |folder: &Path, path: &str| {
+        std::fs::write(folder.join("more.yaml"), MORE.replace("/a", path)).unwrap();
+    };
+    let mut folder = PathBuf::new();
+    let loaded = Loaded::start(OnStale::Keep, |mut reloader| {
+        reloader.file.parent().unwrap().clone_into(&mut folder);
+        // A policy that may become stale is polled.
+        reloader.settings.max_policy_age = Duration::ZERO;
+        more(&folder, "/b");
+        let (send, attempt) = channel();
+        send.send(compiled_policy::load(&reloader.file, &FetchedKeys::new())).unwrap();
+        more(&folder, "/c");
+        reloader.late = Some(Late { attempt, fetched: FetchedKeys::new() });
+        reloader.start_with(Background::with(LONG, LONG, STUCK).unwrap()).unwrap()
+    });
+    // The late load, and what is there now.
+    loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 2);
 }
 
 #[test]
