@@ -2,8 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use super::loss::{Reported, WholeLines};
 use super::settings::DecisionLogSettings;
@@ -141,8 +144,19 @@ fn ends_within_a_line(path: &Path) -> bool {
     last().is_ok_and(|byte| byte != *b"\n")
 }
 
+/// Opens a file without waiting: opening a FIFO that nobody reads would otherwise block, and with it Envoy's main thread, until
+/// somebody does. Writing to it may block, on the thread that writes.
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(MODE).open(path)
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(at_once).open(path);
+    let file = file.map_err(|error| {
+        // A socket gives the same error.
+        let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
+            && fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
+        if is_unread { io::Error::new(error.kind(), "nobody reads this FIFO") } else { error }
+    })?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ fn no_line_of_another_writer_gets_into_one() {
     let mut reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let mut decisions = log(&path, 0, 1);
     let mut other = OpenOptions::new().append(true).open(&path).unwrap();
-    let line = |byte, length| [&vec![byte; length - 1][..], b"\n"].concat();
+    let line = |byte: u8, length: usize| [&vec![byte; length - 1][..], b"\n"].concat();
     let (rounds, batch) = (40, line(b'd', 300).repeat(55));
     let written = rounds * batch.len() + 20 * rounds * 200;
     let mut read = Vec::new();
@@ -87,6 +88,44 @@ fn no_line_of_another_writer_gets_into_one() {
         !matches!((line.first(), line.len()), (None, 0) | (Some(b'd'), 299) | (Some(b'e'), 199))
     });
     assert_eq!(torn.count(), 0);
+}
+
+/// Otherwise Envoy's main thread would wait, which loads configurations.
+#[test]
+fn a_fifo_is_opened_only_if_somebody_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fifo(folder.path());
+    let settings = DecisionLogSettings {
+        file: path.clone(),
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    let (send, opened) = channel();
+    thread::spawn(move || send.send(open(&settings).map(drop)));
+    let error = opened.recv_timeout(Duration::from_secs(20)).expect("it waits for a reader").unwrap_err();
+    assert_eq!(error.to_string(), format!("`decision-log-file` {}: nobody reads this FIFO", path.display()));
+
+    let reading = path.clone();
+    let reader = thread::spawn(move || File::open(reading));
+    // Waits until the reader is there.
+    drop(OpenOptions::new().append(true).open(&path).unwrap());
+    let mut reader = reader.join().unwrap().unwrap();
+    let mut log = log(&path, 0, 1);
+    // More than a pipe holds: it waits for the reader, and nothing is lost.
+    let lines = b"a line\n".repeat(30_000);
+    let written = lines.len();
+    let writing = thread::spawn(move || log.write_all(&lines));
+    thread::sleep(Duration::from_millis(50));
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).unwrap();
+    writing.join().unwrap().unwrap();
+    assert_eq!(read.len(), written);
+}
+
+/// Such as a terminal, which some systems open only when a line is there.
+#[test]
+fn what_is_written_to_a_device_may_wait() {
+    let file = append(Path::new("/dev/null")).unwrap();
+    assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
 }
 
 /// The file that is always full.
