@@ -211,6 +211,17 @@ impl Authorizer {
         sizes
     }
 
+    /// The same; `None` where it would have to wait for a thread that changes a cache.
+    #[must_use]
+    pub fn try_credential_caches(&self) -> Option<[CacheSize; 2]> {
+        let mut sizes = self.authenticator.try_cache_sizes()?;
+        if let Some(cluster) = &self.cluster {
+            let of_cluster = cluster.authenticator.try_cache_sizes()?;
+            sizes.iter_mut().zip(of_cluster).for_each(|(size, more)| *size += more);
+        }
+        Some(sizes)
+    }
+
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
         let cluster = self.cluster.as_ref().is_some_and(|cluster| {

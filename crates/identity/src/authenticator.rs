@@ -242,6 +242,13 @@ impl<T: HeapSize> Authenticator<T> {
         [self.basic.as_ref().map(Basic::cache_size).unwrap_or_default(), self.tokens.size()]
     }
 
+    /// The same; `None` where it would have to wait.
+    #[must_use]
+    pub fn try_cache_sizes(&self) -> Option<[CacheSize; 2]> {
+        let of_basic = self.basic.as_ref().map_or_else(|| Some(CacheSize::default()), Basic::try_cache_size);
+        Some([of_basic?, self.tokens.try_size()?])
+    }
+
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
     #[must_use]
     pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {

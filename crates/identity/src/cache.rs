@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -170,7 +170,16 @@ impl<V> Cache<V> {
     /// What it holds. Insertions wait meanwhile, look-ups do not.
     pub(crate) fn size(&self) -> CacheSize {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        CacheSize { entries: queue.keys.len(), bytes: queue.weight, evicted: queue.evicted }
+        queue.size()
+    }
+
+    /// The same; `None` where it would have to wait.
+    pub(crate) fn try_size(&self) -> Option<CacheSize> {
+        match self.queue.try_lock() {
+            Ok(queue) => Some(queue.size()),
+            Err(TryLockError::Poisoned(queue)) => Some(queue.into_inner().size()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Counts evictions from the number of `previous` on, so that a reload does not begin anew.
@@ -202,6 +211,12 @@ impl<V> Cache<V> {
     #[cfg(test)]
     fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+impl Queue {
+    fn size(&self) -> CacheSize {
+        CacheSize { entries: self.keys.len(), bytes: self.weight, evicted: self.evicted }
     }
 }
 

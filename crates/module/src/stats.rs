@@ -115,9 +115,38 @@ impl Stats {
     }
 
     /// Sets the gauges to the sums over all policies in use, and the times to the earliest: a route may have another policy than
-    /// its filter.
+    /// its filter. Those whose values another thread changes at this moment stay as they are: that thread may have a lower
+    /// priority, and the requests of this worker must not wait for it.
     pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, policies: &[Observed]) {
-        let all: Vec<_> = policies.iter().map(|policy| policy.status.facts()).collect();
+        if let Some(all) = policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>()
+        {
+            self.set_facts(stream, &all);
+        }
+        let queued = policies.iter().map(|policy| Some(policy.hashing.try_totals()?.queued)).sum();
+        if let Some(queued) = queued {
+            stream.set_gauge(self.hash_queue, &[], queued);
+        }
+        let caches = policies.iter().map(|policy| policy.caches.try_credentials());
+        if let Some(caches) = caches.collect::<Option<Vec<_>>>() {
+            let set = |gauge, value: fn(&CacheSize) -> u64| {
+                stream.set_gauge(gauge, &[], caches.iter().flatten().map(value).sum());
+            };
+            set(self.cached, |size| number(size.entries));
+            set(self.cached_bytes, |size| number(size.bytes));
+            set(self.evicted, |size| size.evicted);
+        }
+        let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
+        if !shadows.is_empty() {
+            let results = || shadows.iter().flat_map(|shadow| shadow.results());
+            for (result, gauge) in &self.shadow {
+                let of_result = results().filter(|(each, _)| each == result);
+                stream.set_gauge(*gauge, &[], of_result.map(|(_, count)| count).sum());
+            }
+            stream.set_gauge(self.shadow_dropped, &[], shadows.iter().map(|shadow| shadow.dropped()).sum());
+        }
+    }
+
+    fn set_facts<F: Filter>(&self, stream: &Stream<'_, F>, all: &[Facts]) {
         let set = |gauge, value: fn(&Facts) -> u64| stream.set_gauge(gauge, &[], all.iter().map(value).sum());
         set(self.reloads, |facts| facts.policy.reloads);
         set(self.failed_reloads, |facts| facts.policy.failures);
@@ -130,24 +159,6 @@ impl Stats {
         earliest(self.policy_loaded, &mut all.iter().map(|facts| facts.policy.loaded));
         let keys = all.iter().flat_map(|facts| facts.keys.values());
         earliest(self.keys_fetched, &mut keys.map(|keys| keys.fetched));
-        let queued = policies.iter().map(|policy| policy.hashing.totals().queued).sum();
-        stream.set_gauge(self.hash_queue, &[], queued);
-        let caches: Vec<_> = policies.iter().flat_map(|policy| policy.caches.credentials()).collect();
-        let set = |gauge, value: fn(&CacheSize) -> u64| {
-            stream.set_gauge(gauge, &[], caches.iter().map(value).sum());
-        };
-        set(self.cached, |size| number(size.entries));
-        set(self.cached_bytes, |size| number(size.bytes));
-        set(self.evicted, |size| size.evicted);
-        let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
-        if !shadows.is_empty() {
-            let results = || shadows.iter().flat_map(|shadow| shadow.results());
-            for (result, gauge) in &self.shadow {
-                let of_result = results().filter(|(each, _)| each == result);
-                stream.set_gauge(*gauge, &[], of_result.map(|(_, count)| count).sum());
-            }
-            stream.set_gauge(self.shadow_dropped, &[], shadows.iter().map(|shadow| shadow.dropped()).sum());
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Instant;
 
@@ -176,8 +176,17 @@ impl Hashing {
     /// The current counters.
     #[must_use]
     pub fn totals(&self) -> HashingTotals {
-        let state = self.shared.lock();
-        HashingTotals { queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX), ..state.totals }
+        self.shared.lock().totals()
+    }
+
+    /// The same, for a thread that must not wait: `None` while another one uses the queue.
+    #[must_use]
+    pub fn try_totals(&self) -> Option<HashingTotals> {
+        match self.shared.state.try_lock() {
+            Ok(state) => Some(state.totals()),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner().totals()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -245,6 +254,10 @@ impl Shared {
 }
 
 impl State {
+    fn totals(&self) -> HashingTotals {
+        HashingTotals { queued: u64::try_from(self.queue.len()).unwrap_or(u64::MAX), ..self.totals }
+    }
+
     /// Counts a hash, and returns those who wait for it.
     fn finish(&mut self, key: u128, network: ClientNetwork, right: bool) -> Waiters {
         self.totals.done += 1;
@@ -291,5 +304,20 @@ impl fmt::Debug for Waiters {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_must_not_wait_gets_no_totals_while_the_queue_is_used() {
+        let hashing = Hashing::start(0, 1, Box::new(|_| false)).unwrap();
+        assert!(hashing.try_totals().is_some());
+        let using = hashing.shared.lock();
+        assert!(hashing.try_totals().is_none());
+        drop(using);
+        assert!(hashing.try_totals().is_some());
     }
 }

@@ -192,6 +192,15 @@ impl Caches {
     pub fn credentials(&self) -> [CacheSize; 2] {
         self.0.load().as_ref().map(|active| active.credential_caches()).unwrap_or_default()
     }
+
+    /// The same, for a thread that must not wait: `None` while another one changes a cache.
+    #[must_use]
+    pub fn try_credentials(&self) -> Option<[CacheSize; 2]> {
+        self.0
+            .load()
+            .as_ref()
+            .map_or_else(|| Some(Default::default()), |active| active.try_credential_caches())
+    }
 }
 
 /// Requests reloads of a policy.

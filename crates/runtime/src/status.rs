@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use authorizer::Revision;
@@ -12,7 +12,8 @@ use policy::{KeyUrl, Problem};
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Requests never touch it.
+/// The status that threads share. Requests never wait for it, once there is all that must be fetched: the threads that write it
+/// may have a lower priority than theirs.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -225,6 +226,15 @@ impl Status {
         self.lock().clone()
     }
 
+    /// The same, for a thread that must not wait: `None` while another one uses the status.
+    pub fn try_facts(&self) -> Option<Facts> {
+        match self.facts.try_lock() {
+            Ok(facts) => Some(facts.clone()),
+            Err(TryLockError::Poisoned(facts)) => Some(facts.into_inner().clone()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Changes the status.
     pub fn note(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock());
@@ -385,6 +395,13 @@ mod tests {
         ] {
             assert_eq!(status(needed, keys).ready(), ready, "{needed:?} {keys:?}");
         }
+    }
+
+    #[test]
+    fn whoever_must_not_wait_gets_no_facts_while_they_change() {
+        let status = status(KeysNeeded::None, &[]);
+        status.note(|_| assert!(status.try_facts().is_none()));
+        assert!(status.try_facts().is_some());
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl<T: HeapSize> Basic<T> {
         self.credentials.size()
     }
 
+    /// The same; `None` where it would have to wait.
+    pub(super) fn try_cache_size(&self) -> Option<CacheSize> {
+        self.credentials.try_size()
+    }
+
     /// Counts evictions from the number of `previous` on.
     pub(super) fn continue_count(&self, previous: &Self) {
         self.credentials.continue_count(&previous.credentials);

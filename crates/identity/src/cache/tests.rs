@@ -155,6 +155,10 @@ fn its_size_is_known_and_evictions_are_counted_on() {
     cache.insert(4, 2, ALWAYS, 20);
     let entry = Cache::<u32>::ENTRY_BYTES;
     assert_eq!(cache.size(), CacheSize { entries: 2, bytes: 2 * entry + 30, evicted: 3 });
+    assert_eq!(cache.try_size(), Some(cache.size()));
+    let inserting = cache.queue.lock();
+    assert_eq!(cache.try_size(), None);
+    drop(inserting);
     let next = Cache::<u32>::new(2, HUNDRED);
     next.continue_count(&cache);
     assert_eq!(next.size(), CacheSize { entries: 0, bytes: 0, evicted: 3 });

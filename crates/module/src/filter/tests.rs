@@ -4,6 +4,7 @@ mod bulk;
 mod lifetime;
 mod search;
 
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -335,6 +336,37 @@ fn the_gauges_count_the_policies_of_all_routes() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(host.metric("rolegate.credential_cache_bytes") > 100);
+}
+
+/// The thread that changes the status may have a lower priority than Envoy's workers.
+#[test]
+fn the_gauges_wait_for_no_other_thread() {
+    if !alone("filter::tests::the_gauges_wait_for_no_other_thread") {
+        return;
+    }
+    let test = Test::new();
+    let host = test.host("");
+    let status = std::sync::Arc::clone(&host.filter().policy.as_ref().unwrap().status);
+    let (changing, is_changing) = channel();
+    let (end, until_end) = channel::<()>();
+    let changer = std::thread::spawn(move || {
+        status.note(|_| {
+            changing.send(()).unwrap();
+            let _ = until_end.recv_timeout(Duration::from_secs(10));
+        });
+    });
+    is_changing.recv().unwrap();
+    let loaded = || host.metric("rolegate.policy_loaded_timestamp_seconds");
+    assert_eq!(decided(&get(&host, "/open", &[])), 200);
+    assert_eq!((loaded(), changer.is_finished()), (0, false));
+    end.send(()).unwrap();
+    changer.join().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while loaded() == 0 {
+        assert!(Instant::now() < until, "the gauge does not change");
+        assert_eq!(decided(&get(&host, "/open", &[])), 200);
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Filters of several listeners share a policy, its caches and its threads.
