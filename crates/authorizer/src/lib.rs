@@ -128,7 +128,8 @@ impl Authorizer {
             (Err(problems), Err(more)) => return Err([problems, more].concat()),
         };
         let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
-        let cluster = cluster.map(|(cluster, more)| {
+        let cluster = cluster.map(|(mut cluster, more)| {
+            cluster.share_keys(&authenticator);
             warnings.extend(more);
             cluster
         });
@@ -160,8 +161,11 @@ impl Authorizer {
     /// [`Authenticator::carry_over`] for why that may be a step of its own.
     pub fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
-        if let (Some(cluster), Some(before)) = (&mut self.cluster, &previous.cluster) {
-            cluster.carry_over(before);
+        if let Some(cluster) = &mut self.cluster {
+            if let Some(before) = &previous.cluster {
+                cluster.carry_over(before);
+            }
+            cluster.share_keys(&self.authenticator);
         }
     }
 
@@ -223,6 +227,8 @@ impl Authorizer {
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are.
+    /// Caches verified credentials, if they are valid under this policy, and returns whether they are. A user of the policy that
+    /// is also one of the cluster is cached for both.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
         let cluster = self.cluster.as_ref().is_some_and(|cluster| {
             cluster.authenticator.cache_result(result, now, |subject| self.cluster_caller(cluster, subject))

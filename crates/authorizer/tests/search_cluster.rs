@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Reason, Request, RequestBody, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Outcome, Reason, Request, RequestBody, Scratch, Verdict};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -363,5 +363,88 @@ fn a_claim_of_backend_roles_that_is_text_is_split_at_commas_as_the_plugin_does()
     ] {
         assert_eq!(status("search.example.com", &groups), on_cluster, "{groups}");
         assert_eq!(status("other.example.com", &groups), by_rules, "{groups}");
+    }
+}
+
+/// `wonderland`.
+const HASH: &str = "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu";
+const OTHER_HASH: &str = "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.RdvScIW";
+
+/// The policy's user `ann` has the role `staff`, which alone may get `/staff`; on the cluster she has what her name is mapped to.
+/// Its own users, if there are any, are those of `users`.
+fn of_two_hosts(search: bool, users: &str, previous: Option<&Authorizer>) -> Authorizer {
+    let section = if search { "search: { folder: cluster, hosts: [search.example.com] }" } else { "" };
+    let policy = format!(
+        "version: 1\nidentity: {{ basic: {{ users: {{ ann: {{ password: '{HASH}' }} }} }} }}\n\
+         roles: {{ staff: {{ allow: [\"GET /staff\"] }} }}\ngrants: {{ staff: {{ users: [ann] }} }}\n{section}\n"
+    );
+    let mut files = MapFiles::of("policy.yaml", policy);
+    if search {
+        files = files
+            .and(
+                "cluster/roles.yml",
+                "_meta: { type: roles, config_version: 2 }\nr: { index_permissions: [{ index_patterns: [logs], allowed_actions: [read] }] }\n",
+            )
+            .and("cluster/roles_mapping.yml", "_meta: { type: rolesmapping, config_version: 2 }\nr: { users: [ann] }\n");
+    }
+    if !users.is_empty() {
+        files = files.and("cluster/internal_users.yml", users);
+    }
+    let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+    Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), previous).unwrap().0
+}
+
+/// What becomes of a request by `ann` to the policy's own application, and of one to the cluster: whether it is allowed, or
+/// `None` if her password must be verified first.
+fn of_ann(authorizer: &Authorizer, password: &str) -> [Option<bool>; 2] {
+    [("app.example.com", "/staff"), ("search.example.com", "/logs/_doc/1")].map(|(host, path)| {
+        let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("ann:{password}")));
+        let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
+        let request = Request {
+            method: b"GET",
+            host: host.as_bytes(),
+            path: path.as_bytes(),
+            headers: &headers,
+            ..Request::default()
+        };
+        match authorizer.check(&request, None, &mut Scratch::default(), NOW) {
+            Outcome::Decided(verdict) => Some(matches!(verdict, Verdict::Allowed(_))),
+            Outcome::Pending(verification) => {
+                if password == "wonderland" && host == "app.example.com" {
+                    authorizer.cache_result(&verification.run(), NOW);
+                }
+                None
+            }
+        }
+    })
+}
+
+#[test]
+fn a_password_is_verified_once_for_the_policy_and_the_cluster() {
+    let first = of_two_hosts(true, "", None);
+    assert_eq!(of_ann(&first, "wonderland"), [None, Some(true)], "cached for both by the first");
+    assert_eq!(of_ann(&first, "wonderland"), [Some(true), Some(true)]);
+    assert_eq!(of_ann(&first, "x"), [None, None], "another password");
+    // The same after each change of the policy, also where it gets a cluster.
+    let second = of_two_hosts(true, "", Some(&first));
+    assert_eq!(of_ann(&second, "wonderland"), [Some(true), Some(true)], "carried over");
+    let without = of_two_hosts(false, "", Some(&second));
+    let mut third = of_two_hosts(true, "", None);
+    third.carry_over(&without);
+    assert_eq!(of_ann(&third, "wonderland"), [Some(true), None], "carried over where it was known");
+    let fourth = of_two_hosts(true, "", Some(&of_two_hosts(false, "", None)));
+    assert_eq!(of_ann(&fourth, "wonderland"), [None, Some(true)]);
+}
+
+/// The cluster may have a user of the same name with another password.
+#[test]
+fn a_password_of_the_policy_is_none_of_a_user_of_the_cluster() {
+    let users = |name: &str, hash: &str| {
+        format!("_meta: {{ type: internalusers, config_version: 2 }}\n{name}: {{ hash: '{hash}' }}\n")
+    };
+    for (name, hash) in [("ann", OTHER_HASH), ("bob", HASH)] {
+        let authorizer = of_two_hosts(true, &users(name, hash), None);
+        assert_eq!(of_ann(&authorizer, "wonderland"), [None, None], "{name}");
+        assert_eq!(of_ann(&authorizer, "wonderland"), [Some(true), None], "{name}");
     }
 }

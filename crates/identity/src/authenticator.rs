@@ -136,6 +136,13 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
+    /// Hashes credentials with the keys of `other`, so that what was verified for one is found by the other if both cache it. Each
+    /// keeps its own cache, users and roles. Call it before this authenticator serves requests, and after
+    /// [`Authenticator::carry_over`], only if what was carried over was hashed with the same keys.
+    pub fn share_keys<U>(&mut self, other: &Authenticator<U>) {
+        self.hasher = other.hasher.clone();
+    }
+
     /// Authenticates a caller by the value of its one `Authorization` header. Without such a header, the caller is
     /// anonymous: `Ok(None)`.
     ///

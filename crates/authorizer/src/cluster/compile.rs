@@ -15,6 +15,7 @@ use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
 use super::Cluster;
 use super::answer::Denials;
+use crate::subject_data::SubjectData;
 
 /// The realm of the challenge, as OpenSearch's security plugin has it.
 const REALM: &str = "OpenSearch Security";
@@ -83,6 +84,12 @@ impl Cluster {
     /// Carries over the Basic credentials that `previous` has verified.
     pub(crate) fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
+    }
+
+    /// Hashes credentials with the keys of the policy's own authenticator. It does so in each policy, and that takes over the keys
+    /// of the one before it, so what was carried over has the same keys.
+    pub(crate) fn share_keys(&mut self, of_policy: &Authenticator<SubjectData>) {
+        self.authenticator.share_keys(of_policy);
     }
 }
 
