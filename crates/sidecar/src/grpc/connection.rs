@@ -63,10 +63,12 @@ const MIN_RESETS: usize = 1 << 10;
 /// connection is closed when its reset streams exceed its answered ones by more than this many bursts, and `h2`
 /// remembers as many reset streams. Chosen, not measured.
 const RESET_BURSTS: usize = 4;
-/// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
-/// authorized are inside the message. Chosen, not measured: more would only let an attacker hold more memory per
-/// stream.
-const HEADER_LIST: u32 = 16 << 10;
+/// Maximum size of a stream's header list, in bytes. The headers of the HTTP request to be authorized are inside the message,
+/// but an Envoy that records spans adds the `tracestate` of its client to the call, which may be as long as Envoy permits
+/// headers to be (`max_request_headers_kb`: 60 by default, 96 in our configurations). `h2` answers a longer list with 431
+/// itself. That is an error and no decision, which an Envoy with `failure_mode_allow` takes for a pass. So no client may
+/// bring it about. The headers are dropped when the stream is accepted; of them a check that waits keeps a short `traceparent` alone.
+const HEADER_LIST: u32 = 128 << 10;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask
 /// for capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;

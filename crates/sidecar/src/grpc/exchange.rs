@@ -42,6 +42,8 @@ pub(super) const GRACE: Duration = Duration::from_millis(100);
 /// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent` among the headers in the
 /// `CheckRequest` is the one that the client sent.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// The longest one that counts, in bytes: a check that waits keeps it. Today's has 55; a later version may have more.
+const MAX_TRACEPARENT: usize = 256;
 
 /// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
@@ -80,8 +82,8 @@ pub(super) fn accept(
     let mut incoming = Incoming::new(body);
     // The rest can arrive only while the connection is polled, which then looks for it.
     let message = incoming.poll(&context.limits, &mut Context::from_waker(Waker::noop()));
-    let traceparent =
-        if context.checker.joins_traces() { head.headers.get(TRACEPARENT).cloned() } else { None };
+    let traceparent = if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
+    let traceparent = traceparent.filter(|value| value.len() <= MAX_TRACEPARENT).cloned();
     let mut exchange =
         Exchange { context: Rc::clone(context), peer, respond, received, traceparent, deadline: None };
     match message {

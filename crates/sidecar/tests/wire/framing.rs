@@ -207,3 +207,21 @@ async fn trailers_after_a_message_are_ignored() {
         .unwrap();
     assert!(reply(response).await.unwrap().is_ok());
 }
+
+/// Envoy adds the `tracestate` of the client to its call if it records spans. It is as long as the client makes it, up to
+/// Envoy's own limit (`max_request_headers_kb`: 60 by default, 96 in our configurations).
+#[tokio::test]
+async fn a_check_with_a_long_tracestate_is_decided() {
+    let server = serve();
+    let client = connect(&server).await;
+    for (kib, message) in
+        [(60, by_alice()), (95, by_alice()), (95, message(Shape::Raw, "GET", "/people", &[]))]
+    {
+        let mut client = client.clone().ready().await.unwrap();
+        let head = head().header("tracestate", "t".repeat(kib << 10));
+        let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
+        stream.send_data(framed(&message), true).unwrap();
+        let reply = reply(response).await.unwrap();
+        assert!(reply.decision().is_some(), "{kib}: {reply:?}");
+    }
+}

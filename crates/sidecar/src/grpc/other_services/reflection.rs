@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{Request, Response};
+use http::{Method, Request, Response, Uri};
 use http_body::Body as _;
 use tonic::codegen::Service;
 use tonic_reflection::server::Builder;
@@ -49,9 +49,14 @@ impl Reflection {
         idle_timeout: Duration,
     ) {
         let call = if request.uri().path().contains(".v1alpha.") { &self.v1alpha } else { &self.v1 };
-        let (head, stream) = request.into_parts();
-        let (upload, pump) = upload(stream);
-        let answer = call(Request::from_parts(head, upload));
+        // Only the path, in a copy: the head keeps alive all headers of the call, which may be 128 KiB, and no encoding of
+        // messages is accepted anyway.
+        let Ok(path) = Uri::try_from(request.uri().path()) else { return };
+        let (upload, pump) = upload(request.into_body());
+        let mut request = Request::new(upload);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = path;
+        let answer = call(request);
         let pump = async {
             if pump.run(idle_timeout).await.is_ok() {
                 // The peer has sent everything; the answer gets as much time as a message of the peer.
