@@ -2,7 +2,8 @@
 //!
 //! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size that Envoy permits for
 //! headers. Together they get at most half of the memory of all checks that wait, so that messages can still arrive, also
-//! those of known callers. Those of one network get a share, so that callers from other networks can still sign in.
+//! those of known callers. Those of one network get a share, and at most as much as they leave to all others, so that callers
+//! from other networks can still sign in: where a few networks take what they can, so much is left as each of them has.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,12 +13,15 @@ use runtime::ClientNetwork;
 
 use super::overload::Overload;
 
-/// The checks of one network may take one in so many of all places, and in any case so many.
+/// The checks of one network may take one in so many of all places, and in any case so many, even if fewer are left.
 const NETWORK_PLACES_DIVISOR: usize = 4;
 const MIN_NETWORK_PLACES: usize = 16;
 /// All verifications may take half of the memory of all checks that wait, those of one network an eighth.
 const BYTES_DIVISOR: usize = 2;
 const NETWORK_BYTES_DIVISOR: usize = 8;
+/// One check of so many bytes may wait for each network, even if little is left: more than Envoy permits for headers, so only
+/// a request with a body has more.
+const SMALL: usize = 128 << 10;
 
 /// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached are
 /// not among them.
@@ -50,10 +54,9 @@ pub(super) struct HeldVerification {
 }
 
 impl Held {
-    /// With one more check of so many bytes, unless that is more than `most`.
-    fn with(self, bytes: usize, most: Self) -> Option<Self> {
-        let more = Self { places: self.places.saturating_add(1), bytes: self.bytes.saturating_add(bytes) };
-        (more.places <= most.places && more.bytes <= most.bytes).then_some(more)
+    /// With one more check of so many bytes.
+    fn with(self, bytes: usize) -> Self {
+        Self { places: self.places.saturating_add(1), bytes: self.bytes.saturating_add(bytes) }
     }
 
     fn without(self, bytes: usize) -> Self {
@@ -65,8 +68,8 @@ impl Verifications {
     /// Of a server in which so many checks may wait, which take at most so many bytes.
     pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            // The places of all are counted elsewhere, with those of unfinished messages.
-            most: Held { places: usize::MAX, bytes: bytes / BYTES_DIVISOR },
+            // Only to know how many are left: that no more are taken is seen to elsewhere, with those of unfinished messages.
+            most: Held { places, bytes: bytes / BYTES_DIVISOR },
             most_of_network: Held {
                 places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
                 bytes: bytes / NETWORK_BYTES_DIVISOR,
@@ -78,18 +81,27 @@ impl Verifications {
     /// Reserves a share for a check of this network that takes so many bytes.
     ///
     /// # Errors
-    /// When the network, or all together, already take as much as they may.
+    /// When the network, or all together, already take as much as they may, or less would be left than the network takes.
     pub(super) fn hold(
         self: &Arc<Self>,
         network: ClientNetwork,
         bytes: usize,
     ) -> Result<HeldVerification, Overload> {
         let mut table = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = table.all.with(bytes, self.most).ok_or(Overload::Memory)?;
-        let of_network = table.networks.get(&network).copied().unwrap_or_default();
-        // One check may always wait, however long its message.
-        let most = if of_network.places == 0 { self.most } else { self.most_of_network };
-        let of_network = of_network.with(bytes, most).ok_or(Overload::ClientNetwork)?;
+        let all = table.all.with(bytes);
+        let of_network = table.networks.get(&network).copied().unwrap_or_default().with(bytes);
+        let left_places = self.most.places.saturating_sub(all.places);
+        let left_bytes = self.most.bytes.checked_sub(all.bytes).ok_or(Overload::Memory)?;
+        if of_network.places == 1 {
+            // The first check of a network may be longer than its share.
+            if of_network.bytes > left_bytes.max(SMALL) {
+                return Err(Overload::Memory);
+            }
+        } else if of_network.bytes > self.most_of_network.bytes.min(left_bytes)
+            || of_network.places > self.most_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
+        {
+            return Err(Overload::ClientNetwork);
+        }
         table.all = all;
         table.networks.insert(network, of_network);
         Ok(HeldVerification { of: Arc::clone(self), network, bytes })
@@ -145,8 +157,64 @@ mod tests {
             (0..64).map(|_| all.hold(network, 64 << 10)).collect::<Vec<_>>()
         });
         let (held, denied): (Vec<_>, Vec<_>) = of_many.partition(Result::is_ok);
-        assert_eq!((held.len(), denied.len()), (256, 64));
-        assert!(denied.iter().all(|denied| matches!(denied, Err(Overload::Memory))));
+        // Three get their share of 4 MiB, then one 2 MiB, and one 1 MiB. As much is left.
+        assert_eq!((held.len(), denied.len()), (3 * 64 + 32 + 16, 32 + 48));
+        assert!(denied.iter().all(|denied| matches!(denied, Err(Overload::ClientNetwork))));
+        let held: Vec<_> =
+            (0..8).map(|number| all.hold(network(&format!("10.0.{number}.1")), SMALL)).collect();
+        assert!(held.iter().all(Result::is_ok), "each may have a small one");
+        assert_eq!(all.hold(network("10.1.0.1"), 1).err(), Some(Overload::Memory));
+    }
+
+    /// Lets the networks with these numbers take what they can, in turns.
+    fn fill(all: &Arc<Verifications>, networks: u8, bytes: usize) -> Vec<HeldVerification> {
+        let mut held = Vec::new();
+        loop {
+            let before = held.len();
+            let more = (0..networks).map(|number| network(&format!("192.0.{number}.1")));
+            held.extend(more.filter_map(|network| all.hold(network, bytes).ok()));
+            if held.len() == before {
+                return held;
+            }
+        }
+    }
+
+    #[test]
+    fn greedy_networks_leave_memory_to_a_newcomer() {
+        for greedy in 1..=16 {
+            let all = Verifications::new(8192, 32 << 20);
+            let held = fill(&all, greedy, 64 << 10);
+            let left = (16 << 20) - held.len() * (64 << 10);
+            assert!(left >= (16 << 20) / (usize::from(greedy) + 1), "{greedy}: {left}");
+            // As much as a browser sends, for some users.
+            let newcomers: Vec<_> = (0..7).map(|_| all.hold(network("198.51.100.1"), 64 << 10)).collect();
+            assert!(newcomers.iter().all(Result::is_ok), "{greedy}");
+        }
+    }
+
+    #[test]
+    fn greedy_networks_leave_places_to_a_newcomer() {
+        for greedy in 1..=16 {
+            let all = Verifications::new(8192, 32 << 20);
+            let held = fill(&all, greedy, 1);
+            let left = 8192 - held.len();
+            assert!(left >= 8192 / (usize::from(greedy) + 1), "{greedy}: {left}");
+            let newcomers: Vec<_> =
+                (0..(left / 2).min(2048)).map(|_| all.hold(network("198.51.100.1"), 1)).collect();
+            assert!(newcomers.iter().all(Result::is_ok), "{greedy}");
+        }
+    }
+
+    /// The first check of a network may be longer than a network's share, but not take the rest.
+    #[test]
+    fn long_first_checks_leave_memory_to_a_newcomer() {
+        let all = Verifications::new(8192, 48 << 20);
+        let (one, other) = (network("192.0.2.1"), network("192.0.3.1"));
+        let held = all.hold(one, 10 << 20);
+        assert!(held.is_ok());
+        assert_eq!(all.hold(one, 1).err(), Some(Overload::ClientNetwork));
+        assert_eq!(all.hold(other, 10 << 20).err(), Some(Overload::Memory), "4 MiB would be left");
+        assert!(all.hold(other, 7 << 20).is_ok());
     }
 
     #[test]
