@@ -141,12 +141,15 @@ impl Incoming {
             Arrived::Whole(_) if data.is_empty() => Ok(()),
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, held) => {
-                grow(parts, data.len(), held)?;
-                parts.extend_from_slice(&data);
-                let length = expected(parts, limits.message)?;
-                if length.is_some_and(|length| length < parts.len()) {
+                let mut prefix = [0; GRPC_PREFIX];
+                let arrived =
+                    prefix.iter_mut().zip(parts.iter().chain(&data)).map(|(to, from)| *to = *from).count();
+                let length = expected(prefix.get(..arrived).unwrap_or_default(), limits.message)?;
+                if length.is_some_and(|length| length < parts.len().saturating_add(data.len())) {
                     return Err(ErrorKind::Framing.into());
                 }
+                grow(parts, data.len(), length, held)?;
+                parts.extend_from_slice(&data);
                 let released = self.body.flow_control().release_capacity(data.len());
                 released.map_err(|_| ErrorKind::Cancelled.into())
             }
@@ -167,11 +170,13 @@ impl Incoming {
     }
 }
 
-/// Makes room for `more` bytes. The budget is charged for the capacity of the buffer, not only for its content.
-fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Overload> {
+/// Makes room for `more` bytes of a message of this length, if that is known. The budget is charged for the capacity of the
+/// buffer, not only for its content: for no more than twice what has arrived, and at the end for the length alone.
+fn grow(parts: &mut Vec<u8>, more: usize, length: Option<usize>, held: &mut Held) -> Result<(), Overload> {
     let needed = parts.len().saturating_add(more);
     if needed > parts.capacity() {
-        let capacity = needed.max(parts.capacity().saturating_mul(2));
+        let twice = parts.capacity().saturating_mul(2);
+        let capacity = needed.max(length.map_or(twice, |length| twice.min(length)));
         held.more(capacity - parts.capacity())?;
         parts.reserve_exact(capacity - parts.len());
     }
@@ -267,6 +272,25 @@ mod tests {
         assert_eq!(held.more(5 + OVERHEAD), Err(Overload::Memory));
         drop(held);
         assert!(budget.hold(10 + OVERHEAD).is_ok());
+    }
+
+    #[test]
+    fn a_message_is_charged_its_length_and_at_no_time_more_than_twice_what_has_arrived() {
+        for length in [GRPC_PREFIX, GRPC_PREFIX + 1, GRPC_PREFIX + (10 << 20), (1 << 20) + 1, 8 << 20] {
+            let budget = Budget::new(1, length + OVERHEAD);
+            let (mut parts, mut held) = (Vec::new(), budget.begin(0).unwrap());
+            // The length is not known before the whole prefix has arrived.
+            grow(&mut parts, 3, None, &mut held).unwrap();
+            parts.extend_from_slice(&[0; 3]);
+            while parts.len() < length {
+                let more = (16 << 10).min(length - parts.len());
+                grow(&mut parts, more, Some(length), &mut held).unwrap();
+                parts.resize(parts.len() + more, 0);
+                assert_eq!(held.bytes - OVERHEAD, parts.capacity());
+                assert!(parts.capacity() <= 2 * parts.len(), "{} of {length}", parts.len());
+            }
+            assert_eq!(held.bytes - OVERHEAD, length);
+        }
     }
 
     #[test]

@@ -94,6 +94,32 @@ async fn large_messages_reopen_the_flow_control_windows() {
     }
 }
 
+/// The memory of all is four times the maximum size of a message.
+#[tokio::test]
+async fn four_messages_of_the_maximum_size_may_arrive_at_once() {
+    let whole =
+        framed(&message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 9 << 20));
+    // The 10 KiB are for what each takes beside its message.
+    let options = Options { max_message_size: whole.len() + (10 << 10), ..options() };
+    let server = serve_with(ActivePolicy::new(people()), options);
+    let client = connect(&server).await;
+    assert!(check(&client, &by_alice()).await.is_ok());
+    let mut begun = Vec::new();
+    for _ in 0..4 {
+        let mut client = client.clone().ready().await.unwrap();
+        let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+        stream.send_data(whole.slice(..whole.len() - 1), false).unwrap();
+        begun.push((response, stream));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for (_, stream) in &mut begun {
+        stream.send_data(whole.slice(whole.len() - 1..), true).unwrap();
+    }
+    for (response, _) in begun {
+        assert!(reply(response).await.unwrap().is_ok());
+    }
+}
+
 #[tokio::test]
 async fn a_message_over_the_limit_is_denied_at_once() {
     let service = ActivePolicy::new(people());
