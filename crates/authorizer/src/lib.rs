@@ -226,7 +226,6 @@ impl Authorizer {
         Some(sizes)
     }
 
-    /// Caches verified credentials, if they are valid under this policy, and returns whether they are.
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are. A user of the policy that
     /// is also one of the cluster is cached for both.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
