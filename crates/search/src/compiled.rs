@@ -67,6 +67,8 @@ pub struct Caller {
     templates: Box<[Rendered]>,
     /// For patterns that may hide documents or fields of more names than they match.
     widened: Box<[Rendered]>,
+    /// Names on which a role restricts documents or fields, if one does so by a pattern with values of this subject.
+    restricted: Option<RoaringBitmap>,
     variables: Variables,
     is_service: bool,
     tenant: TenantAccess,
@@ -136,6 +138,7 @@ impl Caller {
         let all = || self.templates.iter().chain(&self.widened);
         all().map(size_of_val).sum::<usize>()
             + all().map(rendered).sum::<usize>()
+            + self.restricted.as_ref().map_or(0, RoaringBitmap::serialized_size)
             + self.variables.heap_size()
     }
 }
@@ -229,13 +232,15 @@ impl Privileges {
         let text = |template: u32| self.templates.get(template as usize);
         let templates =
             roles.templates().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
-        let templates = templates.collect();
+        let templates: Box<[Rendered]> = templates.collect();
         let restricting = roles.restricting_templates.iter();
-        let widened =
+        let widened: Box<[Rendered]> =
             restricting.filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?))).collect();
+        let restricted = self.restricted_by_values(&roles, &templates, &widened);
         let is_server = self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
-        Caller { roles, templates, widened, variables, is_service: subject.is_service, tenant, caches }
+        let is_service = subject.is_service;
+        Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
     }
 
     fn role_set_key(&self, names: &BTreeSet<Arc<str>>) -> RoleSetKey {

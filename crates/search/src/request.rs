@@ -29,7 +29,14 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     }
     for pattern in &group.needs {
         match target(&reading, pattern.place)? {
-            Some(target) => reading.need(&pattern.actions, target)?,
+            Some(target) => {
+                // A role may hide something of whatever index it makes.
+                let is_of_any = matches!(pattern.place, Place::Creates(_)) && target.text() == ROLLED_OVER;
+                reading.need(&pattern.actions, target)?;
+                if is_of_any {
+                    reading.add_names();
+                }
+            }
             None if pattern.place == Place::All => reading.need_all(&pattern.actions)?,
             None if pattern.place == Place::AllIfAll && may_be_all(&reading) => {
                 reading.need_all(&pattern.actions)?;

@@ -264,12 +264,15 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members.
+    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members, if any is known. By none of them the alias would
+    /// stand for nothing, which everybody may search.
     fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
         let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {
             Some((inventory, number))
-                if evaluation == EvaluationType::Legacy && inventory.kind(number) == Some(Kind::Alias) =>
+                if evaluation == EvaluationType::Legacy
+                    && inventory.kind(number) == Some(Kind::Alias)
+                    && !inventory.related(number).is_empty() =>
             {
                 self.known.extend(inventory.related(number));
                 self.replaced.insert(number);
@@ -323,9 +326,15 @@ pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_
 
 /// The same for the names that the pattern matches.
 fn expand_matching(inventory: &Inventory, matching: RoaringBitmap, options: Options) -> RoaringBitmap {
-    let mut indices = &matching & (inventory.open() | inventory.closed());
+    let mut indices = &matching & inventory.open();
+    indices |= &matching & inventory.closed();
     for alias in &matching & inventory.aliases() {
-        indices.extend(inventory.related(alias));
+        let members = inventory.related(alias);
+        indices.extend(members);
+        // What it stands for is not known: it counts by its own name.
+        if members.is_empty() {
+            indices.insert(alias);
+        }
     }
     if !options.open {
         indices -= inventory.open();
@@ -406,8 +415,7 @@ pub(crate) fn named_by(
     if !options.hidden {
         let mut hidden = &matching & inventory.hidden();
         if pattern.starts_with('.') && !is_all {
-            let dotted: RoaringBitmap = inventory.with_prefix(".").collect();
-            hidden -= dotted;
+            hidden.remove_range(inventory.with_prefix("."));
         }
         matching -= hidden;
     }

@@ -121,5 +121,8 @@ fn a_caller_from_whom_something_is_hidden_rolls_no_alias_over() {
         assert!(to_hidden.contains(&Reason::CannotFilter), "{settings:?} {to_hidden:?}");
         let to_other = reasons(&settings, &["by_index", "named"], "/mine/_rollover/other");
         assert!(!to_other.contains(&Reason::CannotFilter), "{settings:?} {to_other:?}");
+        // Where the request does not say what it is called, that may be hidden, too.
+        let to_any = reasons(&settings, &["by_index", "named"], "/mine/_rollover");
+        assert!(to_any.contains(&Reason::CannotFilter), "{settings:?} {to_any:?}");
     }
 }

@@ -147,3 +147,68 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
         }
     }
 }
+
+fn privileges(roles: &str, inventory: &InventoryBuilder) -> Privileges {
+    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
+    let settings =
+        EvaluationSettings { hands_over_filters: true, dashboards: None, ..EvaluationSettings::default() };
+    let resolution = Resolution::MappingOnly;
+    Privileges::new(Arc::new(config), settings, resolution, Some(Arc::new(inventory.build())))
+}
+
+fn searching(text: &str) -> Need<'_> {
+    let actions = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
+    let target = Target::Fixed(Expression::new(text, Options::OPEN));
+    Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }
+}
+
+/// A search of 50,000 names took seconds: each of them gathered anew what the caller's values hide.
+#[test]
+fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
+    const NEEDS: usize = 900;
+    let hiding = |pattern: &str| {
+        format!(
+            "  - {{ index_patterns: ['{pattern}'], allowed_actions: [read], dls: '{{\"term\":{{\"a\":1}}}}' }}\n"
+        )
+    };
+    let roles = format!(
+        "_meta: {{ type: roles, config_version: 2 }}\nhiding:\n  index_permissions:\n  \
+         - {{ index_patterns: [other], allowed_actions: [read] }}\n{}{}",
+        hiding("${user.name}-*"),
+        (0..100).map(|number| hiding(&format!("n*{number}"))).collect::<String>()
+    );
+    let mut builder = InventoryBuilder::default();
+    for number in 0..10_000 {
+        builder.index(&format!("ann-{number}"), true, false);
+    }
+    let privileges = privileges(&roles, builder.index("other", true, false));
+    let roles = vec!["hiding".to_owned()];
+    let caller = privileges.caller(&Subject { name: "ann".to_owned(), roles, ..Subject::default() });
+    let mut found = usize::MAX;
+    let needs = vec![searching("other"); NEEDS];
+    let counted = allocation_counter::measure(|| {
+        found = privileges.decide(&caller, &needs).missing.len();
+    });
+    assert_eq!(found, 0);
+    let each = (counted.count_total / NEEDS as u64, counted.bytes_total / NEEDS as u64);
+    assert!(each.0 < 60 && each.1 < 4_000, "{each:?} allocations and bytes each");
+}
+
+/// Each pattern gathered all names that begin with a dot, though it is counted as one that matches none.
+#[test]
+fn a_pattern_that_begins_with_a_dot_costs_no_more_than_others() {
+    const PATTERNS: usize = 500;
+    let roles = "_meta: { type: roles, config_version: 2 }\n\
+        r: { index_permissions: [{ index_patterns: [a], allowed_actions: [read] }] }\n";
+    let mut builder = InventoryBuilder::default();
+    for number in 0..10_000 {
+        builder.index(&format!(".x-{number}"), true, number < 5_000);
+    }
+    let privileges = privileges(roles, builder.index("a", true, false));
+    let caller = privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
+    let patterns = (0..PATTERNS).map(|number| format!(".y{number}*")).collect::<Vec<_>>().join(",");
+    let needs = [searching(&patterns)];
+    let counted = allocation_counter::measure(|| drop(privileges.decide(&caller, &needs)));
+    let each = counted.bytes_total / PATTERNS as u64;
+    assert!(each < 1_000, "{each} bytes for each pattern");
+}

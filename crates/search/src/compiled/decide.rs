@@ -285,7 +285,8 @@ impl Privileges {
     /// Those of these names on which roles grant an action, whatever else they need.
     pub(super) fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = (allowed.known.names() | &allowed.withheld) & names;
+        let mut granted = allowed.known.names() & names;
+        granted |= &allowed.withheld & names;
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.effective & names;
         }

@@ -6,6 +6,7 @@ use roaring::RoaringBitmap;
 
 use super::decide::Denied;
 use super::filtered::Filtered;
+use super::role_set::RoleSet;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
 use crate::answer::{Answer, MAX_FILTERS, Missing, Restrictions, denied_by_all};
@@ -17,6 +18,25 @@ use crate::pattern::Pattern;
 use crate::resolve::Unknown;
 
 impl Privileges {
+    /// Names on which roles restrict documents or fields; `None` if none does so by a pattern with values of the caller, and the roles have
+    /// all of these names.
+    pub(super) fn restricted_by_values(
+        &self,
+        roles: &RoleSet,
+        templates: &[Rendered],
+        widened: &[Rendered],
+    ) -> Option<RoaringBitmap> {
+        if roles.restricting_templates.is_empty() && widened.is_empty() {
+            return None;
+        }
+        let is_restricting = |one: &&Rendered| roles.restricting_templates.contains(one.template);
+        let mut names = RoaringBitmap::new();
+        for rendered in templates.iter().filter(is_restricting).chain(widened) {
+            names |= &rendered.effective;
+        }
+        Some(self.with_groups(names) | &roles.restricted)
+    }
+
     /// Adds the filters that permitted names need, and those of the aliases by which these are reached.
     pub(super) fn filters(
         &self,
@@ -41,13 +61,10 @@ impl Privileges {
             answer.missing.insert(Missing { action, name: name.to_owned(), reason });
             return Err(Denied);
         }
-        let mut restricted = caller.roles.restricted.clone();
-        for rendered in caller.rendered(&caller.roles.restricting_templates).chain(&caller.widened) {
-            restricted |= self.with_groups(rendered.effective.clone());
-        }
+        let restricted = caller.restricted.as_ref().unwrap_or(&caller.roles.restricted);
         // Single names, and those of aliases and data streams with all of their indices.
         let [single, whole] = filtered.of(filtering);
-        for group in (known & &restricted) - &*whole {
+        for group in (known & restricted) - &*whole {
             let members = match self.inventory.as_deref() {
                 Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
                     inventory.related(group)

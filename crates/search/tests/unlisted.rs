@@ -1,0 +1,60 @@
+//! An alias of which the inventory lists no index.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+#[path = "shared/requests.rs"]
+mod requests;
+
+use std::sync::Arc;
+
+use policy::MapFiles;
+use search::config::EvaluationType;
+use search::reference::Reference;
+use search::{EvaluationSettings, Inventory, Privileges, Resolution, SecurityConfig, Subject, Verdict, read};
+
+use requests::request;
+
+const ROLES: &str = r#"
+_meta: { type: roles, config_version: 2 }
+logs: { index_permissions: [{ index_patterns: ["logs-*"], allowed_actions: [read] }] }
+aliases: { index_permissions: [{ index_patterns: [ghost, empty], allowed_actions: [read] }] }
+"#;
+
+const INVENTORY: &str = r#"{ "indices": [{ "name": "logs-1", "attributes": ["open"] }],
+    "aliases": [
+        { "name": "empty", "indices": [] },
+        { "name": "ghost", "indices": ["secret-1"] } ],
+    "data_streams": [] }"#;
+
+/// Whether a request is permitted as it is. The evaluators agree.
+#[track_caller]
+fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target: &str) -> bool {
+    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+    let config = Arc::new(config);
+    let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let mut needs = Vec::new();
+    read(&request(method, target, if method == "PUT" { "{}" } else { "" }), &mut needs).unwrap();
+    let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
+    let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
+    let resolution = Resolution::MappingOnly;
+    let reference =
+        Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
+    let expected = reference.evaluate(&subject, &needs);
+    let privileges = Privileges::new(config.clone(), settings.clone(), resolution, Some(inventory.clone()));
+    let found = privileges.decide(&privileges.caller(&subject), &needs);
+    assert_eq!(found, expected, "{evaluation:?} {roles:?} {method} {target}");
+    found.verdict == Verdict::Permitted
+}
+
+/// Such an alias was permitted to everybody: it stood for nothing.
+#[test]
+fn an_alias_of_indices_that_are_not_listed_counts_by_its_own_name() {
+    for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
+        for target in ["/ghost/_search", "/gh*/_search", "/empty/_search", "/em*/_search"] {
+            for roles in [&[][..], &["logs"]] {
+                assert!(!is_permitted(evaluation, roles, "GET", target), "{evaluation:?} {roles:?} {target}");
+            }
+            assert!(is_permitted(evaluation, &["aliases"], "GET", target), "{evaluation:?} {target}");
+        }
+    }
+}
