@@ -1,5 +1,7 @@
 //! A decision about a caller, an action and an expression that have been seen allocates nothing.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
 use std::path::Path;
 use std::sync::Arc;
 
