@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_must_not_wait_gets_no_totals_while_the_queue_is_used() {
+    fn totals_are_not_waited_for_while_the_queue_is_used() {
         let hashing = Hashing::start(0, 1, Box::new(|_| false)).unwrap();
         assert!(hashing.try_totals().is_some());
         let using = hashing.shared.lock();

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_must_not_wait_gets_no_facts_while_they_change() {
+    fn facts_are_not_waited_for_while_they_change() {
         let status = status(KeysNeeded::None, &[]);
         status.note(|_| assert!(status.try_facts().is_none()));
         assert!(status.try_facts().is_some());

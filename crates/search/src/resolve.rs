@@ -264,8 +264,8 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members, if any is known. By none of them the alias would
-    /// stand for nothing, which everybody may search.
+    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members. One without known members
+    /// would then stand for nothing, which everybody may search, so it stays itself.
     fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
         let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {

@@ -33,7 +33,7 @@ fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target
     let config = Arc::new(config);
     let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
-    read(&request(method, target, if method == "PUT" { "{}" } else { "" }), &mut needs).unwrap();
+    read(&request(method, target, ""), &mut needs).unwrap();
     let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
     let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
     let resolution = Resolution::MappingOnly;
