@@ -86,8 +86,8 @@ impl Cluster {
         self.authenticator.carry_over(&previous.authenticator);
     }
 
-    /// Hashes credentials with the keys of the policy's own authenticator. It does so in each policy, and that takes over the keys
-    /// of the one before it, so what was carried over has the same keys.
+    /// Hashes credentials with the keys of the policy's own authenticator. Every policy's cluster does, and a policy
+    /// takes over the keys of the one before it, so what is carried over has the same keys.
     pub(crate) fn share_keys(&mut self, of_policy: &Authenticator<SubjectData>) {
         self.authenticator.share_keys(of_policy);
     }
