@@ -138,8 +138,9 @@ impl<'e> Gathered<'e> {
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let excluded = excluded_by(inventory, pattern, options);
-                    // Whether it takes out the indices of an alias depends on what is not known.
-                    if !named_by(inventory, pattern, options, false).is_disjoint(inventory.aliases()) {
+                    // Whether it takes out the indices of an alias, and those that are not listed, depends on what is not known.
+                    let unsure = inventory.aliases() | inventory.unlisted();
+                    if !named_by(inventory, pattern, options, false).is_disjoint(&unsure) {
                         return None;
                     }
                     // An alias after it may reach the same indices again, but not by their names.

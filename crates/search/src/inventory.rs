@@ -5,7 +5,7 @@
 
 mod resolved;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
@@ -57,6 +57,7 @@ pub struct Inventory {
     open: RoaringBitmap,
     closed: RoaringBitmap,
     hidden: RoaringBitmap,
+    unlisted: RoaringBitmap,
     aliases: RoaringBitmap,
     data_streams: RoaringBitmap,
 }
@@ -69,7 +70,9 @@ impl InventoryBuilder {
         self
     }
 
-    /// Adds an alias of these indices, or further indices to it. A member that is not an index is left out.
+    /// Adds an alias of these indices, or further indices to it. A member that is an alias or a data stream is left out. One that is not
+    /// added itself becomes an index that is [not listed](Inventory::unlisted): without it, the alias would stand for less than what the
+    /// cluster shows by its name.
     pub fn alias<'n>(&mut self, name: &str, members: impl IntoIterator<Item = &'n str>) -> &mut Self {
         self.group(name, Kind::Alias, members)
     }
@@ -94,10 +97,36 @@ impl InventoryBuilder {
         self
     }
 
+    /// The name of an alias or data stream that no cluster has: that of an index, too, or one with a member that is no index.
+    fn contradiction(&self) -> Option<&str> {
+        let is_group = |name: &String| self.entries.get(name).is_some_and(|entry| !entry.kind.is_index());
+        let is_odd = |entry: &Entry| {
+            (entry.kind.is_index() && !entry.members.is_empty()) || entry.members.iter().any(is_group)
+        };
+        self.entries.iter().find(|(_, entry)| is_odd(entry)).map(|(name, _)| &**name)
+    }
+
     /// The inventory of what was added. The part beyond four billion names or bytes of names is left out: what an
     /// inventory lacks is granted by its name alone.
     #[must_use]
     pub fn build(&self) -> Inventory {
+        let members = self.entries.values().flat_map(|entry| &entry.members);
+        let unlisted: BTreeSet<&String> =
+            members.filter(|member| !self.entries.contains_key(*member)).collect();
+        if unlisted.is_empty() {
+            return self.build_listed();
+        }
+        let mut all = self.clone();
+        for name in &unlisted {
+            // A pattern stands for most indices if they are open and not hidden.
+            all.index(name, true, false);
+        }
+        let mut inventory = all.build_listed();
+        inventory.unlisted = unlisted.into_iter().filter_map(|name| inventory.number(name)).collect();
+        inventory
+    }
+
+    fn build_listed(&self) -> Inventory {
         let mut inventory = Inventory::default();
         let (mut text, mut ends, mut kinds) = (String::new(), Vec::new(), Vec::new());
         for (number, (name, entry)) in (0..u32::MAX).zip(&self.entries) {
@@ -250,6 +279,13 @@ impl Inventory {
         &self.hidden
     }
 
+    /// Indices that aliases and data streams have, but that were not listed themselves. Whether they are open, closed or hidden is not known:
+    /// they are among the [open](Self::open) ones.
+    #[must_use]
+    pub const fn unlisted(&self) -> &RoaringBitmap {
+        &self.unlisted
+    }
+
     /// Aliases.
     #[must_use]
     pub const fn aliases(&self) -> &RoaringBitmap {
@@ -303,8 +339,8 @@ mod tests {
     #[test]
     fn a_name_is_found_with_what_it_stands_for() {
         let inventory = inventory();
-        assert_eq!(inventory.len(), 5);
-        assert_eq!(inventory.number("missing"), None);
+        assert_eq!(inventory.len(), 6);
+        assert_eq!(inventory.number("other"), None);
         let number = |name| inventory.number(name).unwrap();
         assert_eq!(inventory.name(number("logs-2")), "logs-2");
         assert_eq!(inventory.kind(number("logs-2")), Some(Kind::ClosedIndex));
@@ -316,9 +352,18 @@ mod tests {
     fn membership_is_known_from_both_sides() {
         let inventory = inventory();
         let number = |name| inventory.number(name).unwrap();
-        assert_eq!(inventory.related(number("all-logs")), [number("logs-1"), number("logs-2")]);
+        assert_eq!(inventory.related(number("all-logs")), ["logs-1", "logs-2", "missing"].map(number));
         assert_eq!(inventory.related(number("logs-1")), [number("all-logs")]);
         assert_eq!(inventory.related(number(".hidden")), [number("stream")]);
+    }
+
+    #[test]
+    fn a_member_that_was_not_added_is_known_by_its_name() {
+        let inventory = inventory();
+        let number = |name| inventory.number(name).unwrap();
+        assert_eq!(inventory.unlisted().iter().collect::<Vec<_>>(), [number("missing")]);
+        assert_eq!(inventory.related(number("missing")), [number("all-logs")]);
+        assert!(inventory.open().contains(number("missing")));
     }
 
     #[test]
@@ -329,6 +374,6 @@ mod tests {
         assert_eq!(names("logs-"), ["logs-1", "logs-2"]);
         assert_eq!(names("logs-2"), ["logs-2"]);
         assert_eq!(names("zzz"), [""; 0]);
-        assert_eq!(names("").len(), 5);
+        assert_eq!(names("").len(), 6);
     }
 }

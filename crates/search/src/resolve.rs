@@ -337,7 +337,8 @@ fn expand_matching(inventory: &Inventory, matching: RoaringBitmap, options: Opti
         }
     }
     if !options.open {
-        indices -= inventory.open();
+        // An index that is not listed may be closed.
+        indices -= inventory.open() - inventory.unlisted();
     }
     if !options.closed {
         indices -= inventory.closed();
@@ -372,10 +373,11 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
 
 /// What is certain to be taken out by a pattern: indices and data streams by their own names. Whether an alias is hidden, so that the
 /// pattern does not stand for it, is not known, and some operations ignore aliases; the same holds for data streams whose name begins
-/// with a dot.
+/// with a dot. An index that is not listed may be hidden or closed.
 pub(crate) fn excluded_by(inventory: &Inventory, pattern: &str, options: Options) -> RoaringBitmap {
     let mut certain = named_by(inventory, pattern, options, false);
     certain -= inventory.aliases();
+    certain -= inventory.unlisted();
     if !options.open {
         certain -= inventory.open();
     }

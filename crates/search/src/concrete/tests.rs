@@ -10,7 +10,7 @@ fn inventory() -> Inventory {
     builder.index("logs-hidden", true, true).index(".ds-app-1", true, true);
     builder.alias("logs-all", ["logs-1", "logs-2"]).alias("logs-mix", ["logs-1", "other"]);
     builder.alias("mine", ["other", "secret"]).alias("was", ["logs-1", "logs-old"]);
-    builder.alias("lost", ["missing"]).data_stream("app", [".ds-app-1"]);
+    builder.alias("lost", ["unlisted"]).data_stream("app", [".ds-app-1"]);
     builder.index(".ds-partly-1", true, true).index(".ds-partly-2", false, true);
     builder.data_stream("partly", [".ds-partly-1", ".ds-partly-2"]);
     builder.build()
@@ -27,9 +27,9 @@ fn patterns_are_replaced_by_the_names_that_they_stand_for() {
         ("logs-1*", Some("logs-1")),
         // An alias is left out if its indices are there by their names, and forwarded by its own name otherwise.
         ("logs-*", Some("logs-1,logs-2,logs-mix")),
-        ("*", Some("logs-1,logs-2,other,secret,app,partly")),
-        ("", Some("logs-1,logs-2,other,secret,app,partly")),
-        ("_all", Some("logs-1,logs-2,other,secret,app,partly")),
+        ("*", Some("logs-1,logs-2,other,secret,unlisted,app,partly")),
+        ("", Some("logs-1,logs-2,other,secret,unlisted,app,partly")),
+        ("_all", Some("logs-1,logs-2,other,secret,unlisted,app,partly")),
         ("m*", Some("mine")),
         ("o*,m*", Some("mine,other")),
         ("app*", Some("app")),
@@ -60,7 +60,9 @@ fn patterns_are_replaced_by_the_names_that_they_stand_for() {
         ("_new,logs-1*", None),
         // Only the open one of its indices is reached.
         ("wa*", None),
-        ("los*", None),
+        // An index that is not listed is known by its alias.
+        ("los*", Some("lost")),
+        ("logs-1*,un*,-unl*", None),
         // No pattern.
         ("logs-1", None),
         ("mine", None),

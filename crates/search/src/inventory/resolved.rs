@@ -1,6 +1,7 @@
 //! Reads an inventory from what a cluster answers to `GET /_resolve/index/*?expand_wildcards=all`.
 
 use serde::Deserialize;
+use serde::de::Error as _;
 
 use super::{Inventory, InventoryBuilder};
 
@@ -42,10 +43,11 @@ enum Backing {
 
 impl Inventory {
     /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as hidden, so a pattern
-    /// stands for at least what the cluster takes it for.
+    /// stands for at least what the cluster takes it for. An account that may not see all indices may be told aliases of others: these
+    /// are then [known by their names](Self::unlisted).
     ///
     /// # Errors
-    /// If it is not such an answer.
+    /// If it is not such an answer, or one that no cluster gives.
     pub fn of_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
         let resolved: Resolved = serde_json::from_slice(json)?;
         let mut builder = InventoryBuilder::default();
@@ -64,7 +66,12 @@ impl Inventory {
                 }
             };
         }
-        Ok(builder.build())
+        match builder.contradiction() {
+            None => Ok(builder.build()),
+            Some(name) => Err(serde_json::Error::custom(format_args!(
+                "the alias or data stream `{name}` is an index, too, or has a member that is no index"
+            ))),
+        }
     }
 }
 
@@ -97,6 +104,23 @@ mod tests {
             [&b"{}"[..], b"[]", b"", br#"{"error":"x","status":403}"#, br#"{"indices":[{"name":"a"}]}"#]
         {
             assert!(Inventory::of_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
+        }
+    }
+
+    /// What such an alias stands for is not known.
+    #[test]
+    fn an_alias_of_an_alias_is_an_error() {
+        let read = |aliases: &str| {
+            let indices = r#"[{"name":"a","attributes":["open"]}]"#;
+            Inventory::of_resolved(format!(r#"{{"indices":{indices},"aliases":[{aliases}]}}"#).as_bytes())
+        };
+        assert!(read(r#"{"name":"b","indices":["a","c"]},{"name":"d","indices":["a"]}"#).is_ok());
+        for aliases in [
+            r#"{"name":"b","indices":["a"]},{"name":"d","indices":["b"]}"#,
+            r#"{"name":"a","indices":["c"]}"#,
+        ] {
+            let error = read(aliases).unwrap_err().to_string();
+            assert!(error.contains("has a member that is no index"), "{aliases}: {error}");
         }
     }
 }

@@ -108,8 +108,14 @@ impl Cluster {
     }
 
     fn inventory(&self) -> Inventory {
+        self.inventory_without(&BTreeSet::new())
+    }
+
+    /// What an account is told that may not see these indices.
+    fn inventory_without(&self, unlisted: &BTreeSet<&str>) -> Inventory {
         let mut builder = InventoryBuilder::default();
-        for (name, (is_open, is_hidden)) in &self.indices {
+        for (name, (is_open, is_hidden)) in self.indices.iter().filter(|(name, _)| !unlisted.contains(*name))
+        {
             builder.index(name, *is_open, *is_hidden);
         }
         for (name, members) in &self.aliases {
@@ -302,6 +308,62 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
                 assert!(was_there || named.contains(index.as_str()), "{index} by {target}: {}", context());
             }
             seen[0] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
+}
+
+#[test]
+fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
+    let mut rng = Rng::new(30);
+    // Permitted requests that reach something, and those that reach what is not listed.
+    let mut seen = [0_usize; 2];
+    for _ in 0..3_000 {
+        let (config, cluster) = (config(&roles(&mut rng)), Cluster::generate(&mut rng, true));
+        let members = cluster.aliases.values().flatten();
+        let unlisted: BTreeSet<&str> = members.copied().filter(|_| rng.below(2) == 0).collect();
+        let evaluation = if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
+        let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
+        let (resolution, told) = (Resolution::MappingOnly, Arc::new(cluster.inventory_without(&unlisted)));
+        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, Some(told));
+        let whole = cluster.inventory();
+        let reference =
+            Reference { config: &config, resolution, settings: &settings, inventory: Some(&whole) };
+        let subject = subject(&["role0", "role1", "role2"][..=rng.below(3)]);
+        let caller = privileges.caller(&subject);
+        for _ in 0..20 {
+            let text = EXPRESSIONS[rng.below(EXPRESSIONS.len())];
+            let states = ["open", "open", "all", "open,hidden", "closed", "none"][rng.below(6)];
+            let target = format!("/_search?index={text}&expand_wildcards={states}");
+            let asked = request("GET", &target, "");
+            let mut needs = Vec::new();
+            read(&asked, &mut needs).unwrap();
+            if privileges.decide(&caller, &needs).verdict != Verdict::Permitted {
+                continue;
+            }
+            let forwarded = privileges.forwarded(&caller, &asked, &needs).unwrap_or_else(|| target.clone());
+            let again = request("GET", &forwarded, "");
+            let mut again_needs = Vec::new();
+            read(&again, &mut again_needs).unwrap();
+            for index in
+                cluster.reached(expression(&again_needs[0])).into_iter().flat_map(BTreeMap::into_keys)
+            {
+                let need = Need {
+                    actions: needs[0].actions,
+                    target: Target::Fixed(Expression::new(index.clone(), Options::OPEN)),
+                    is_copied: false,
+                    shows_hidden_terms: false,
+                    adds_names: false,
+                };
+                let verdict = reference.evaluate(&subject, &[need]).verdict;
+                assert_eq!(
+                    verdict,
+                    Verdict::Permitted,
+                    "{index} by {forwarded}\n{unlisted:?}\n{config:?}\n{settings:?}\n{cluster:?}\n{subject:?}"
+                );
+                seen[0] += 1;
+                seen[1] += usize::from(unlisted.contains(index.as_str()));
+            }
         }
     }
     assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
