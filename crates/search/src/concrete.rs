@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{Excluded, NOTHING, excluded_by, expand, is_index, named_by};
+use crate::resolve::{Excluded, NOTHING, certainly_excluded, expand_matching, is_index, named_by};
 
 /// Names in place of an expression.
 #[derive(Debug, Default, PartialEq)]
@@ -119,8 +119,8 @@ impl<'e> Gathered<'e> {
             match part {
                 Part::Name(name) => all.add_name(inventory, name),
                 Part::Pattern(pattern) => {
-                    let reached = expand(inventory, pattern, options, is_all);
                     let matched = named_by(inventory, pattern, options, is_all);
+                    let reached = expand_matching(inventory, matched.clone(), options);
                     // A pattern reaches the indices of a data stream in the states that the request asks for, and its name all of them. A closed
                     // one is an error then, unless it is ignored.
                     let closed = options.closed || is_of_patterns;
@@ -137,12 +137,13 @@ impl<'e> Gathered<'e> {
                     all.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
-                    let excluded = excluded_by(inventory, pattern, options);
+                    let matched = named_by(inventory, pattern, options, false);
                     // Whether it takes out the indices of an alias, and those that are not listed, depends on what is not known.
                     let unsure = inventory.aliases() | inventory.unlisted();
-                    if !named_by(inventory, pattern, options, false).is_disjoint(&unsure) {
+                    if !matched.is_disjoint(&unsure) {
                         return None;
                     }
+                    let excluded = certainly_excluded(inventory, matched, options);
                     // An alias after it may reach the same indices again, but not by their names.
                     for set in [&mut all.matched, &mut all.named, &mut all.reached] {
                         *set -= &excluded;

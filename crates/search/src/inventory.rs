@@ -54,6 +54,8 @@ pub struct Inventory {
     members: Box<[u32]>,
     /// For each name, how many members the aliases and data streams up to it have together.
     group_members: Box<[u32]>,
+    /// How many members an alias or data stream has at most.
+    largest_group: u32,
     open: RoaringBitmap,
     closed: RoaringBitmap,
     hidden: RoaringBitmap,
@@ -176,7 +178,9 @@ impl InventoryBuilder {
             list.sort_unstable();
             list.dedup();
             if !inventory.kind(number).is_some_and(Kind::is_index) {
-                sum = sum.saturating_add(u32::try_from(list.len()).unwrap_or(u32::MAX));
+                let members = u32::try_from(list.len()).unwrap_or(u32::MAX);
+                sum = sum.saturating_add(members);
+                inventory.largest_group = inventory.largest_group.max(members);
             }
             group_members.push(sum);
             members.extend(list);
@@ -236,6 +240,11 @@ impl Inventory {
     /// How many indices the aliases and data streams have together.
     pub(crate) fn memberships(&self) -> usize {
         self.group_members.last().map_or(0, |members| *members as usize)
+    }
+
+    /// How many indices an alias or data stream has at most.
+    pub(crate) const fn largest_group(&self) -> usize {
+        self.largest_group as usize
     }
 
     /// How many indices the aliases and data streams in a range of names have together.
@@ -364,6 +373,7 @@ mod tests {
         assert_eq!(inventory.unlisted().iter().collect::<Vec<_>>(), [number("missing")]);
         assert_eq!(inventory.related(number("missing")), [number("all-logs")]);
         assert!(inventory.open().contains(number("missing")));
+        assert_eq!(inventory.largest_group(), 3);
     }
 
     #[test]

@@ -61,7 +61,10 @@ impl Privileges {
             return Ok(());
         }
         let mut steps = Steps::new(MAX_STEPS);
-        let counts_names = needs.len() > FREE_NAMES;
+        // Each may be an alias of many indices.
+        let largest = self.inventory.as_deref().map_or(0, Inventory::largest_group);
+        let counts_names =
+            needs.len() > FREE_NAMES || needs.len().saturating_mul(steps_of_members(largest)) > MAX_STEPS;
         let too_many = Problem::Unsupported("so many patterns or unknown names of indices");
         let mut last = None;
         for need in needs {
@@ -118,10 +121,7 @@ impl Privileges {
         let known =
             self.inventory.as_deref().and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {
-            Some((inventory, number)) => {
-                let members = inventory.related(number).len() / MEMBERS_PER_COMPARISON;
-                1 + STEPS_PER_COMPARISON * members
-            }
+            Some((inventory, number)) => 1 + steps_of_members(inventory.related(number).len()),
             None => self.steps_of_unknown(name.len(), actions),
         }
     }
@@ -139,6 +139,11 @@ impl Privileges {
         let times = if is_repeated { 1 } else { STEPS_PER_COMPARISON };
         of_inventory.saturating_mul(times).saturating_add(of_roles)
     }
+}
+
+/// What the members of an alias take.
+fn steps_of_members(members: usize) -> usize {
+    STEPS_PER_COMPARISON * (members / MEMBERS_PER_COMPARISON)
 }
 
 fn comparisons(inventory: &Inventory, pattern: &str) -> usize {

@@ -63,6 +63,17 @@ fn patterns_are_bounded_by_what_they_are_compared_with() {
     assert_eq!(privileges(10).bound(&[listed("*9", 5_000)]), Ok(()));
 }
 
+/// Each adds the members of the alias.
+#[test]
+fn single_names_of_large_aliases_are_bounded() {
+    let needs = |name: &'static str, count| vec![search(Target::Name(name.into())); count];
+    let large = privileges(10_000);
+    assert_eq!(large.bound(&needs("all", 300)), TOO_MANY);
+    assert_eq!(large.bound(&needs("all", 100)), Ok(()));
+    assert_eq!(large.bound(&needs("logs-1", 1_000)), Ok(()));
+    assert_eq!(privileges(1_000).bound(&needs("all", 1_000)), Ok(()));
+}
+
 #[test]
 fn ordinary_patterns_are_not_bounded() {
     let large = privileges(10_000);
