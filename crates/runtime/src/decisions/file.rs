@@ -1,7 +1,8 @@
 //! The file of the decision log: it is renamed at a size, and opened again after something else has renamed it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write +
             let file = append(path).map_err(named)?;
             let is_regular = file.metadata().map_err(named)?.is_file();
             if !is_regular {
-                return Ok(Box::new(WholeLines::new(InPieces::new(file), false)));
+                let pipe = Pipe { path: path.clone(), file };
+                return Ok(Box::new(WholeLines::new(InPieces::new(pipe), false)));
             }
             let max_size = u64::try_from(settings.max_size).unwrap_or(u64::MAX);
             let (path, torn) = (path.clone(), ends_within_a_line(path));
@@ -58,6 +60,47 @@ struct LogFile {
     torn: bool,
     /// Whether a failed rename was logged.
     warned: bool,
+}
+
+/// A FIFO, or a device.
+#[derive(Debug)]
+struct Pipe {
+    path: PathBuf,
+    file: File,
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Write for Pipe {
+    /// Nothing was written where the reader has gone.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.file.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.follow().unwrap_or(false) => {
+                self.file.write(bytes)
+            }
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Pipe {
+    /// Opens the path again if its reader has made another FIFO there. Returns whether it has.
+    fn follow(&mut self) -> io::Result<bool> {
+        let (own, there) = (self.file.metadata()?, fs::metadata(&self.path)?);
+        let is_new = there.file_type().is_fifo() && !is_same(&there, &own);
+        if is_new {
+            self.file = append(&self.path)?;
+        }
+        Ok(is_new)
+    }
 }
 
 impl Write for LogFile {
@@ -87,7 +130,7 @@ impl LogFile {
     fn follow(&mut self) -> io::Result<u64> {
         let own = self.file.metadata()?;
         let is_same = match fs::metadata(&self.path) {
-            Ok(there) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+            Ok(there) => is_same(&there, &own),
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(error),
         };
@@ -126,6 +169,10 @@ impl LogFile {
         name.push(format!(".{number}"));
         name.into()
     }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Who may read a new file: its lines have users and what they asked for. A file that is there keeps its mode.

@@ -135,3 +135,32 @@ fn a_full_disk_is_an_error_and_no_end() {
     assert!(log.write_all(b"one\n").is_err());
     assert!(log.write_all(b"two\n").is_err());
 }
+
+/// As the reader of a FIFO does that removes it when it ends, and makes another one when it starts again.
+#[test]
+fn a_fifo_that_its_reader_makes_anew_gets_the_next_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fifo(folder.path());
+    let reader =
+        || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path);
+    let read = |reader: &mut File| {
+        let mut bytes = [0; 100];
+        let length = reader.read(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    let mut first = reader().unwrap();
+    let mut decisions = log(&path, 0, 1);
+    decisions.write_all(b"one\n").unwrap();
+    assert_eq!(read(&mut first), "one\n");
+    drop(first);
+    let error = decisions.write_all(b"two\n").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    fs::remove_file(&path).unwrap();
+    assert!(decisions.write_all(b"three\n").is_err(), "there is none");
+    fifo(folder.path());
+    assert!(decisions.write_all(b"four\n").is_err(), "nobody reads it");
+    let mut second = reader().unwrap();
+    decisions.write_all(b"five\n").unwrap();
+    // Of the lines before it, parts may have been written.
+    assert_eq!(read(&mut second), "\nfive\n");
+}
