@@ -342,9 +342,9 @@ impl Authorization {
         if let Some(stats) = &self.stats {
             stats.decided(&stream, verdict.reason(), latency);
             if worker.is_time_for_gauges(received.at)
-                && let Some(policies) = SharedPolicy::all_observed()
+                && !SharedPolicy::all_observed().is_some_and(|policies| stats.set(&stream, &policies))
             {
-                stats.set(&stream, &policies);
+                worker.retry_gauges();
             }
         }
         let handled = verdict.apply(stream);

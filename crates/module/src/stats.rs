@@ -116,18 +116,20 @@ impl Stats {
 
     /// Sets the gauges to the sums over all policies in use, and the times to the earliest: a route may have another policy than
     /// its filter. Those whose values another thread changes at this moment stay as they are: that thread may have a lower
-    /// priority, and the requests of this worker must not wait for it.
-    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, policies: &[Observed]) {
-        if let Some(all) = policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>()
-        {
-            self.set_facts(stream, &all);
+    /// priority, and the requests of this worker must not wait for it. Returns whether all are set.
+    #[must_use]
+    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, policies: &[Observed]) -> bool {
+        let facts = policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>();
+        if let Some(all) = &facts {
+            self.set_facts(stream, all);
         }
         let queued = policies.iter().map(|policy| Some(policy.hashing.try_totals()?.queued)).sum();
         if let Some(queued) = queued {
             stream.set_gauge(self.hash_queue, &[], queued);
         }
         let caches = policies.iter().map(|policy| policy.caches.try_credentials());
-        if let Some(caches) = caches.collect::<Option<Vec<_>>>() {
+        let caches = caches.collect::<Option<Vec<_>>>();
+        if let Some(caches) = &caches {
             let set = |gauge, value: fn(&CacheSize) -> u64| {
                 stream.set_gauge(gauge, &[], caches.iter().flatten().map(value).sum());
             };
@@ -144,6 +146,7 @@ impl Stats {
             }
             stream.set_gauge(self.shadow_dropped, &[], shadows.iter().map(|shadow| shadow.dropped()).sum());
         }
+        facts.is_some() && queued.is_some() && caches.is_some()
     }
 
     fn set_facts<F: Filter>(&self, stream: &Stream<'_, F>, all: &[Facts]) {

@@ -111,6 +111,11 @@ impl Worker {
         due
     }
 
+    /// Lets the next request set the gauges: another thread was changing what some of them show.
+    pub(crate) fn retry_gauges(&self) {
+        self.gauges.set(None);
+    }
+
     /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not read.
     ///
     /// # Errors
