@@ -9,6 +9,7 @@
 //! transport alone, which decoded no messages (August 2026).
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -17,7 +18,7 @@ use h2::Reason;
 use h2::server;
 use runtime::Received;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::age::Age;
 use super::context::ExchangeContext;
@@ -69,6 +70,9 @@ const RESET_BURSTS: usize = 4;
 /// itself. That is an error and no decision, which an Envoy with `failure_mode_allow` takes for a pass. So no client may
 /// bring it about. The headers are dropped when the stream is accepted; of them a check that waits keeps a short `traceparent` alone.
 const HEADER_LIST: u32 = 128 << 10;
+/// So many connections may be within the head of a request that takes several frames. Each may take 300 KiB then: of the fields of a
+/// head each counts as its length and 32 bytes, and takes 72 bytes more than its length. Heads that are so long are sent as a whole.
+const MAX_HALF_HEADS: usize = 64;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask
 /// for capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
@@ -114,6 +118,7 @@ pub(super) async fn serve<I>(
                 excess_resets: 0,
                 max_excess_resets: burst.saturating_mul(RESET_BURSTS),
                 draining: false,
+                half_head: None,
             };
             poll_fn(|cx| connection.poll(cx)).await;
             connection.unfinished.spawn_all();
@@ -136,6 +141,11 @@ fn streams(options: &Options, connections: usize) -> u32 {
     let divisor = number.saturating_mul(options.threads.max(1));
     let share = u32::try_from(STREAMS_DIVIDEND / divisor).unwrap_or(u32::MAX);
     options.max_concurrent_streams.min(share.max(MIN_STREAMS))
+}
+
+/// How many connections of a worker may be within the head of a request.
+pub(super) fn max_half_heads(options: &Options) -> usize {
+    (MAX_HALF_HEADS / options.threads.max(1)).max(2)
 }
 
 fn http2_builder(streams: u32, burst: usize) -> server::Builder {
@@ -178,6 +188,8 @@ struct Connection<I> {
     max_excess_resets: usize,
     draining: bool,
     age: Age,
+    /// The number of the head of a request that has not ended, and when it must have.
+    half_head: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 /// How a round of reading and answering ended.
@@ -201,8 +213,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let state = self.rounds(&mut Context::from_waker(&waker));
         if state.is_pending() {
             self.unfinished.expire(cx);
+            return self.wait_for_head(cx);
         }
         state
+    }
+
+    /// Ready if the head of a request has not ended in the time that a request may take.
+    fn wait_for_head(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let open = self.slice.half_head();
+        self.registered.set_half_head(open.is_some());
+        self.half_head.take_if(|(number, _)| Some(*number) != open);
+        let Some(number) = open else { return Poll::Pending };
+        let limit = self.context.options.request_timeout;
+        let (_, timer) = self.half_head.get_or_insert_with(|| (number, Box::pin(sleep(limit))));
+        timer.as_mut().poll(cx).map(|()| self.registered.count_eviction())
     }
 
     /// Reads and answers until there is nothing to read, the slice is used up, or the connection has ended.

@@ -23,10 +23,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::check::{Answer, Call, CheckResult, Failure};
 use super::context::ExchangeContext;
-use super::message::{Incoming, Limits};
+use super::message::{Held, Incoming, Limits};
 use super::overload::Overload;
 use super::registry::{PendingGuard, RegisteredConnection};
 use super::respond::{self, StreamState};
+use super::verifications::HeldVerification;
 use super::wrong_protocol::{Peer, WrongProtocol};
 
 /// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that is less: of Envoy's
@@ -237,20 +238,30 @@ impl Exchange {
 
     /// Waits until the credentials are verified, then authorizes and answers.
     async fn verify(mut self, message: Bytes, unverified: Unverified) {
-        // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most
-        // messages.
-        let message = Bytes::copy_from_slice(&message);
         let bytes = message.len().saturating_add(unverified.0.bytes());
-        let Limits { budget, verifications, .. } = &self.context.limits;
-        let held = verifications.hold(unverified.1, bytes).and_then(|share| Ok((share, budget.hold(bytes)?)));
-        let result = match held {
-            Err(overload) => Err(overload.into()),
-            Ok(_held) => self.verify_and_check(&message, unverified).await,
-        };
-        if let Err(failure) = result {
-            self.fail(failure, &message);
+        match self.hold(&unverified, bytes) {
+            Err(overload) => self.fail(overload.into(), &message),
+            Ok(_held) => {
+                // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most messages.
+                let copy = message.to_vec();
+                drop(message);
+                if let Err(failure) = self.verify_and_check(&copy, unverified).await {
+                    self.fail(failure, &copy);
+                }
+            }
         }
         let _ = self.context.checker.record_latency(self.received);
+    }
+
+    /// What a check holds whose credentials are to be verified.
+    fn hold(
+        &self,
+        Unverified(verification, network): &Unverified,
+        bytes: usize,
+    ) -> Result<(Option<HeldVerification>, Held), Overload> {
+        let Limits { budget, verifications, .. } = &self.context.limits;
+        let share = verifications.share_of(verification.verified_before(), *network, bytes)?;
+        Ok((share, budget.hold(bytes)?))
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {

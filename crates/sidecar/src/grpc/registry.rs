@@ -1,7 +1,7 @@
 //! The connections of one worker: the mode of each, and which one is closed when there are too many.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
+    /// The connections within the head of a request, those first that began it first.
+    half_heads: RefCell<VecDeque<u64>>,
+    max_half_heads: usize,
     /// The number of the newest connection. A lower number is older.
     last: Cell<u64>,
     draining: Cell<bool>,
@@ -51,6 +54,7 @@ struct Entry {
     last_request: Cell<Option<Instant>>,
     /// Number of checks that wait for the rest of their message or until their credentials are verified.
     pending: Rc<Cell<usize>>,
+    has_half_head: Cell<bool>,
 }
 
 /// A check that waits. While it exists, its connection is not idle.
@@ -61,10 +65,13 @@ pub(super) struct PendingGuard {
 }
 
 impl Registry {
-    pub(super) fn new(limit: usize, counters: Arc<ConnectionCounters>) -> Rc<Self> {
+    /// Of a worker that has at most `limit` connections, of which `max_half_heads` may be within the head of a request.
+    pub(super) fn new(limit: usize, max_half_heads: usize, counters: Arc<ConnectionCounters>) -> Rc<Self> {
         Rc::new(Self {
             open: RefCell::default(),
             limit: limit.max(1),
+            half_heads: RefCell::default(),
+            max_half_heads: max_half_heads.max(1),
             last: Cell::new(0),
             draining: Cell::new(false),
             counters,
@@ -86,6 +93,7 @@ impl Registry {
             waker: RefCell::default(),
             last_request: Cell::new(None),
             pending: Rc::default(),
+            has_half_head: Cell::new(false),
         });
         self.open.borrow_mut().insert(number, Rc::clone(&entry));
         self.counters.connections.increment();
@@ -96,15 +104,21 @@ impl Registry {
     /// Closes an idle connection: the oldest that never had a request, or else the one that has been idle for
     /// longest. So a peer that opens thousands of connections closes its own. Returns whether one was idle.
     pub(super) fn evict(&self, now: Instant) -> bool {
-        let mut open = self.open.borrow_mut();
+        let open = self.open.borrow();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
         let longest = idle.min_by_key(|(number, entry)| (entry.last_request.get(), **number));
         let Some(number) = longest.map(|(number, _)| *number) else { return false };
-        if let Some(entry) = open.remove(&number) {
+        drop(open);
+        self.close(number);
+        true
+    }
+
+    /// Closes a connection to make room for others.
+    fn close(&self, number: u64) {
+        if let Some(entry) = self.open.borrow_mut().remove(&number) {
             entry.set(Mode::Close);
             self.counters.evicted.increment();
         }
-        true
     }
 
     /// Shuts down all connections gracefully, including those that are registered later.
@@ -157,6 +171,30 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
+    /// Says whether it is within the head of a request. If too many are, the one that has been so for longest is closed: the peer of a
+    /// head that is sent as a whole is not among them for long.
+    pub(super) fn set_half_head(&self, is_within: bool) {
+        if self.entry.has_half_head.replace(is_within) == is_within {
+            return;
+        }
+        let mut within = self.registry.half_heads.borrow_mut();
+        if !is_within {
+            within.retain(|number| *number != self.number);
+            return;
+        }
+        within.push_back(self.number);
+        if within.len() > self.registry.max_half_heads
+            && let Some(first) = within.pop_front()
+        {
+            self.registry.close(first);
+        }
+    }
+
+    /// Counts that it is closed because a peer keeps it within the head of a request.
+    pub(super) fn count_eviction(&self) {
+        self.registry.counters.evicted.increment();
+    }
+
     /// Counts a check of this connection that waits, until the guard is dropped.
     pub(super) fn count_pending(&self) -> PendingGuard {
         let count = Rc::clone(&self.entry.pending);
@@ -176,6 +214,7 @@ impl Drop for PendingGuard {
 
 impl Drop for RegisteredConnection {
     fn drop(&mut self) {
+        self.set_half_head(false);
         self.registry.open.borrow_mut().remove(&self.number);
         self.registry.counters.connections.decrement();
     }
@@ -186,7 +225,7 @@ mod tests {
     use super::*;
 
     fn registry(limit: usize) -> Rc<Registry> {
-        Registry::new(limit, Arc::default())
+        Registry::new(limit, 2, Arc::default())
     }
 
     fn modes(connections: &[&RegisteredConnection]) -> Vec<Mode> {
@@ -239,6 +278,26 @@ mod tests {
         assert!(registry.enter(later).is_none() && !registry.evict(later));
         drop(waits);
         assert!(registry.enter(later).is_some());
+    }
+
+    #[test]
+    fn of_those_within_a_head_the_first_is_closed() {
+        let registry = registry(10);
+        let [a, b, c, d] = [(); 4].map(|()| registry.enter(Instant::now()).unwrap());
+        let begin = |connected: &RegisteredConnection| connected.set_half_head(true);
+        begin(&a);
+        begin(&b);
+        a.set_half_head(false);
+        begin(&c);
+        begin(&c);
+        let serving = [Mode::Serve; 4];
+        assert_eq!(modes(&[&a, &b, &c, &d]), serving);
+        begin(&d);
+        assert_eq!(modes(&[&a, &b, &c, &d]), [Mode::Serve, Mode::Close, Mode::Serve, Mode::Serve]);
+        drop(c);
+        begin(&a);
+        assert_eq!(modes(&[&a, &d]), [Mode::Serve, Mode::Serve]);
+        assert_eq!(registry.counters.evicted.read(), 1);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::half_head::HalfHead;
 use super::wrong_protocol::FIRST_BYTES;
 
 /// Length of a slice: how long a connection reads before others get their turn. Enough for some dozens of requests or a
@@ -78,6 +79,7 @@ pub(super) struct Slice {
     doublings: Cell<u32>,
     /// What the peer sent first, which tells its protocol if it is not HTTP/2.
     first: Cell<([u8; FIRST_BYTES], usize)>,
+    half_head: HalfHead,
 }
 
 /// A socket that reports nothing to read once the round is full or the slice is used up.
@@ -215,8 +217,14 @@ impl Slice {
         bytes.into_iter().take(length).collect()
     }
 
+    /// The number of the head of a request that the peer has begun, in several frames, and not ended.
+    pub(super) fn half_head(&self) -> Option<u64> {
+        self.half_head.open()
+    }
+
     fn has_read(&self, read: &[u8]) {
         let bytes = read.len();
+        self.half_head.read(read);
         if self.reads.get() == Some(0) {
             // Not when the slice begins: a connection that has only something to write reads nothing in it.
             self.read_in_slice.set(0);

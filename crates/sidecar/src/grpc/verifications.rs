@@ -78,15 +78,22 @@ impl Verifications {
         })
     }
 
+    /// The same as [`Self::hold`], but credentials that were verified before need no share: others of their network, who send wrong
+    /// ones, must not keep them from the queue that serves them first, and nobody without the password can bring such a check about.
+    pub(super) fn share_of(
+        self: &Arc<Self>,
+        verified_before: bool,
+        network: ClientNetwork,
+        bytes: usize,
+    ) -> Result<Option<HeldVerification>, Overload> {
+        if verified_before { Ok(None) } else { self.hold(network, bytes).map(Some) }
+    }
+
     /// Reserves a share for a check of this network that takes so many bytes.
     ///
     /// # Errors
     /// When the network, or all together, already take as much as they may, or less would be left than the network takes.
-    pub(super) fn hold(
-        self: &Arc<Self>,
-        network: ClientNetwork,
-        bytes: usize,
-    ) -> Result<HeldVerification, Overload> {
+    fn hold(self: &Arc<Self>, network: ClientNetwork, bytes: usize) -> Result<HeldVerification, Overload> {
         let mut table = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let all = table.all.with(bytes);
         let of_network = table.networks.get(&network).copied().unwrap_or_default().with(bytes);
@@ -139,7 +146,8 @@ mod tests {
             (0..number).map(|_| all.hold(network, bytes)).collect()
         };
         let held = hold(one, 64, 64 << 10).unwrap();
-        assert_eq!(all.hold(one, 1).err(), Some(Overload::ClientNetwork), "4 MiB");
+        assert_eq!(all.share_of(false, one, 1).err(), Some(Overload::ClientNetwork), "4 MiB");
+        assert!(all.share_of(true, one, 1).is_ok(), "verified before");
         assert!(hold(other, 64, 64 << 10).is_ok());
         drop(held);
         let held = hold(one, 2048, 10).unwrap();

@@ -17,7 +17,7 @@ use tokio::task::spawn_local;
 
 use super::check::Checker;
 use super::command::{Accepted, Command};
-use super::connection;
+use super::connection::{self, max_half_heads};
 use super::context::ExchangeContext;
 use super::counters::ConnectionCounters;
 use super::message::Limits;
@@ -99,6 +99,7 @@ async fn work(
     mut commands: UnboundedReceiver<Command>,
 ) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
+    let half_heads = max_half_heads(&parts.options);
     let context = Rc::new(ExchangeContext {
         checker: Checker::new(parts.policy, checks, parts.options.explain_header.clone()),
         options: parts.options,
@@ -110,7 +111,7 @@ async fn work(
         wrong_protocols: parts.wrong_protocols,
         overloads: parts.overloads,
     });
-    let worker = Worker { context, registry: Registry::new(share, connections) };
+    let worker = Worker { context, registry: Registry::new(share, half_heads, connections) };
     // Ends with the runtime.
     spawn_local(Rc::clone(&worker.context.token_queue).run());
     let slices = Rc::clone(&worker.context.slices);

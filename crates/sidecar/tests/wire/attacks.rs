@@ -157,6 +157,24 @@ async fn continuation_flood() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
+/// Many small fields in a head that never ends, on a thousand connections. Of each server, 64 may be within a head.
+#[tokio::test]
+async fn half_heads() {
+    let attack = |address| {
+        let head = [check_head(), indexed("a", ""), vec![0xBE; 3_900]].concat();
+        let open = |_| {
+            let mut raw = Raw::open(address, &[]).ok()?;
+            raw.write(&frame(HEADERS, 0, 1, &head)).is_ok().then_some(raw)
+        };
+        let mut connections: Vec<_> = (0..1000).filter_map(open).collect();
+        std::thread::sleep(Duration::from_secs(1));
+        let all = connections.len();
+        connections.retain_mut(|raw| !raw.is_closed());
+        Reaction { closed: all - connections.len(), unread: connections.len(), ..Reaction::default() }
+    };
+    survive(attack, |reaction| reaction.closed > 500 && reaction.unread > 0).await;
+}
+
 /// One entry in the dynamic table, then thousands of references to it (CVE-2016-6581). Each request gets 431.
 #[tokio::test]
 async fn hpack_bomb() {

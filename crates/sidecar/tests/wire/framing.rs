@@ -5,8 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use runtime::ActivePolicy;
+use sidecar::Address;
 use sidecar::grpc::Options;
 
+use crate::frames::*;
 use crate::support::*;
 
 /// Sends a body in these pieces, then ends the stream, and reads the answer.
@@ -250,4 +252,33 @@ async fn a_check_with_a_long_tracestate_is_decided() {
         let reply = reply(response).await.unwrap();
         assert!(reply.decision().is_some(), "{kib}: {reply:?}");
     }
+}
+
+/// Such heads come in several frames.
+#[tokio::test]
+async fn a_connection_is_closed_if_the_end_of_a_head_is_late() {
+    let service = ActivePolicy::new(people());
+    let server = serve_with(service, Options { request_timeout: Duration::from_millis(300), ..options() });
+    let Address::Tcp(address) = server.addresses()[0] else { panic!() };
+    let results = tokio::task::spawn_blocking(move || {
+        let mut raw = Raw::open(address, &[]).unwrap();
+        raw.acknowledge_settings().unwrap();
+        let head = check_head();
+        let (first, rest) = head.split_at(20);
+        let begin = |stream| frame(HEADERS, END_STREAM, stream, first);
+        let end = |stream| frame(CONTINUATION, END_HEADERS, stream, rest);
+        // Each ends in time, though the connection is within one nearly always.
+        for stream in [1, 3, 5, 7, 9] {
+            raw.write(&begin(stream)).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            raw.write(&end(stream)).unwrap();
+        }
+        let served = raw.reaction();
+        raw.write(&begin(11)).unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        (served, raw.reaction())
+    });
+    let (served, late) = results.await.unwrap();
+    assert!(served.heads >= 5 && served.closed == 0, "{served:?}");
+    assert_eq!(late.closed, 1, "{late:?}");
 }
