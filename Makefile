@@ -13,8 +13,8 @@ KUSTOMIZE_VERSION := 5.8.1
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
-# Two for each core: tests wait for processes most of the time.
-TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Three for each core: tests wait for processes most of the time. With four, some exceeded their timeouts beside other builds.
+TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 ZIG_VERSION := 0.17.1
 ZIGBUILD_VERSION := 0.24.0
 # The oldest C library that the module works with: that of Debian 11 and Ubuntu 20.04.

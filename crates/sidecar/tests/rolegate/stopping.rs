@@ -1,7 +1,8 @@
 //! The end of a server whose output nobody reads: it comes all the same, and says what is lost.
 
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -60,6 +61,14 @@ async fn a_second_signal_counts_them_too() {
     server.wait_for_log("stopped at once by a second signal");
 }
 
+/// Whether the server has greeted a client. It accepts connections before it handles signals.
+fn is_served(socket: &Path) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(preface).is_ok() && stream.read_exact(&mut [0; 9]).is_ok()
+}
+
 /// In either format of the log, and also where the start fails.
 #[test]
 fn the_end_does_not_wait_for_a_reader_of_standard_error() {
@@ -77,7 +86,7 @@ fn the_end_does_not_wait_for_a_reader_of_standard_error() {
             drop(command);
             let mut began = Instant::now();
             if listens {
-                wait_until(|| UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
+                wait_until(|| is_served(&socket), || "the socket".to_owned());
                 let signal = |signal| {
                     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
                 };
