@@ -17,7 +17,7 @@ use identity::{
 };
 use policy::canonical;
 use policy::pattern::Scope;
-use search::{Caller, Filter, Need, Privileges, Verdict as ClusterVerdict};
+use search::{Caller, Filter, MAX_FILTERS, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::Authorizer;
 use crate::answer::{self as rules_answer, TemplateValues};
@@ -357,6 +357,10 @@ impl Compiled {
         let mut filters = BTreeSet::new();
         // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
         for some in needs.chunks(NEEDS_PER_CHUNK) {
+            // The header has no room for so many. Each chunk would add as many again, each with a copy of the role's query.
+            if filters.len() > MAX_FILTERS {
+                return Err((Reason::DocumentSecurityTooLong, search::Answer::default()));
+            }
             if self.privileges.permits(caller, some) {
                 continue;
             }
