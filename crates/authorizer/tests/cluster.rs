@@ -119,8 +119,29 @@ fn a_permitted_request_is_explained_by_operation_needs_and_roles() {
         ]
     );
     assert!(why.cluster.unwrap().depends_on_body);
-    let why = explain("ann", "", ("GET", "/logs-1/_doc/1", ""));
-    assert!(!why.cluster.unwrap().depends_on_body);
+}
+
+/// Also where an operation is read as one that needs the most if its body is not seen.
+#[test]
+fn that_the_body_counts_is_explained() {
+    for (method, path, expected) in [
+        ("POST", "/logs-1/_update/1", true),
+        ("DELETE", "/_search/point_in_time", true),
+        ("GET", "/_cat/pit_segments", true),
+        ("POST", "/_bulk", true),
+        ("GET", "/<logs-{now}>/_search", true),
+        ("GET", "/logs-1/_doc/1", false),
+        ("GET", "/<logs-{now}>/_doc/1", false),
+        ("DELETE", "/_search/point_in_time/_all", false),
+        // These are denied for their paths, whatever their bodies are.
+        ("POST", "/other:logs-1/_search", false),
+        ("POST", "/_nothing/of/this/kind", false),
+    ] {
+        for body in ["", "{}"] {
+            let why = explain("ann", "", (method, path, body));
+            assert_eq!(why.cluster.unwrap().depends_on_body, expected, "{method} {path}");
+        }
+    }
 }
 
 /// The pattern of a role may match an alias and not its indices, or its indices and not the alias.

@@ -55,6 +55,6 @@ pub use parameters::deciding_query;
 pub use pattern::{Pattern, RegexError};
 pub use problem::Problem;
 pub use reading::{Request, RequestBody};
-pub use request::read;
+pub use request::{depends_on_body, read};
 pub use steps::Steps;
 pub use subject::{Resolution, RoleSource, Subject};

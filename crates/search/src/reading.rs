@@ -277,7 +277,7 @@ const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a body, or in an operation in which the cluster may resolve it later: write the name that it stands for",
 );
-const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
+pub(crate) const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a request whose end Envoy does not wait for: set `with_request_body` in its filter, and \
      `context_extensions: { request_body: buffered }` for the route",
 );

@@ -9,7 +9,7 @@ use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody};
+use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, UNENDED_DATE_MATH};
 use crate::routes::{Body, Match, Method, Place, ROUTES};
 
 /// The names that a rollover may make where it names none: one that ends with `-` and a number. It follows from the name by which the
@@ -75,6 +75,20 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         return Err(LATER_DATE_MATH);
     }
     Ok(group.name)
+}
+
+/// Whether what a request needs may depend on its body, whatever is known of the body now: not if its path or query alone is denied.
+#[must_use]
+pub fn depends_on_body(request: &Request<'_>) -> bool {
+    let (mut needs, unseen) = (Vec::new(), Request { body: RequestBody::Unseen, ..*request });
+    let reads_body =
+        route(&unseen, &mut needs).is_ok_and(|reading| reading.found.group.body != Body::Ignored);
+    // Some read as needing the most where no body is seen. Date math is refused without the body, before the body is asked for.
+    reads_body
+        && match read(&unseen, &mut needs) {
+            Ok(_) | Err(Problem::BodyNeeded) => true,
+            Err(problem) => problem == UNENDED_DATE_MATH,
+        }
 }
 
 /// The route of a request.

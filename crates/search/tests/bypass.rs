@@ -12,7 +12,7 @@ use search::config::SecurityConfig;
 use search::reference::Reference;
 use search::{
     Action, EvaluationSettings, Expression, Need, Options, Part, Problem, Request, RequestBody, Resolution,
-    Subject, Target, Verdict, read,
+    Subject, Target, Verdict, depends_on_body, read,
 };
 
 use needs::{assert_denied, assert_needs, needs, needs_of};
@@ -385,6 +385,7 @@ fn an_unseen_body_is_not_an_empty_one() {
     assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
     for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
         assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, "")), "{target}");
+        assert!(!depends_on_body(&awaited(method, target)), "{target}");
     }
 }
 

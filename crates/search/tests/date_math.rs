@@ -7,7 +7,7 @@ mod needs;
 #[path = "shared/requests.rs"]
 mod requests;
 
-use search::{Problem, Request, RequestBody};
+use search::{Problem, Request, RequestBody, depends_on_body};
 
 use needs::{assert_denied, assert_needs, needs, needs_of};
 use requests::request;
@@ -33,6 +33,8 @@ fn date_math_is_decided_once_the_request_is_complete() {
         assert!(needs_of(&whole).is_ok(), "{target}");
         assert_eq!(needs_of(&Request { body: RequestBody::Awaited, ..whole }), Err(Problem::BodyNeeded));
         assert!(needs_of(&Request { body: RequestBody::Unseen, ..whole }).is_err(), "{target}");
+        // The end of each is waited for, and only the body of a search says what it needs.
+        assert_eq!(depends_on_body(&whole), !target.contains("_doc"), "{target}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use search::config::RoleMapping;
-use search::{Missing, Need, RequestBody, Steps, Target, Verdict as ClusterVerdict};
+use search::{Missing, Need, Steps, Target, Verdict as ClusterVerdict};
 use serde::Serialize;
 
 use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
@@ -233,9 +233,7 @@ impl Cluster {
             ..ExplainedCluster::default()
         };
         let Ok(search_request) = cluster_request(&self.compiled, request, now) else { return explained };
-        let without = search::Request { body: RequestBody::Unseen, ..search_request };
-        explained.depends_on_body =
-            search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);
+        explained.depends_on_body = search::depends_on_body(&search_request);
         let mut needs = Vec::new();
         explained.operation = self.compiled.read(&search_request, &mut needs).ok();
         explained.needs = self.compiled.explained_needs(&needs);

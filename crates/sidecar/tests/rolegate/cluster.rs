@@ -33,6 +33,38 @@ fn explain_takes_a_body() {
     assert_eq!(run_with(&twice, "").0, 2);
 }
 
+/// Without its body, an update is read as one with a script, and the deletion of points in time as one of some only.
+#[test]
+fn that_the_body_of_an_update_decides_is_said() {
+    const INEXACT: &str = "inexact: the operation depends on the body";
+    let update = ["POST", "/orders-leo/_update/1"];
+    for request in [update, ["DELETE", "/_search/point_in_time"]] {
+        let (_, out, _) = explain(&request);
+        assert!(out.contains(NO_BODY), "{out}");
+        let (_, out, _) = explain(&[&request[..], &["--body", "{}"]].concat());
+        assert!(!out.contains("depends on its body"), "{out}");
+        let who_can = |more: &[&str]| {
+            run(&[&["who-can", "--policy", &example("search")][..], &request, more].concat()).1
+        };
+        let out = who_can(&[]);
+        assert!(out.contains("note:  what this operation needs depends on its body"), "{out}");
+        let out = who_can(&["--body", "{}"]);
+        assert!(!out.contains("depends on its body"), "{out}");
+        let [method, path] = request;
+        let line = format!(
+            r#"{{"decision":"denied","reason":"not_permitted","user":"leo","groups":["oncall"],"method":"{method}","host":"localhost","path":"{path}"}}"#
+        );
+        let of_line = |more: &[&str]| {
+            let args = ["explain", "--policy", &example("search"), "--decision", "-"];
+            run_with(&[&args[..], more].concat(), &line).1
+        };
+        let out = of_line(&[]);
+        assert!(out.contains(INEXACT), "{out}");
+        let out = of_line(&["--body", "{}"]);
+        assert!(!out.contains("inexact"), "{out}");
+    }
+}
+
 #[test]
 fn explain_says_so_if_a_logged_decision_depends_on_a_body() {
     let explain = |line: &str, more: &[&str]| {
