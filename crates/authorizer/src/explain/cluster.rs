@@ -258,9 +258,18 @@ impl Compiled {
         let subject = self.subject_of(request, caller);
         let caller = self.privileges.uncached_caller(&subject);
         // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
-        let mut chunks =
-            needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
-        let first = chunks.find(|(_, answer)| *answer != PERMITTED);
+        let mut first = None;
+        for some in needs.chunks(cluster::NEEDS_PER_CHUNK) {
+            let answer = self.privileges.decide(&caller, some);
+            let is_denied = answer.verdict != ClusterVerdict::Permitted;
+            // What is hidden by a role is explained where all is permitted.
+            if is_denied || (first.is_none() && answer != PERMITTED) {
+                first = Some((some, answer));
+            }
+            if is_denied {
+                break;
+            }
+        }
         let first = match first {
             Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => Some((some, answer)),
             first => {
