@@ -1,12 +1,13 @@
 //! Expressions over indices, such as `logs-*,-logs-old`, split as the cluster splits them.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Names and patterns of indices, aliases and data streams, as a request lists them, and what its patterns stand for.
 ///
 /// The text is decoded, and date math in it is replaced by the names that it stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression<'a> {
     text: Text<'a>,
     /// What the patterns expand to, and what happens with names that do not exist.
@@ -37,8 +38,14 @@ impl PartialEq for Text<'_> {
 
 impl Eq for Text<'_> {}
 
+impl Hash for Text<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.get().hash(state);
+    }
+}
+
 /// The parameters of a request that say what an [`Expression`] stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Patterns expand to open indices.
     pub open: bool,

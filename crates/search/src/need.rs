@@ -63,7 +63,7 @@ impl Target<'_> {
 const MAX_NAME: usize = 255;
 
 /// What an action is performed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target<'a> {
     /// The cluster as a whole.
     Cluster,

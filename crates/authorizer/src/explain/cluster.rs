@@ -1,5 +1,7 @@
 //! Why a request to the search cluster is answered as it is.
 
+mod needs;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,9 +23,6 @@ const STEPS_FOR_A_ROLE: usize = 300;
 
 /// The most roles that are listed as permitting a denied request.
 const MOST_ROLES: usize = 20;
-
-/// The most names that a pattern or an alias is said to stand for.
-const MOST_NAMES: usize = 5;
 
 /// The most needs, and names of each, that are looked up for what grants them.
 const MOST_GRANTED: usize = 20;
@@ -63,7 +62,7 @@ pub struct ExplainedCluster {
 }
 
 /// Actions on one target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct ExplainedNeed {
     /// The names of the actions.
     pub actions: Vec<&'static str>,
@@ -383,36 +382,6 @@ impl Compiled {
         merged
     }
 
-    /// The needs of a request that count, without duplicates.
-    fn explained_needs(&self, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
-        let mut explained = Vec::new();
-        for need in needs.iter().filter(|need| self.privileges.counts(need)) {
-            let on = need.target.text();
-            let names = self.privileges.names_of(&need.target);
-            let is_named = |name: &&str| on.split(',').any(|part| part == *name);
-            let stands_for = if names.iter().all(is_named) { Vec::new() } else { names };
-            let one = ExplainedNeed {
-                actions: need.actions.iter().map(|action| action.name()).collect(),
-                on: on.to_owned(),
-                target: match need.target {
-                    Target::Cluster => "cluster",
-                    Target::Name(_) => "index",
-                    // It is made beside another one, whether its name is free or not.
-                    Target::AddedName(_) if is_made(need) => "index",
-                    Target::Indices(_) | Target::Fixed(_) => "indices",
-                    Target::Missing(_) => "new_index",
-                    Target::AddedName(_) => "new_alias",
-                },
-                stands_for: stands_for.iter().take(MOST_NAMES).map(ToString::to_string).collect(),
-                stands_for_more: stands_for.len().saturating_sub(MOST_NAMES),
-            };
-            if !explained.contains(&one) {
-                explained.push(one);
-            }
-        }
-        explained
-    }
-
     /// Who has a role by its mapping, in words.
     fn mapped_from(&self, role: &str) -> Vec<String> {
         let of_role = self.config.mappings.iter().filter(|mapping| *mapping.role == *role);
@@ -492,9 +461,4 @@ const fn is_false(value: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
-}
-
-/// Whether a need is that an index is created.
-fn is_made(need: &Need<'_>) -> bool {
-    need.actions.iter().all(|action| action.name() == "indices:admin/create")
 }
