@@ -36,6 +36,9 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
     }
     let is_given = !policies.is_empty();
+    if options.namespace.is_some() {
+        named_namespaces(policies.iter().chain(&authentications))?;
+    }
     let options = &with_namespace(policies.iter().chain(&authentications), options)?;
     let policies = of_workload(policies, options, &mut original)?;
     if is_given && policies.is_empty() {
@@ -56,6 +59,15 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
 fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     let items = document.list("items");
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
+}
+
+/// A resource without a namespace is in that of whoever applies it, which may be that of the workload.
+fn named_namespaces<'v, 'n: 'v>(mut all: impl Iterator<Item = &'v View<'n>>) -> Result<(), Problem> {
+    let unnamed = all.find(|resource| Workload::of(resource).namespace.is_none());
+    unnamed.map_or(Ok(()), |resource| {
+        let problem = Problem::error(resource.place(), "this names no namespace, but `--namespace` is given");
+        Err(problem.help("write `metadata.namespace`, or leave `--namespace` out"))
+    })
 }
 
 /// The options, with the namespace of the resources if they are in one and labels are given without it: that is the root namespace
@@ -122,7 +134,8 @@ impl<'n> Workload<'n> {
         Self { namespace, labels, targets }
     }
 
-    /// Whether it is for a workload with the namespace and labels of the options.
+    /// Whether it is for a workload with the namespace and labels of the options. Without labels, all must select the same
+    /// ([`same_workload`]).
     fn includes(&self, options: &Options) -> bool {
         let own = options.namespace.as_deref();
         let is_own = self.namespace.unwrap_or_default() == own.unwrap_or_default();
@@ -130,7 +143,7 @@ impl<'n> Workload<'n> {
         let has = |(key, value): (&String, &&str)| {
             options.labels.iter().any(|(name, text)| name == key && text == value)
         };
-        namespace && (options.namespace.is_none() || self.labels.iter().all(has))
+        namespace && (options.labels.is_empty() || self.labels.iter().all(has))
     }
 }
 
@@ -148,7 +161,7 @@ fn of_workload<'n>(
     Ok(kept)
 }
 
-/// Without a workload in the options, all must be for the same one: rules for another would allow more. Those without a selector
+/// What the options do not say of the workload, its namespace or its labels, must be the same for all. Without either, all must be for the same one: rules for another would allow more. Those without a selector
 /// are for each workload of their namespace, also for the one that others select, and those of the root namespace for each.
 fn same_workload<'v, 'n: 'v>(
     all: impl Iterator<Item = &'v View<'n>>,
@@ -168,12 +181,12 @@ fn same_workload<'v, 'n: 'v>(
         if *targets.get_or_insert_with(|| workload.targets.clone()) != workload.targets {
             return Err(other_workload());
         }
-        if options.namespace.is_some() {
-            continue;
-        }
-        let is_root = workload.namespace == Some(ROOT_NAMESPACE);
+        let is_root = workload.namespace == Some(ROOT_NAMESPACE) || options.namespace.is_some();
         if !is_root && *namespace.get_or_insert(workload.namespace) != workload.namespace {
             return Err(other_workload());
+        }
+        if !options.labels.is_empty() {
+            continue;
         }
         if workload.labels.is_empty() {
             is_for_all = true;

@@ -10,6 +10,9 @@ use crate::view::{Notes as _, View};
 /// Why a condition on a token cannot be told.
 const ELSEWHERE: &str = "the token may be in a place that is not read";
 
+/// Why a condition on a claim cannot be told.
+const OTHER_USER_CLAIM: &str = "another claim of this issuer is the user name already";
+
 /// An identity source.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -146,10 +149,18 @@ impl Sources {
         self.verified(view, source, self.any_of(view, source))
     }
 
+    /// Whoever has a verified token of this issuer with a subject. rolegate answers 401 to others only where the subject is the user name.
+    pub(crate) fn any_subject(&self, view: &View<'_>, source: usize) -> Expr {
+        if !self.uses(source, &["sub"], |source| &source.user_claim) {
+            return view.inexpressible(OTHER_USER_CLAIM);
+        }
+        self.any_verified(view, source)
+    }
+
     /// The caller whose claim is this text.
     pub(crate) fn claim_is(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
         if !self.uses(source, claim, |source| &source.user_claim) {
-            return view.inexpressible("another claim of this issuer is the user name already");
+            return view.inexpressible(OTHER_USER_CLAIM);
         }
         if !is_name(value) {
             // rolegate answers 401 to a token with it.

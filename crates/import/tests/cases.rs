@@ -37,7 +37,7 @@ fn imported(name: &str, original: &str) -> Result<Imported, String> {
         allow_wider: has("allow-wider"),
         audiences: if has("audience") { vec!["api".to_owned()] } else { Vec::new() },
         listener: has("listener").then(|| "public".to_owned()),
-        namespace: has("workload").then(|| "shop".to_owned()),
+        namespace: (has("workload") || has("namespace")).then(|| "shop".to_owned()),
         labels: if has("workload") || has("label") {
             vec![("app".to_owned(), "b".to_owned())]
         } else {
@@ -339,6 +339,71 @@ spec: {{ targetRefs: [{targets}], rules: [{{ to: [{{ operation: {{ paths: ['/a']
         let error = with(other).unwrap_err();
         assert!(error.contains("this is for other workloads than those before"), "{other}: {error}");
     }
+}
+
+/// A denial that was left out would allow more.
+#[test]
+fn a_denial_is_for_the_workload_unless_it_says_otherwise() {
+    let with = |options: &str, metadata: &str, selector: &str| {
+        let original = format!(
+            "kind: AuthorizationPolicy
+metadata: {{ name: reads, namespace: shop }}
+spec: {{ action: ALLOW, rules: [{{ to: [{{ operation: {{ methods: [GET] }} }}] }}] }}
+---
+kind: AuthorizationPolicy
+metadata: {{ {metadata} }}
+spec: {{ action: DENY, {selector} rules: [{{ to: [{{ operation: {{ paths: ['/admin*'] }} }}] }}] }}
+"
+        );
+        imported(&format!("[istio] {options}"), &original)
+    };
+    let denied = |imported: Result<Imported, String>| imported.unwrap().policy.contains("/admin");
+    let (here, other) = ("name: no-admin, namespace: shop", "name: no-admin, namespace: other");
+    assert!(denied(with("", here, "")));
+    assert!(denied(with("[namespace]", here, "")));
+    assert!(!denied(with("[namespace]", other, "")));
+    // Only one selector is there, so no label need be given.
+    let selector = "selector: { matchLabels: { app: b } },";
+    assert!(denied(with("[namespace]", here, selector)));
+    assert!(denied(with("[workload]", here, selector)));
+    assert!(!denied(with("[workload]", here, "selector: { matchLabels: { app: c } },")));
+    for options in ["[namespace]", "[workload]"] {
+        let error = with(options, "name: no-admin", "").unwrap_err();
+        assert!(error.contains("names no namespace") && error.contains("in:5:1"), "{error}");
+    }
+}
+
+/// rolegate asks for the subject of a token only where it is the user name.
+#[test]
+fn a_token_without_a_subject_is_not_one_with_any() {
+    let with = |other: &str| {
+        let claim = |name: &str, value: &str| {
+            format!(
+                "{{ metadata: {{ filter: envoy.filters.http.jwt_authn, path: [{{ key: pl }}, {{ key: {name} }}], \
+                 value: {{ string_match: {value} }} }} }}"
+            )
+        };
+        let policy = |path: &str, principal: &str| {
+            format!(
+                "{{ permissions: [{{ url_path: {{ path: {{ exact: {path} }} }} }}], principals: [{principal}] }}"
+            )
+        };
+        let any = claim("sub", "{ safe_regex: { regex: '.*' } }");
+        let (first, second) = (policy("/bob", &claim(other, "{ exact: bob }")), policy("/h", &any));
+        let original = format!(
+            "filter_chains: [{{ filters: [{{ name: hcm, typed_config: {{ normalize_path: true, http_filters: [
+  {{ name: a, typed_config: {{ '@type': type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication,
+    providers: {{ p: {{ issuer: 'https://id', audiences: [a], payload_in_metadata: pl, remote_jwks: {{ http_uri: {{ uri: 'https://id/jwks' }} }} }} }},
+    rules: [{{ match: {{ prefix: / }}, requires: {{ provider_name: p }} }}] }} }},
+  {{ name: b, typed_config: {{ '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC,
+    rules: {{ action: ALLOW, policies: {{ bob: {first}, humans: {second} }} }} }} }} ] }} }}] }}]
+"
+        );
+        imported("", &original).unwrap()
+    };
+    assert!(with("sub").policy.contains("authenticated"), "{}", with("sub").policy);
+    let imported = with("email");
+    assert!(!imported.policy.contains("authenticated") && imported.is_stricter(), "{}", imported.policy);
 }
 
 /// A selector with more than labels is for fewer workloads, and not for all.

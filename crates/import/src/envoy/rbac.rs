@@ -263,7 +263,7 @@ impl Reader<'_> {
                     self.issuer_is(value, source, &text)
                 }
                 Some((Matcher::Exact(text), false)) => self.sources.claim_is(value, source, claim, &text),
-                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_verified(value, source),
+                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_subject(value, source),
                 _ => value.inexpressible("a grant names whole users and groups"),
             };
         }
