@@ -33,6 +33,7 @@ mod identity_header;
 mod matched;
 mod named;
 mod notes;
+mod one_line;
 mod reason;
 mod request;
 mod revision;
@@ -73,6 +74,7 @@ pub use crate::explain::{
 };
 pub use crate::matched::{ExplainedRule, MissingRole};
 pub use crate::named::{ImpossibleCaller, NamedCaller, impossible_user, split_target, unknown_roles};
+pub use crate::one_line::OneLine;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;

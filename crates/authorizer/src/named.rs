@@ -122,6 +122,16 @@ impl Authorizer {
         unknown.chain(unknown_groups(groups, policy)).chain(assumed).collect()
     }
 
+    /// That nobody can sign in on this host, so that an answer about a caller with a name assumes that one could. (What `rolegate
+    /// suggest` writes has no identity sources yet, and is to be tried with the log that it is from.)
+    #[must_use]
+    pub fn without_identity(&self, host: &str) -> Option<&'static str> {
+        let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
+        is_none.then_some(
+            "the policy has no `identity`, so nobody can sign in: callers with a name are taken as if they could",
+        )
+    }
+
     /// That Basic does not put its user in these groups, which the answer assumes.
     fn assumed_groups(&self, host: &str, user: &str, groups: &[String]) -> Option<String> {
         let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;

@@ -33,6 +33,9 @@ pub enum KeyError {
     /// It is no public key.
     #[error("not an Ed25519 public key in PEM (`BEGIN PUBLIC KEY`)")]
     Public,
+    /// There are several public keys.
+    #[error("more than one public key: give each in a file of its own, and name all of them")]
+    Several,
     /// It is no private key.
     #[error("not an Ed25519 private key in PEM (`BEGIN PRIVATE KEY`)")]
     Private,
@@ -47,7 +50,11 @@ impl PublicKey {
     /// # Errors
     /// When the text is no such key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
-        let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| KeyError::Public)?;
+        let mut all = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
+        let der = all.next().and_then(Result::ok).ok_or(KeyError::Public)?;
+        if all.next().is_some() {
+            return Err(KeyError::Several);
+        }
         let key = der.as_ref().strip_prefix(&DER_PREFIX).ok_or(KeyError::Public)?;
         key.try_into().map(Self).map_err(|_| KeyError::Public)
     }
@@ -147,6 +154,7 @@ mod tests {
         let key = pair.unwrap().public_key().unwrap();
         assert_eq!(key.to_pem(), public);
         assert_eq!(PublicKey::from_pem(public.as_bytes()), Ok(key));
+        assert_eq!(PublicKey::from_pem(public.repeat(2).as_bytes()), Err(KeyError::Several));
     }
 
     #[test]

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use policy::canonical::{self, Buffers, decoded};
-use policy::written::{literal, quoted};
+use policy::written::{is_method, literal, quoted};
 
 /// How many different ids at one place of a path become `{id}`.
 const SEVERAL_IDS: usize = 3;
+/// How many methods one rule may have.
+const MAX_METHODS: usize = 100;
 
 /// Placeholders in the path of a rule. They begin with a character that no canonical path has: a client may send a path
 /// with the text `{id}`, which must not become one.
@@ -23,6 +25,7 @@ const USER_ID: &str = "\0user.id";
 pub struct Usage {
     callers: BTreeMap<Option<String>, Requests>,
     count: usize,
+    unnamed: u64,
 }
 
 /// The name of a user without the prefix of its source.
@@ -72,6 +75,10 @@ impl Usage {
         let host = canonical::host(host.as_bytes(), &mut lowered);
         let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers);
         let (Ok(host), Ok(paths)) = (host, paths) else { return };
+        if !is_method(method) {
+            self.unnamed += 1;
+            return;
+        }
         let id = id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
         let new = || Requests { id: id.clone(), ..Requests::default() };
         let requests = self.callers.entry(user.map(str::to_owned)).or_insert_with(new);
@@ -88,6 +95,12 @@ impl Usage {
             let set = if allowed { &mut requests.allowed } else { &mut requests.denied };
             self.count += usize::from(set.insert(request));
         }
+    }
+
+    /// How many requests are left out because a rule cannot name their method.
+    #[must_use]
+    pub const fn unnamed(&self) -> u64 {
+        self.unnamed
     }
 
     /// How many different requests there are.
@@ -274,8 +287,11 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
             let from =
                 if from.is_empty() { String::new() } else { format!(", user_id_from: [{}]", quoted(from)) };
             let host = if host.is_empty() { String::new() } else { format!(" hosts: [{}],", quoted(host)) };
-            let (methods, path) = (methods.join(", "), quoted(&written(path)));
-            let _ = writeln!(text, "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}");
+            let path = quoted(&written(path));
+            for methods in methods.chunks(MAX_METHODS) {
+                let methods = methods.join(", ");
+                let _ = writeln!(text, "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}");
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use crate::one_line::OneLine;
+
 use super::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, Explanation, RoleSource,
 };
@@ -10,33 +12,33 @@ impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} {}", self.status, if self.status == 200 { "allowed" } else { "denied" })?;
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            write!(f, ": {because} ({name})")?;
+            write!(f, ": {} ({name})", OneLine(because))?;
         }
         if let Some(detail) = &self.detail {
-            write!(f, "\nbecause: {detail}")?;
+            write!(f, "\nbecause: {}", OneLine(detail))?;
         }
         self.fmt_request(f)?;
         self.fmt_caller(f)?;
         if let Some(rule) = &self.rule {
-            write!(f, "\nrule:    {rule}")?;
+            write!(f, "\nrule:    {}", OneLine(rule))?;
         }
         if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path)) {
-            write!(f, "\n         with the path read as {path}")?;
+            write!(f, "\n         with the path read as {}", OneLine(path))?;
         }
         for missing in &self.missing {
-            write!(f, "\nmissing: {missing}")?;
+            write!(f, "\nmissing: {}", OneLine(missing))?;
         }
         for near in &self.nearly {
-            write!(f, "\nnearly:  {near}")?;
+            write!(f, "\nnearly:  {}", OneLine(near))?;
         }
         if let Some(cluster) = &self.cluster {
             write!(f, "{cluster}")?;
         }
         for note in &self.notes {
-            write!(f, "\nnote:    {note}")?;
+            write!(f, "\nnote:    {}", OneLine(note))?;
         }
         for (name, value) in &self.set_headers {
-            write!(f, "\nsets:    {name}: {value}")?;
+            write!(f, "\nsets:    {name}: {}", OneLine(value))?;
         }
         if !self.remove_headers.is_empty() {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
@@ -52,15 +54,16 @@ impl Display for Explanation {
 impl Explanation {
     fn fmt_request(&self, f: &mut Formatter<'_>) -> Result {
         let Some((canonical, others)) = self.paths.split_first() else { return Ok(()) };
-        write!(f, "\nrequest: {} {}{canonical}", self.method, self.host.as_deref().unwrap_or_default())?;
+        let host = self.host.as_deref().unwrap_or_default();
+        write!(f, "\nrequest: {}", OneLine(format_args!("{} {host}{canonical}", self.method)))?;
         for path in others {
-            write!(f, "\n         may also be read as {path}")?;
+            write!(f, "\n         may also be read as {}", OneLine(path))?;
         }
         if let Some(operation) = self.cluster.as_ref().and_then(|cluster| cluster.operation) {
             write!(f, "\n         the operation `{operation}` of the search cluster")?;
         }
         for path in &self.deny_only_paths {
-            write!(f, "\n         must not be denied as {path}")?;
+            write!(f, "\n         must not be denied as {}", OneLine(path))?;
         }
         Ok(())
     }
@@ -69,21 +72,23 @@ impl Explanation {
         if self.decided_on.is_none() {
             return Ok(());
         }
-        write!(f, "\ncaller:  {}", self.user.as_deref().unwrap_or("anonymous"))?;
+        write!(f, "\ncaller:  {}", OneLine(self.user.as_deref().unwrap_or("anonymous")))?;
         if let Some(issuer) = &self.issuer {
-            write!(f, ", by a token of {issuer}")?;
+            write!(f, ", by a token of {}", OneLine(issuer))?;
         }
         match &self.cluster {
             Some(cluster) if cluster.backend_roles.is_empty() => {}
-            Some(cluster) => write!(f, ", with the backend roles {}", cluster.backend_roles.join(", "))?,
+            Some(cluster) => {
+                write!(f, ", with the backend roles {}", OneLine(cluster.backend_roles.join(", ")))?
+            }
             None if self.groups.is_empty() => {}
-            None => write!(f, ", in {}", self.groups.join(", "))?,
+            None => write!(f, ", in {}", OneLine(self.groups.join(", ")))?,
         }
         if self.roles.is_empty() {
             write!(f, "\nroles:   none")?;
         }
         for role in &self.roles {
-            write!(f, "\nroles:   {role}")?;
+            write!(f, "\nroles:   {}", OneLine(role))?;
         }
         Ok(())
     }
@@ -115,26 +120,26 @@ impl Display for RoleSource {
 impl Display for ExplainedCluster {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         for need in &self.needs {
-            write!(f, "\nneeds:   {need}")?;
+            write!(f, "\nneeds:   {}", OneLine(need))?;
         }
         if self.operation.is_some() && self.needs.is_empty() {
             f.write_str("\nneeds:   nothing: every authenticated caller may")?;
         }
         for grant in &self.granted {
-            write!(f, "\ngranted: {grant}")?;
+            write!(f, "\ngranted: {}", OneLine(grant))?;
         }
         for missing in &self.missing {
             let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
-            write!(f, "\nmissing: {} on {name} ({})", missing.action, missing.because)?;
+            write!(f, "\nmissing: {} on {} ({})", missing.action, OneLine(name), missing.because)?;
             if !missing.granted_by.is_empty() {
                 write!(f, ": granted by {}", missing.granted_by.join(", "))?;
             }
         }
         if !self.permitted_in_part.is_empty() {
-            write!(f, "\nin part: permitted on {}", self.permitted_in_part.join(", "))?;
+            write!(f, "\nin part: permitted on {}", OneLine(self.permitted_in_part.join(", ")))?;
         }
         for filter in &self.filters {
-            write!(f, "\nfilter:  {filter}")?;
+            write!(f, "\nfilter:  {}", OneLine(filter))?;
         }
         for role in &self.permitting {
             write!(f, "\npermits: the role `{}`, mapped from ", role.name)?;

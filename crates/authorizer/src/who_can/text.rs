@@ -2,12 +2,14 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use crate::one_line::OneLine;
+
 use super::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 
 impl Display for WhoCan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            write!(f, "nobody: {}{because} ({name})", before(name))?;
+            write!(f, "nobody: {}{} ({name})", before(name), OneLine(because))?;
         } else if self.callers.is_empty() {
             f.write_str(if self.left_out {
                 "not known: finding those who may takes too many steps"
@@ -25,13 +27,13 @@ impl Display for WhoCan {
             separator = "\n";
         }
         for need in self.cluster.iter().flat_map(|cluster| &cluster.needs) {
-            write!(f, "\nneeds: {need}")?;
+            write!(f, "\nneeds: {}", OneLine(need))?;
         }
         for rule in &self.rules {
             write!(f, "\nrule:  {rule}")?;
         }
         for note in &self.notes {
-            write!(f, "\nnote:  {note}")?;
+            write!(f, "\nnote:  {}", OneLine(note))?;
         }
         Ok(())
     }

@@ -150,6 +150,9 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     };
     let mut explanation = policy.explain(&request, subject, clock::now());
     let known = Some(user.as_str()).filter(|user| !user.is_empty() && issuer.is_none());
+    if !user.is_empty() || !groups.is_empty() {
+        explanation.notes.extend(policy.without_identity(host).map(str::to_owned));
+    }
     explanation.notes.extend(policy.unknown_names(host, known, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation

@@ -150,3 +150,18 @@ fn any_path_can_be_written() {
     }
     usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
 }
+
+/// A client chooses the method: `*` must not become a rule for all methods, and no other one make the policy an error.
+#[test]
+fn a_method_that_a_rule_cannot_name_is_left_out() {
+    for method in ["*", "ANY", "ALL", "GET|POST", "-X", "!GET", "~", "^A", "A'B", "1"] {
+        let request = format!("{method} /files/1");
+        let usage = usage(&[("", true, &request), ("", true, "GET /files/1")]);
+        assert!(usage.policy().contains(r#"methods: ["GET"]"#), "{}", usage.policy());
+        assert_eq!(usage.unnamed(), 1, "{method}");
+    }
+    let many: Vec<String> = (0..250).map(|number| format!("X{number} /a")).collect();
+    let many: Vec<_> = many.iter().map(|request| ("ann", true, &**request)).collect();
+    assert_eq!(usage(&many).policy().matches("methods: [").count(), 3);
+    usage(&[("a", true, "A.B_C-1 /a"), ("a", true, "ANYTHING /a")]);
+}

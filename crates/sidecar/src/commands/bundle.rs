@@ -13,6 +13,7 @@ use policy::Problem;
 use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::{clock, files};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::loaded;
 use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles};
@@ -244,14 +245,20 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, Failed> {
     files::bytes(path, max).map_err(|error| failed(path, &error))
 }
 
-/// Writes a file in one step, because a server may read it at any time.
+/// Writes a file in one step, because a server may read it at any time. It has password hashes, and may have keys: nobody else may read
+/// a new one, and one that is there keeps who may.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
-    let new = PathBuf::from(format!("{}.new", path.display()));
-    let written: io::Result<()> = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&new);
-        failed(path, &error)
-    })
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = || -> io::Result<()> {
+        let mut new = NamedTempFile::new_in(folder)?;
+        new.write_all(bytes)?;
+        if let Ok(before) = fs::metadata(path) {
+            new.as_file().set_permissions(before.permissions())?;
+        }
+        new.persist(path)?;
+        Ok(())
+    };
+    written().map_err(|error| failed(path, &error))
 }
 
 fn failed(path: &Path, error: &impl std::fmt::Display) -> Failed {

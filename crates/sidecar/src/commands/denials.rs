@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-use authorizer::{Authorizer, Explanation, Reason};
+use authorizer::{Authorizer, Explanation, OneLine, Reason};
 use serde::Serialize;
 
 use super::body::Body;
@@ -167,7 +167,7 @@ impl fmt::Display for Group {
                 if explanation.status == 200 { "allowed" } else { explanation.reason.unwrap_or("denied") };
             write!(f, "\n        here:    {} {answer}", explanation.status)?;
             if let Some(detail) = &explanation.detail {
-                write!(f, ": {detail}")?;
+                write!(f, ": {}", OneLine(detail))?;
             }
         }
         missing(explanation, *count, f)
@@ -178,7 +178,7 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
     let of_first = if count > 1 { " (the first of them)" } else { "" };
     if let Some(detail) = detail {
-        write!(f, "\n        because: {detail}{of_first}")?;
+        write!(f, "\n        because: {}{of_first}", OneLine(detail))?;
     }
     if let Some(rule) = rule {
         write!(f, "\n        rule:    {rule}")?;
@@ -190,7 +190,7 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
         write!(f, "\n        missing: or one of {more} more")?;
     }
     for near in nearly {
-        write!(f, "\n        nearly:  {near}{of_first}")?;
+        write!(f, "\n        nearly:  {}{of_first}", OneLine(near))?;
     }
     let by_rules = [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
     if cluster.is_none()
@@ -204,10 +204,10 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     }
     for missing in cluster.iter().flat_map(|cluster| &cluster.missing).take(MOST_RULES) {
         let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
-        write!(f, "\n        missing: {} on {name} ({})", missing.action, missing.because)?;
+        write!(f, "\n        missing: {} on {} ({})", missing.action, OneLine(name), missing.because)?;
     }
     for note in notes {
-        write!(f, "\n        note:    {note}{of_first}")?;
+        write!(f, "\n        note:    {}{of_first}", OneLine(note))?;
     }
     Ok(())
 }

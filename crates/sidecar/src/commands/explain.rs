@@ -122,6 +122,9 @@ fn explain_request(
     };
     let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
+    if user.is_some() || !groups.is_empty() {
+        explanation.notes.extend(compiled.authorizer.without_identity(&host).map(str::to_owned));
+    }
     let user = user.as_deref().filter(|_| issuer.is_none());
     explanation.notes.extend(compiled.authorizer.unknown_names(&host, user, (groups, roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {

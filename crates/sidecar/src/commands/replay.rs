@@ -57,6 +57,9 @@ pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
             args.log.display()
         ));
     }
+    if let Some(why) = replay.without_identity {
+        output.warning(why);
+    }
     match args.output {
         Format::Text => output.line(&replay.to_string()),
         Format::Json => output.json(&Report::of(&replay)),
@@ -74,6 +77,8 @@ struct Replay {
     without_caller: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
+    /// Why callers with a name are taken as they were logged, although the policy lets nobody sign in.
+    without_identity: Option<&'static str>,
     not_evaluated: BTreeMap<&'static str, Lines>,
     /// Allowed or denied as before, but by another rule or for another reason.
     otherwise: u64,
@@ -142,6 +147,9 @@ impl Replay {
             Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
             Answer::Verdict(Verdict::Denied(denied)) => (false, denial(denied.reason.name(), denied.rule)),
         };
+        if let Some(host) = decision.user().map(|_| decision.host()) {
+            self.without_identity = self.without_identity.or_else(|| authorizer.without_identity(host));
+        }
         self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
         let was = decision.outcome();
         if now_allowed == decision.is_allowed() {

@@ -61,6 +61,7 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
         unreadable,
         inexact,
+        unnamed_methods: usage.unnamed(),
     };
     match args.output {
         Format::Text => output.text(&suggested.text()),
@@ -143,6 +144,7 @@ struct Suggested {
     unused: Vec<Unused>,
     unreadable: u64,
     inexact: u64,
+    unnamed_methods: u64,
 }
 
 /// A rule that decided no request.
@@ -172,6 +174,12 @@ impl Suggested {
         }
         if self.inexact > 0 {
             text += &format!("# left out, as they are cut or masked: {} of the lines\n", self.inexact);
+        }
+        if self.unnamed_methods > 0 {
+            text += &format!(
+                "# left out, as a rule cannot name their method: {} of the requests\n",
+                self.unnamed_methods
+            );
         }
         if self.unreadable > 0 {
             text += &format!("# not decisions: {} of the lines\n", self.unreadable);

@@ -27,6 +27,9 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     what.notes.extend(compiled.authorizer.unknown_names(host_of(args), user, (&args.groups, &[])));
+    if args.user.is_some() || !args.groups.is_empty() {
+        what.notes.extend(compiled.authorizer.without_identity(host_of(args)).map(str::to_owned));
+    }
     what.notes.extend(note_on_cluster(args, &compiled.authorizer.loaded().policy));
     match args.output {
         Format::Text => output.line(&what.to_string()),

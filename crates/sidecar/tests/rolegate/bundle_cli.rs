@@ -1,5 +1,6 @@
 //! The commands that build, sign and show bundles.
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
@@ -99,6 +100,30 @@ fn everybody_may_read_a_public_key_and_no_key_is_replaced() {
         assert_eq!(names.iter().filter(|name| name.exists()).count(), 1);
         names.iter().for_each(|name| drop(std::fs::remove_file(name)));
     }
+}
+
+/// It has password hashes, and may have keys.
+#[test]
+fn nobody_else_may_read_a_bundle_unless_they_may_already() {
+    let publisher = Publisher::new();
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let (bundle, key) = (publisher.arg("bundle.tgz"), publisher.arg("key"));
+    let mode = || std::fs::metadata(&bundle).unwrap().permissions().mode() & 0o777;
+    let build = || {
+        let (code, _, errors) = run(&["bundle", "build", &folder.arg(), "-o", &bundle]);
+        assert_eq!(code, 0, "{errors}");
+    };
+    build();
+    assert_eq!(mode(), 0o600);
+    let set = |mode| std::fs::set_permissions(&bundle, Permissions::from_mode(mode)).unwrap();
+    set(0o640);
+    build();
+    assert_eq!(mode(), 0o640);
+    let (code, _, errors) = run(&["bundle", "sign", &bundle, "--key", &key]);
+    assert_eq!((code, mode()), (0, 0o640), "{errors}");
+    set(0o600);
+    let (code, _, errors) = run(&["bundle", "sign", &bundle, "--key", &key]);
+    assert_eq!((code, mode()), (0, 0o600), "{errors}");
 }
 
 /// People inspect a bundle because a server does not accept it.

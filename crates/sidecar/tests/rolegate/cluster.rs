@@ -1,5 +1,7 @@
 //! The commands about requests to a search cluster.
 
+use serde_json::json;
+
 use crate::process::{PolicyFolder, example, run, run_with};
 
 fn explain(more: &[&str]) -> (i32, String, String) {
@@ -169,4 +171,20 @@ fn what_can_without_a_host_lists_rules_and_names_the_hosts_of_the_cluster() {
         out.contains("note:    the search cluster's own roles decide on `search.example.com`, `localhost`: see `--host`"),
         "{out}"
     );
+}
+
+/// Names of indices are decoded, and whoever explains a request reads them in a terminal.
+#[test]
+fn what_a_terminal_obeys_is_escaped() {
+    let path = "/q%0Aneeds:%1B%5B2J%C2%9B/_search";
+    let (_, out, _) = explain(&["GET", path]);
+    let line = json!({ "decision": "denied", "reason": "missing_credentials", "method": "GET", "host": "localhost", "path": path });
+    let log = format!("{line}\n{line}\n");
+    let of_log = |log: &str| run_with(&["explain", "--policy", &example("search"), "--decision", "-"], log).1;
+    let who = run(&["who-can", "--policy", &example("search"), "GET", path]).1;
+    for out in [out, of_log(&line.to_string()), of_log(&log), who] {
+        let obeyed = |character: char| character.is_control() && character != '\n';
+        assert!(!out.contains(obeyed), "{out:?}");
+        assert!(!out.lines().any(|line| line.starts_with("needs:\\")), "{out}");
+    }
 }

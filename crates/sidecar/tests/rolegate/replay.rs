@@ -316,3 +316,21 @@ fn a_user_of_a_search_cluster_is_found_beside_issuers() {
     assert_eq!(code, 1);
     assert!(out.contains("bad_password"), "{out}");
 }
+
+/// A policy that has lost its `identity` lets nobody sign in.
+#[test]
+fn that_nobody_can_sign_in_is_said() {
+    const NOBODY: &str = "the policy has no `identity`, so nobody can sign in";
+    let policy = "version: 1\nroles: { r: { allow: [GET /open] } }\ngrants: { r: { users: [ann] } }\n";
+    let by_ann = line("allowed", "r: GET /open", json!({ "user": "ann" }), "GET", "/open");
+    let (code, _, err) = replay(policy, &by_ann, &[]);
+    assert!(code == 0 && err.contains(NOBODY), "{err}");
+    let (_, _, err) = replay(policy, &line("denied", "missing_credentials", json!({}), "GET", "/open"), &[]);
+    assert!(!err.contains(NOBODY), "{err}");
+    let folder = PolicyFolder::new(policy);
+    for (command, more) in [("explain", &["GET", "/open"][..]), ("what-can", &[])] {
+        let (code, out, _) =
+            run_with(&[&[command, "--policy", &folder.arg(), "--user", "ann"], more].concat(), "");
+        assert!(code == 0 && out.contains(NOBODY), "{out}");
+    }
+}

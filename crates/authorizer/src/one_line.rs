@@ -1,0 +1,58 @@
+//! Texts that a client or a log chooses, for a terminal.
+
+use std::fmt::{Display, Formatter, Result, Write};
+
+/// Shows a value in one line, without characters that a terminal obeys: control characters (also those of C1), ends of lines, and what
+/// changes the direction of writing are escaped. A request may have them in the name of an index, and whoever explains it reads
+/// the explanation in a terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct OneLine<T>(pub T);
+
+impl<T: Display> Display for OneLine<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(Escaped(f), "{}", self.0)
+    }
+}
+
+/// Escapes what is written.
+struct Escaped<'f, 'w>(&'f mut Formatter<'w>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> Result {
+        for part in text.split_inclusive(is_obeyed) {
+            match part.chars().next_back().filter(|last| is_obeyed(*last)) {
+                Some(last) => {
+                    self.0.write_str(part.strip_suffix(last).unwrap_or_default())?;
+                    write!(self.0, "{}", last.escape_default())?;
+                }
+                None => self.0.write_str(part)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a terminal obeys a character instead of showing it.
+fn is_obeyed(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        for (text, shown) in [
+            ("", ""),
+            ("logs-ü", "logs-ü"),
+            ("a\nneeds: nothing", "a\\nneeds: nothing"),
+            ("\u{1B}[2J\u{9B}8m\r\t", "\\u{1b}[2J\\u{9b}8m\\r\\t"),
+            ("a\u{202E}b\u{2069}", "a\\u{202e}b\\u{2069}"),
+        ] {
+            assert_eq!(OneLine(text).to_string(), shown);
+            assert_eq!(OneLine(format_args!("{text}{text}")).to_string(), shown.repeat(2));
+        }
+    }
+}
