@@ -21,11 +21,13 @@ pub(crate) struct Known<'a, 'n> {
     /// Endpoints of clusters, from a control plane, by the name that it has for them.
     endpoints: BTreeMap<&'n str, Vec<&'a View<'n>>>,
     route_tables: Vec<&'a View<'n>>,
+    /// Whether there are no other clusters.
+    are_all: bool,
 }
 
 impl<'a, 'n> Known<'a, 'n> {
     pub(crate) fn new(
-        clusters: impl Iterator<Item = &'a View<'n>>,
+        (clusters, are_all): (impl Iterator<Item = &'a View<'n>>, bool),
         endpoints: impl Iterator<Item = &'a View<'n>>,
         route_tables: impl Iterator<Item = &'a View<'n>>,
     ) -> Self {
@@ -33,6 +35,7 @@ impl<'a, 'n> Known<'a, 'n> {
             clusters: BTreeMap::new(),
             endpoints: BTreeMap::new(),
             route_tables: route_tables.collect(),
+            are_all,
         };
         for cluster in clusters {
             // The first one of its name: `/config_dump` has those of the bootstrap twice.
@@ -192,7 +195,7 @@ impl<'a, 'n> Protected<'a, 'n> {
                 );
                 findings.add(at, Kind::BypassListener, message, FIX);
             } else {
-                self.lint_endpoints(part, findings);
+                self.lint_endpoints(at, part, findings);
             }
             if self.cluster(part).is_some_and(cluster::has_any_address) {
                 let message = format!(
@@ -205,8 +208,19 @@ impl<'a, 'n> Protected<'a, 'n> {
 
     /// Reports endpoints that are not known: of this cluster, to which a listener without authorization routes, and of those that it
     /// would be compared with.
-    fn lint_endpoints(&self, name: &'n str, findings: &mut Findings) {
-        let Some(cluster) = self.cluster(name) else { return };
+    fn lint_endpoints(&self, at: &View<'_>, name: &'n str, findings: &mut Findings) {
+        let Some(cluster) = self.cluster(name) else {
+            if self.known.are_all {
+                return;
+            }
+            let message = format!(
+                "the cluster `{name}`, to which this listener routes without authorization, is not in this file: whether it leads \
+                 to what another listener protects cannot be seen"
+            );
+            let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
+            findings.add(at, Kind::UnseenEndpoints, message, fix);
+            return;
+        };
         // Those of the others once, as there may be thousands of clusters.
         let others = if self.has_reported_unseen.replace(true) { &[] } else { self.unseen.as_slice() };
         for eds in self.known.unseen_endpoints(cluster).iter().chain(others) {
@@ -229,11 +243,14 @@ impl<'a, 'n> Protected<'a, 'n> {
         self.known.clusters.get(name).copied()
     }
 
-    /// This cluster, and those that an aggregate consists of.
+    /// This cluster, and those that an aggregate or a composite one consists of.
     fn parts(&self, name: &'n str) -> Vec<&'n str> {
         let config = self.cluster(name).and_then(|cluster| cluster.at(&["cluster_type", "typed_config"]));
-        let parts = config.and_then(|config| config.texts_of("clusters")).unwrap_or_default();
-        [name].into_iter().chain(parts).collect()
+        let parts = config.as_ref().and_then(|config| config.texts_of("clusters")).unwrap_or_default();
+        // Those of a composite cluster, of which retries choose one.
+        let more = config.map(|config| config.list("sub_clusters")).unwrap_or_default();
+        let more = more.into_iter().filter_map(|one| one.text_of("name"));
+        [name].into_iter().chain(parts).chain(more).collect()
     }
 
     /// The addresses of a cluster's endpoints, and the name under which a control plane has them.

@@ -1,20 +1,33 @@
 //! Configurations of Envoy in a Kubernetes `ConfigMap`: blocks of text under `data`.
 
+use policy::Problem;
 use policy::document::View;
 
 /// One of these is in each file for Envoy that has something to lint. Other files of a `ConfigMap` may be no YAML.
 const ENVOY: [&str; 4] = ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment"];
 
 /// Each configuration in this document, as a text in which every line is where it is in the file.
-pub(crate) fn configurations(view: &View<'_>, text: &str) -> Vec<String> {
+///
+/// # Errors
+/// Where one is written in another form than a block, whose lines are elsewhere.
+pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>, Problem> {
     if view.text_of("kind") == Some("ConfigMap") {
         let data = view.get("data").map(|data| data.named_entries()).unwrap_or_default();
         let is_envoy = |text: &str| ENVOY.iter().any(|part| text.contains(part));
         let blocks = data.iter().filter(|(_, value)| value.text().is_some_and(is_envoy));
-        return blocks.filter_map(|(_, value)| block(value, text)).collect();
+        let read = |(name, value): &(String, View<'_>)| {
+            block(value, text).ok_or_else(|| {
+                let message = format!("`{name}` is not written as a block: it cannot be linted");
+                let help = "write its text below `|`, as the file itself, or lint that file";
+                Problem::error(value.place(), message).help(help)
+            })
+        };
+        return blocks.map(read).collect();
     }
     // A `List` of Kubernetes.
-    view.list("items").iter().flat_map(|item| configurations(item, text)).collect()
+    let items = view.list("items");
+    let inside = items.iter().map(|item| configurations(item, text)).collect::<Result<Vec<_>, _>>()?;
+    Ok(inside.concat())
 }
 
 /// The lines of a literal block (`|`), below as many empty lines as the file has above it.

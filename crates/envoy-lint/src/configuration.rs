@@ -83,6 +83,9 @@ impl<'n> Configuration<'n> {
         }
         if key == "config_patches" && view.get("patch").is_some() {
             self.patches.push(view.clone());
+            if envoy_filter::removes(view) {
+                return;
+            }
         }
         if view.get("http_filters").is_some() {
             self.managers.push(Manager::of(view, discovered));
@@ -152,11 +155,9 @@ impl<'n> Configuration<'n> {
         for manager in self.managers.iter().filter(|manager| manager.authorizer().is_some()) {
             manager.lint_bodies(findings);
         }
-        let names: Vec<&str> = all
-            .iter()
-            .flat_map(Self::authorizers)
-            .filter_map(|filter| filter.filter.text_of("name"))
-            .collect();
+        // One without a name has that of whoever uses it.
+        let name = |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
+        let names: Vec<&str> = all.iter().flat_map(Self::authorizers).map(name).collect();
         let tables = self.managers.iter().map(|manager| &manager.view).chain(self.routes());
         let of_filters: Vec<View<'_>> =
             all.iter().flat_map(Self::authorizers).filter_map(Authorizer::grpc_service).collect();
@@ -176,20 +177,25 @@ impl<'n> Configuration<'n> {
             routes::lint_client_routing(table, findings);
             rewrites::lint(table, findings);
         }
-        self.lint_bypasses(all, discovered, findings);
+        let are_all = self.is_bootstrap && !all.iter().any(|one| one.gets_clusters);
+        self.lint_bypasses((all, are_all), discovered, findings);
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
-        let are_all = self.is_bootstrap && !all.iter().any(|one| one.gets_clusters);
         cluster::lint(&services, &clusters.collect::<Vec<_>>(), are_all, findings);
     }
 
     /// Listeners without authorization that reach what others protect, in one of `all` documents, and clusters by which those
     /// with authorization reach more than the policy decides about.
-    fn lint_bypasses(&self, all: &[Self], discovered: &Discovered<'n>, findings: &mut Findings) {
+    fn lint_bypasses(
+        &self,
+        (all, are_all): (&[Self], bool),
+        discovered: &Discovered<'n>,
+        findings: &mut Findings,
+    ) {
         let is_with = |manager: &&Manager<'_>| manager.authorizer().is_some();
         let with: Vec<&Manager<'n>> = all.iter().flat_map(|one| &one.managers).filter(is_with).collect();
         let known = Known::new(
-            all.iter().flat_map(|one| &one.clusters),
+            (all.iter().flat_map(|one| &one.clusters), are_all),
             all.iter().flat_map(|one| &one.endpoints),
             all.iter().flat_map(|one| &one.route_tables),
         );

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use policy::document::View;
 
-use crate::Findings;
 use crate::authorizer::Authorizer;
 use crate::connection_manager::{is_manager, lint_merged};
 use crate::filter::{Discovered, Filter};
 use crate::filters::Filters;
+use crate::{Findings, Kind};
 
 const ROUTER: &str = "envoy.filters.http.router";
 const ANY: &str = "ANY";
@@ -28,9 +28,10 @@ pub(crate) fn lint<'n>(
             lint_merged(&settings, discovered, findings);
         }
     }
+    lint_places(patches, discovered, findings);
     let with_value = patches.iter().filter_map(|patch| Some((*patch, patch.at(&["patch", "value"])?)));
     let filters: Vec<(&View<'n>, View<'n>)> =
-        with_value.filter(|(patch, _)| patch.text_of("apply_to") == Some("HTTP_FILTER")).collect();
+        with_value.filter(|(patch, _)| is_of_filter(patch) && !removes(patch)).collect();
     let authorizes = |value: &View<'n>| !Authorizer::of(&Filter::of(value, discovered)).is_empty();
     let own = filters.iter().filter(|(_, value)| authorizes(value)).map(|(patch, _)| context(patch));
     for place in own.collect::<BTreeSet<&str>>() {
@@ -41,6 +42,91 @@ pub(crate) fn lint<'n>(
         list.lint_rewrites(findings);
         list.lint_cleared_routes(routes, findings);
     }
+}
+
+/// Reports patches that take a filter out again that authorizes requests, and those that put one where no request passes it.
+fn lint_places<'n>(patches: &[&View<'n>], discovered: &Discovered<'n>, findings: &mut Findings) {
+    let value = |patch: &View<'n>| patch.at(&["patch", "value"]).filter(|_| !removes(patch));
+    let is_meant = |value: &View<'n>| !Authorizer::of(&Filter::of(value, discovered)).is_empty();
+    let with_filter = patches.iter().filter_map(|patch| Some((*patch, value(patch).filter(is_meant)?)));
+    let own: Vec<(&View<'n>, View<'n>)> = with_filter.collect();
+    let is_here = |one: &View<'n>, other: &View<'n>| {
+        context(one) == context(other) || [context(one), context(other)].contains(&ANY)
+    };
+    for removing in patches.iter().filter(|patch| is_of_filter(patch) && removes(patch)) {
+        let named = |(patch, value): &&(&View<'n>, View<'n>)| {
+            is_here(patch, removing) && value.text_of("name") == neighbour(removing)
+        };
+        if own.iter().any(|one| named(&one)) {
+            let message = "this takes the filter out again: requests pass without authorization";
+            let at = removing.get("patch").unwrap_or_else(|| (*removing).clone());
+            findings.add(&at, Kind::DisabledFilter, message, "leave this patch out");
+        }
+    }
+    for (patch, value) in &own {
+        let name = value.text_of("name").unwrap_or_default();
+        let is_inserted = || {
+            own.iter().any(|(other, value)| {
+                value.text_of("name") == Some(name) && operation(other) != "MERGE" && is_here(other, patch)
+            })
+        };
+        let neighbour = neighbour(patch);
+        let message = match operation(patch) {
+            _ if !is_patched(patch) => continue,
+            _ if !is_of_filter(patch) => {
+                "this patch is not for the filters of HTTP requests: no request passes it"
+            }
+            "ADD" => {
+                "the filter is put behind the router, where no request passes it, and Envoy refuses the listener"
+            }
+            "INSERT_AFTER" if neighbour.is_none_or(|name| name == ROUTER) => {
+                "the filter is put behind the router, where no request passes it, and Envoy refuses the listener"
+            }
+            "MERGE" if !is_inserted() && neighbour != Some(name) => {
+                "nothing inserts the filter: this changes one that is there already, and none of its name"
+            }
+            "MERGE" if !is_inserted() => {
+                let message =
+                    "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
+                findings.add(
+                    patch,
+                    Kind::UnseenFilter,
+                    message,
+                    "lint what `/config_dump` of Envoy's admin page prints",
+                );
+                continue;
+            }
+            _ => continue,
+        };
+        let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
+        findings.add(
+            &patch.get("patch").unwrap_or_else(|| (*patch).clone()),
+            Kind::MisplacedFilter,
+            message,
+            fix,
+        );
+    }
+}
+
+/// What a patch does.
+fn operation<'n>(patch: &View<'n>) -> &'n str {
+    patch.at(&["patch", "operation"]).and_then(|operation| operation.text()).unwrap_or_default()
+}
+
+/// Whether a patch is for a filter of HTTP requests.
+fn is_of_filter(patch: &View<'_>) -> bool {
+    patch.text_of("apply_to") == Some("HTTP_FILTER")
+}
+
+/// Whether a patch is for a part of a listener. Others may have the filter's configuration for those (`EXTENSION_CONFIG`).
+fn is_patched(patch: &View<'_>) -> bool {
+    let parts = ["HTTP_FILTER", "NETWORK_FILTER", "LISTENER_FILTER", "LISTENER", "FILTER_CHAIN"];
+    patch.text_of("apply_to").is_some_and(|to| parts.contains(&to))
+}
+
+/// Whether a patch takes something out, so that its value does not count.
+pub(crate) fn removes(patch: &View<'_>) -> bool {
+    operation(patch) == "REMOVE"
 }
 
 /// Which connection managers a patch is for.

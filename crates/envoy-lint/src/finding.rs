@@ -111,6 +111,8 @@ kinds! {
     LongTimeout = Slow "long-timeout",
     /// Frames of metadata can leave a request that the library has allowed waiting.
     MetadataFrames = Slow "metadata-frames",
+    /// A patch puts the filter where no request passes it.
+    MisplacedFilter = Unsafe "misplaced-filter",
     /// Bodies that requests to a search cluster need are not sent.
     MissingBodies = Unsafe "missing-bodies",
     /// There is no cluster of this name.

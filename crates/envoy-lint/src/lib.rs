@@ -80,11 +80,9 @@ fn documents(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem
     let file: Arc<Path> = reader.place(Mark::START).file;
     let mut documents = parsed(reader, bytes)?;
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let inner: Vec<String> = documents
-        .iter()
-        .flat_map(|root| config_map::configurations(&View::root(root, &file), text))
-        .collect();
-    for text in inner {
+    let inner = documents.iter().map(|root| config_map::configurations(&View::root(root, &file), text));
+    let inner = inner.collect::<Result<Vec<_>, _>>().map_err(|problem| vec![problem])?;
+    for text in inner.concat() {
         documents.extend(parsed(reader, text.as_bytes())?);
     }
     Ok(documents)

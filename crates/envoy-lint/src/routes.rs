@@ -64,6 +64,7 @@ pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[&View<'_>], findings: &m
         collect_table_names(source, &mut names);
         // Without a name it can be any of them.
         tables.is_empty()
+            || names.is_empty()
             || !names.iter().all(|name| tables.iter().any(|table| table.text_of("name") == Some(name)))
     };
     let mut unseen = elsewhere(manager);
@@ -203,18 +204,32 @@ pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, all: &[&'a View<'n>]) -> Ve
     all.iter().copied().filter(|table| is_own(table)).collect()
 }
 
+/// The name of a filter that is given without one: any configuration of its type on a route is for it.
+pub(crate) const UNNAMED: &str = "";
+
 /// What is configured below this value for the filters with these names.
 pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
     let mut found = Vec::new();
     for (key, value) in view.entries() {
         if key == "typed_per_filter_config" {
-            found.extend(value.named_entries().into_iter().filter(|(name, _)| names.contains(&&**name)));
+            let is_meant = |(name, config): &(String, View<'_>)| {
+                names.contains(&&**name) || (names.contains(&UNNAMED) && is_of_authorizer(config))
+            };
+            found.extend(value.named_entries().into_iter().filter(is_meant));
         } else {
             found.extend(filter_configs(&value, names));
         }
     }
     found.extend(view.items().iter().flat_map(|item| filter_configs(item, names)));
     found
+}
+
+/// Whether the type of this configuration is that of `ext_authz`, or of a library.
+fn is_of_authorizer(config: &View<'_>) -> bool {
+    inner(config).iter().any(|config| {
+        let kind = config.text_of("@type").or_else(|| config.text_of("type_url")).unwrap_or_default();
+        [".ExtAuthzPerRoute", ".DynamicModuleFilterPerRoute"].iter().any(|name| kind.ends_with(name))
+    })
 }
 
 /// What turns the filter off: of `ExtAuthzPerRoute`, of `FilterConfig`, or of the library's own configuration.
