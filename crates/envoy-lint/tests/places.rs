@@ -1,5 +1,5 @@
 //! Patches of an `EnvoyFilter` that put the filter where no request passes it, and parts of a configuration that are easily overlooked.
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
 #![expect(clippy::panic, reason = "the problems are the message of the failed test")]
 
 use std::path::Path;
