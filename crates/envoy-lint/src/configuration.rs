@@ -7,7 +7,7 @@ use crate::bypass::{Known, Protected};
 use crate::config_dump::{self, is_same};
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
-use crate::{Findings, authorizer, cluster, envoy_filter, rewrites, routes};
+use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
 
 /// The parts of one document.
 #[derive(Debug, Default)]
@@ -34,6 +34,10 @@ pub(crate) struct Configuration<'n> {
     is_bootstrap: bool,
     /// Whether Envoy asks elsewhere for clusters.
     gets_clusters: bool,
+    /// What says that it asks elsewhere for listeners.
+    gets_listeners: Option<View<'n>>,
+    /// Whether these are here, as Envoy gets or prints them.
+    has_listeners: bool,
 }
 
 impl<'n> Configuration<'n> {
@@ -45,6 +49,9 @@ impl<'n> Configuration<'n> {
             static_listeners: config_dump::static_listeners(root),
             is_bootstrap: root.get("static_resources").is_some(),
             gets_clusters: gets("cds_config") || gets("cds_resources_locator"),
+            gets_listeners: ["lds_config", "lds_resources_locator"]
+                .iter()
+                .find_map(|key| dynamic.as_ref().and_then(|dynamic| dynamic.get(key))),
             ..Self::default()
         };
         found.search(root, "", discovered);
@@ -81,6 +88,7 @@ impl<'n> Configuration<'n> {
         if key == "listeners" && self.static_listeners.iter().any(|one| is_same(one, view)) {
             return;
         }
+        self.has_listeners |= key == "dynamic_listeners" || (key == "resources" && is_listener(view));
         if key == "config_patches" && view.get("patch").is_some() {
             self.patches.push(view.clone());
             if envoy_filter::removes(view) {
@@ -200,6 +208,12 @@ impl<'n> Configuration<'n> {
             all.iter().flat_map(|one| &one.route_tables),
         );
         let Some(protected) = Protected::by(&with, known) else { return };
+        if let Some(at) = self.gets_listeners.as_ref().filter(|_| !all.iter().any(|one| one.has_listeners)) {
+            let message = "further listeners are not in this file: whether one without authorization reaches the same application as \
+                           one with it cannot be seen";
+            let fix = "add them as a further document (`---`), or lint what `/config_dump` of Envoy's admin page prints";
+            findings.add(at, Kind::UnseenListeners, message, fix);
+        }
         protected.lint_clusters(discovered, findings);
         for manager in self.managers.iter().filter(|manager| !is_with(manager)) {
             protected.lint_manager(manager, findings);
@@ -211,6 +225,11 @@ impl<'n> Configuration<'n> {
             protected.lint_proxy(proxy, findings);
         }
     }
+}
+
+/// Whether this is a listener, as a file or a control plane gives it.
+fn is_listener(view: &View<'_>) -> bool {
+    view.text_of("@type").is_some_and(|kind| kind.ends_with("envoy.config.listener.v3.Listener"))
 }
 
 /// Whether this is a network filter, or one of UDP, and no connection manager.

@@ -82,6 +82,12 @@ fn lint_places<'n>(patches: &[&View<'n>], discovered: &Discovered<'n>, findings:
             "INSERT_AFTER" if neighbour.is_none_or(|name| name == ROUTER) => {
                 "the filter is put behind the router, where no request passes it, and Envoy refuses the listener"
             }
+            "REPLACE" if neighbour == Some(ROUTER) => {
+                "the filter takes the place of the router, and Envoy refuses the listener"
+            }
+            "REPLACE" if neighbour.is_none() => {
+                "this names no filter to replace, so Istio skips it: there is no filter"
+            }
             "MERGE" if !is_inserted() && neighbour != Some(name) => {
                 "nothing inserts the filter: this changes one that is there already, and none of its name"
             }

@@ -157,6 +157,8 @@ kinds! {
     UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.
     UnseenFilter = Note "unseen-filter",
+    /// Further listeners are not in this file.
+    UnseenListeners = Note "unseen-listeners",
     /// The routes are not in this file.
     UnseenRoutes = Note "unseen-routes",
     /// The headers of a response of rolegate are not checked.

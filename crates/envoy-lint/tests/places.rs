@@ -44,6 +44,8 @@ fn a_filter_that_no_request_passes_is_seen() {
         ("HTTP_FILTER", "INSERT_AFTER", ""),
         ("HTTP_FILTER", "MERGE", ROUTER),
         ("HTTP_FILTER", "MERGE", ""),
+        ("HTTP_FILTER", "REPLACE", ROUTER),
+        ("HTTP_FILTER", "REPLACE", ""),
         ("NETWORK_FILTER", "INSERT_BEFORE", ""),
         ("LISTENER", "MERGE", ""),
     ] {
@@ -54,6 +56,7 @@ fn a_filter_that_no_request_passes_is_seen() {
         vec![own()],
         vec![patch("HTTP_FILTER", "INSERT_FIRST", "", FILTER)],
         vec![patch("HTTP_FILTER", "INSERT_AFTER", "istio.stats", FILTER)],
+        vec![patch("HTTP_FILTER", "REPLACE", "istio.stats", FILTER)],
         vec![own(), patch("HTTP_FILTER", "MERGE", "a", FILTER)],
         vec![patch("HTTP_FILTER", "MERGE", "a", FILTER), own()],
     ] {
@@ -137,6 +140,14 @@ fn what_is_not_in_the_file_is_said() {
   - { name: app-direct, load_assignment: { cluster_name: app-direct } }
 ";
     assert!(!kinds(&format!("{authorized}{open}{clusters}")).contains(&Kind::UnseenEndpoints));
+    let lds = format!(
+        "static_resources: {{ listeners: [{{ {} }}] }}\ndynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}\n",
+        format!("http_filters: [{{ {FILTER} }}]")
+    );
+    assert!(kinds(&lds).contains(&Kind::UnseenListeners));
+    let listeners =
+        "---\nresources: [{ '@type': type.googleapis.com/envoy.config.listener.v3.Listener, name: l }]\n";
+    assert!(!kinds(&format!("{lds}{listeners}")).contains(&Kind::UnseenListeners));
     // Which of two tables a scope leads to is not known.
     let scoped = "scoped_routes: { name: s, scoped_rds: { scoped_rds_config_source: { ads: {} } } }";
     let table = format!("- {}\n", to("app").replace("route_config: { ", "{ name: t, "));

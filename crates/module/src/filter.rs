@@ -344,7 +344,7 @@ impl Authorization {
             if worker.is_time_for_gauges(received.at)
                 && !SharedPolicy::all_observed().is_some_and(|policies| stats.set(&stream, &policies))
             {
-                worker.retry_gauges();
+                worker.retry_gauges(received.at);
             }
         }
         let handled = verdict.apply(stream);

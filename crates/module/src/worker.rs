@@ -111,9 +111,10 @@ impl Worker {
         due
     }
 
-    /// Lets the next request set the gauges: another thread was changing what some of them show.
-    pub(crate) fn retry_gauges(&self) {
-        self.gauges.set(None);
+    /// Sets the gauges again soon: another thread was changing what some of them show. Not with the next request, as each attempt
+    /// allocates.
+    pub(crate) fn retry_gauges(&self, now: Instant) {
+        self.gauges.set(Some(now + GAUGE_INTERVAL / 10));
     }
 
     /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not read.
