@@ -141,8 +141,9 @@ fn what_is_not_in_the_file_is_said() {
 ";
     assert!(!kinds(&format!("{authorized}{open}{clusters}")).contains(&Kind::UnseenEndpoints));
     let lds = format!(
-        "static_resources: {{ listeners: [{{ {} }}] }}\ndynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}\n",
-        format!("http_filters: [{{ {FILTER} }}]")
+        "static_resources: {{ listeners: [{{ http_filters: [{{ {FILTER} }}] }}] }}
+dynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}
+"
     );
     assert!(kinds(&lds).contains(&Kind::UnseenListeners));
     let listeners =

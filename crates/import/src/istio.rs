@@ -161,8 +161,9 @@ fn of_workload<'n>(
     Ok(kept)
 }
 
-/// What the options do not say of the workload, its namespace or its labels, must be the same for all. Without either, all must be for the same one: rules for another would allow more. Those without a selector
-/// are for each workload of their namespace, also for the one that others select, and those of the root namespace for each.
+/// What the options do not say of the workload, its namespace or its labels, must be the same for all: rules for another would allow
+/// more. Those without a selector are for each workload of their namespace, also for the one that others select, and those of the
+/// root namespace for each.
 fn same_workload<'v, 'n: 'v>(
     all: impl Iterator<Item = &'v View<'n>>,
     options: &Options,
@@ -181,8 +182,8 @@ fn same_workload<'v, 'n: 'v>(
         if *targets.get_or_insert_with(|| workload.targets.clone()) != workload.targets {
             return Err(other_workload());
         }
-        let is_root = workload.namespace == Some(ROOT_NAMESPACE) || options.namespace.is_some();
-        if !is_root && *namespace.get_or_insert(workload.namespace) != workload.namespace {
+        let is_included = options.namespace.is_some() || workload.namespace == Some(ROOT_NAMESPACE);
+        if !is_included && *namespace.get_or_insert(workload.namespace) != workload.namespace {
             return Err(other_workload());
         }
         if !options.labels.is_empty() {
