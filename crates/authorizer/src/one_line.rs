@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter, Result, Write};
 
 /// Shows a value in one line, without characters that a terminal obeys: control characters (also those of C1), ends of lines, and what
-/// changes the direction of writing are escaped. A request may have them in the name of an index, and whoever explains it reads
-/// the explanation in a terminal.
+/// changes the direction of writing are escaped. A client may put them into the name of an index, and operators read explanations in a
+/// terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 

@@ -163,7 +163,7 @@ impl<'n> Configuration<'n> {
         for manager in self.managers.iter().filter(|manager| manager.authorizer().is_some()) {
             manager.lint_bodies(findings);
         }
-        // One without a name has that of whoever uses it.
+        // One that is given without its name may have any.
         let name = |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
         let names: Vec<&str> = all.iter().flat_map(Self::authorizers).map(name).collect();
         let tables = self.managers.iter().map(|manager| &manager.view).chain(self.routes());

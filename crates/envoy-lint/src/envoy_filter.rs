@@ -13,6 +13,8 @@ use crate::{Findings, Kind};
 
 const ROUTER: &str = "envoy.filters.http.router";
 const ANY: &str = "ANY";
+const BEHIND_ROUTER: &str =
+    "the filter is put behind the router, where no request passes it, and Envoy refuses the listener";
 
 /// Reports what is wrong about these patches, in the order in which Istio applies them. `routes` are those outside of a connection
 /// manager.
@@ -32,8 +34,8 @@ pub(crate) fn lint<'n>(
     let with_value = patches.iter().filter_map(|patch| Some((*patch, patch.at(&["patch", "value"])?)));
     let filters: Vec<(&View<'n>, View<'n>)> =
         with_value.filter(|(patch, _)| is_of_filter(patch) && !removes(patch)).collect();
-    let authorizes = |value: &View<'n>| !Authorizer::of(&Filter::of(value, discovered)).is_empty();
-    let own = filters.iter().filter(|(_, value)| authorizes(value)).map(|(patch, _)| context(patch));
+    let own = filters.iter().filter(|(_, value)| authorizes(value, discovered));
+    let own = own.map(|(patch, _)| context(patch));
     for place in own.collect::<BTreeSet<&str>>() {
         let mut here = filters.clone();
         here.retain(|(patch, _)| [context(patch), place].contains(&ANY) || context(patch) == place);
@@ -44,74 +46,70 @@ pub(crate) fn lint<'n>(
     }
 }
 
+/// Whether the value of a patch is a filter that authorizes requests.
+fn authorizes<'n>(value: &View<'n>, discovered: &Discovered<'n>) -> bool {
+    !Authorizer::of(&Filter::of(value, discovered)).is_empty()
+}
+
 /// Reports patches that take a filter out again that authorizes requests, and those that put one where no request passes it.
 fn lint_places<'n>(patches: &[&View<'n>], discovered: &Discovered<'n>, findings: &mut Findings) {
-    let value = |patch: &View<'n>| patch.at(&["patch", "value"]).filter(|_| !removes(patch));
-    let is_meant = |value: &View<'n>| !Authorizer::of(&Filter::of(value, discovered)).is_empty();
-    let with_filter = patches.iter().filter_map(|patch| Some((*patch, value(patch).filter(is_meant)?)));
-    let own: Vec<(&View<'n>, View<'n>)> = with_filter.collect();
-    let is_here = |one: &View<'n>, other: &View<'n>| {
-        context(one) == context(other) || [context(one), context(other)].contains(&ANY)
-    };
+    let mut own: Vec<(&View<'n>, View<'n>)> = Vec::new();
+    for patch in patches.iter().filter(|patch| !removes(patch)) {
+        own.extend(patch.at(&["patch", "value"]).map(|value| (*patch, value)));
+    }
+    own.retain(|(_, value)| authorizes(value, discovered));
+    let place = |patch: &View<'n>| patch.get("patch").unwrap_or_else(|| patch.clone());
     for removing in patches.iter().filter(|patch| is_of_filter(patch) && removes(patch)) {
-        let named = |(patch, value): &&(&View<'n>, View<'n>)| {
-            is_here(patch, removing) && value.text_of("name") == neighbour(removing)
+        let is_removed = |(patch, value): &(&View<'n>, View<'n>)| {
+            is_for_same(patch, removing) && value.text_of("name") == neighbour(removing)
         };
-        if own.iter().any(|one| named(&one)) {
+        if own.iter().any(is_removed) {
             let message = "this takes the filter out again: requests pass without authorization";
-            let at = removing.get("patch").unwrap_or_else(|| (*removing).clone());
-            findings.add(&at, Kind::DisabledFilter, message, "leave this patch out");
+            findings.add(&place(removing), Kind::DisabledFilter, message, "leave this patch out");
         }
     }
-    for (patch, value) in &own {
+    for (patch, value) in own.iter().filter(|(patch, _)| is_of_listener(patch)) {
         let name = value.text_of("name").unwrap_or_default();
-        let is_inserted = || {
-            own.iter().any(|(other, value)| {
-                value.text_of("name") == Some(name) && operation(other) != "MERGE" && is_here(other, patch)
-            })
+        let inserts = |(other, value): &(&View<'n>, View<'n>)| {
+            value.text_of("name") == Some(name) && operation(other) != "MERGE" && is_for_same(other, patch)
         };
-        let neighbour = neighbour(patch);
-        let message = match operation(patch) {
-            _ if !is_patched(patch) => continue,
-            _ if !is_of_filter(patch) => {
-                "this patch is not for the filters of HTTP requests: no request passes it"
-            }
-            "ADD" => {
-                "the filter is put behind the router, where no request passes it, and Envoy refuses the listener"
-            }
-            "INSERT_AFTER" if neighbour.is_none_or(|name| name == ROUTER) => {
-                "the filter is put behind the router, where no request passes it, and Envoy refuses the listener"
-            }
-            "REPLACE" if neighbour == Some(ROUTER) => {
-                "the filter takes the place of the router, and Envoy refuses the listener"
-            }
-            "REPLACE" if neighbour.is_none() => {
-                "this names no filter to replace, so Istio skips it: there is no filter"
-            }
-            "MERGE" if !is_inserted() && neighbour != Some(name) => {
-                "nothing inserts the filter: this changes one that is there already, and none of its name"
-            }
-            "MERGE" if !is_inserted() => {
-                let message =
-                    "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
-                findings.add(
-                    patch,
-                    Kind::UnseenFilter,
-                    message,
-                    "lint what `/config_dump` of Envoy's admin page prints",
-                );
-                continue;
-            }
-            _ => continue,
-        };
-        let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
-        findings.add(
-            &patch.get("patch").unwrap_or_else(|| (*patch).clone()),
-            Kind::MisplacedFilter,
-            message,
-            fix,
-        );
+        let merges = operation(patch) == "MERGE";
+        if merges && own.iter().any(inserts) {
+            continue;
+        }
+        if merges && neighbour(patch) == Some(name) {
+            let message =
+                "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
+            let fix = "lint what `/config_dump` of Envoy's admin page prints";
+            findings.add(patch, Kind::UnseenFilter, message, fix);
+        } else if let Some(message) = misplaced(patch) {
+            let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
+            findings.add(&place(patch), Kind::MisplacedFilter, message, fix);
+        }
     }
+}
+
+/// Why no request passes the filter of a patch. Istio puts it at the end of the list where no other filter is named.
+fn misplaced(patch: &View<'_>) -> Option<&'static str> {
+    if !is_of_filter(patch) {
+        return Some("this patch is not for the filters of HTTP requests: no request passes it");
+    }
+    let is_at_router = neighbour(patch).is_none_or(|name| name == ROUTER);
+    match (operation(patch), neighbour(patch)) {
+        ("ADD", _) => Some(BEHIND_ROUTER),
+        ("INSERT_AFTER", _) if is_at_router => Some(BEHIND_ROUTER),
+        ("REPLACE", Some(ROUTER)) => {
+            Some("the filter takes the place of the router, and Envoy refuses the listener")
+        }
+        ("REPLACE", None) => Some("this names no filter to replace, so Istio skips it: there is no filter"),
+        ("MERGE", _) => Some("nothing inserts the filter: this changes another one, which is there already"),
+        _ => None,
+    }
+}
+
+/// Whether two patches are for the same connection managers, or may be.
+fn is_for_same(one: &View<'_>, other: &View<'_>) -> bool {
+    context(one) == context(other) || [context(one), context(other)].contains(&ANY)
 }
 
 /// What a patch does.
@@ -125,7 +123,7 @@ fn is_of_filter(patch: &View<'_>) -> bool {
 }
 
 /// Whether a patch is for a part of a listener. Others may have the filter's configuration for those (`EXTENSION_CONFIG`).
-fn is_patched(patch: &View<'_>) -> bool {
+fn is_of_listener(patch: &View<'_>) -> bool {
     let parts = ["HTTP_FILTER", "NETWORK_FILTER", "LISTENER_FILTER", "LISTENER", "FILTER_CHAIN"];
     patch.text_of("apply_to").is_some_and(|to| parts.contains(&to))
 }

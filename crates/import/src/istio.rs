@@ -61,7 +61,7 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
 }
 
-/// A resource without a namespace is in that of whoever applies it, which may be that of the workload.
+/// `kubectl apply` decides the namespace of a resource that names none: it may be that of the workload.
 fn named_namespaces<'v, 'n: 'v>(mut all: impl Iterator<Item = &'v View<'n>>) -> Result<(), Problem> {
     let unnamed = all.find(|resource| Workload::of(resource).namespace.is_none());
     unnamed.map_or(Ok(()), |resource| {

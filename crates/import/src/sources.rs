@@ -149,7 +149,8 @@ impl Sources {
         self.verified(view, source, self.any_of(view, source))
     }
 
-    /// Whoever has a verified token of this issuer with a subject. rolegate answers 401 to others only where the subject is the user name.
+    /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to tokens without one only where the subject
+    /// is the user name.
     pub(crate) fn any_subject(&self, view: &View<'_>, source: usize) -> Expr {
         if !self.uses(source, &["sub"], |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);

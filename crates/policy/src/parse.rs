@@ -11,7 +11,7 @@ pub mod htpasswd;
 mod identity;
 mod identity_header;
 mod jwt;
-mod method;
+pub(crate) mod method;
 pub(crate) mod names;
 mod password;
 mod path;

@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::parse::method;
 use crate::pattern::{Pattern, Segment};
+
+/// The most methods that a rule may have.
+pub const MAX_METHODS: usize = method::MAX_METHODS;
 
 /// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
 #[must_use]

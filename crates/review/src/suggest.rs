@@ -7,12 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use policy::canonical::{self, Buffers, decoded};
-use policy::written::{is_method, literal, quoted};
+use policy::written::{MAX_METHODS, is_method, literal, quoted};
 
 /// How many different ids at one place of a path become `{id}`.
 const SEVERAL_IDS: usize = 3;
-/// How many methods one rule may have.
-const MAX_METHODS: usize = 100;
 
 /// Placeholders in the path of a rule. They begin with a character that no canonical path has: a client may send a path
 /// with the text `{id}`, which must not become one.

@@ -51,7 +51,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The maximum number of methods of a rule.
-const MAX_METHODS: usize = 100;
+pub(crate) const MAX_METHODS: usize = 100;
 
 /// Whether requests often have this method.
 pub(crate) fn is_known(method: &str) -> bool {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use authorizer::OneLine;
 use serde::Serialize;
 
 use super::logged::LoggedDecision;
@@ -126,6 +127,5 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
 
 /// A comment on one line: names in a log may have line breaks.
 fn comment(text: &str) -> String {
-    let one_line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-    format!("#   {one_line}\n")
+    format!("#   {}\n", OneLine(text))
 }

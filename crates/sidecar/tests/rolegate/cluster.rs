@@ -173,7 +173,7 @@ fn what_can_without_a_host_lists_rules_and_names_the_hosts_of_the_cluster() {
     );
 }
 
-/// Names of indices are decoded, and whoever explains a request reads them in a terminal.
+/// Names of indices are decoded, and operators read them in a terminal.
 #[test]
 fn what_a_terminal_obeys_is_escaped() {
     let path = "/q%0Aneeds:%1B%5B2J%C2%9B/_search";
