@@ -174,7 +174,7 @@ fn requests_to_a_search_cluster_are_no_rules_but_permissions() {
     let decided = "# The role files of the search cluster decide these requests, and no rule of a policy:\n";
     let lacks = "#   leo lacks, for 2 requests: indices:data/read/search on salaries (not granted)\n";
     let used = "#   leo used indices:data/read/search on logs-1, logs-2\n";
-    let other = "#   line break used no action on the cluster\n";
+    let other = "#   line\\nbreak used no action on the cluster\n";
     let help = "# To permit what is missing, give a role of the caller the action in `roles.yml`: ";
 
     let (code, out, err) = run_with(&["suggest", "-"], &(by_rules + &allowed.concat() + &denied.concat()));
