@@ -88,7 +88,7 @@ impl Raw {
 }
 
 /// The reaction of a server, as counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reaction {
     /// HEADERS frames: the headers of answers, and trailers.
     pub(crate) heads: usize,
