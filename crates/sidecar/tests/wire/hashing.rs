@@ -29,7 +29,7 @@ fn honest() -> Vec<u8> {
 }
 
 pub(crate) async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !condition(server) {
         assert!(Instant::now() < end, "timeout: {:?}", server.totals());
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
@@ -49,8 +50,9 @@ pub(crate) fn serve() -> Running {
     serve_with(ActivePolicy::new(people()), options())
 }
 
+/// Other tests share the processors, so hashes may take longer than they usually may.
 pub(crate) fn options() -> Options {
-    Options { threads: 2, hash_threads: 1, ..Options::default() }
+    Options { threads: 2, hash_threads: 1, request_timeout: Duration::from_secs(60), ..Options::default() }
 }
 
 pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> Running {
