@@ -2,11 +2,6 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/needs.rs"]
-mod needs;
-#[path = "shared/requests.rs"]
-mod requests;
-
 use policy::MapFiles;
 use search::config::SecurityConfig;
 use search::reference::Reference;
@@ -15,8 +10,8 @@ use search::{
     Subject, Target, Verdict, depends_on_body, read,
 };
 
-use needs::{assert_denied, assert_needs, needs, needs_of};
-use requests::request;
+use crate::needs::{assert_denied, assert_needs, needs, needs_of};
+use crate::requests::request;
 
 #[test]
 fn a_rethrottle_is_an_action_on_the_cluster() {

@@ -2,15 +2,10 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/needs.rs"]
-mod needs;
-#[path = "shared/requests.rs"]
-mod requests;
-
 use search::{Problem, Request, RequestBody, depends_on_body};
 
-use needs::{assert_denied, assert_needs, needs, needs_of};
-use requests::request;
+use crate::needs::{assert_denied, assert_needs, needs, needs_of};
+use crate::requests::request;
 
 #[test]
 fn date_math_is_resolved_before_it_is_compared() {

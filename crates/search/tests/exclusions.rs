@@ -3,14 +3,11 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::path::Path;
 use std::sync::Arc;
 
 use policy::MapFiles;
-use requests::request;
+use crate::requests::request;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Subject, Verdict, narrowed,

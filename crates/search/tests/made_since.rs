@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::sync::Arc;
 
 use policy::MapFiles;
@@ -15,7 +12,7 @@ use search::{
     read,
 };
 
-use requests::request;
+use crate::requests::request;
 
 /// `free` may do everything with every index, and `hiding` hides documents of `secret`.
 const ROLES: &str = r#"

@@ -3,12 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/needs.rs"]
-mod needs;
-#[path = "shared/requests.rs"]
-mod requests;
-
-use needs::{assert_denied, assert_needs, needs};
+use crate::needs::{assert_denied, assert_needs, needs};
 
 const ALL: &str = "indices:data/read/get on all";
 

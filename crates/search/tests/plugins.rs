@@ -1,13 +1,7 @@
 //! Queries, extensions and processors of plugins: what they do in the name of the caller.
-#![expect(dead_code, reason = "the modules are shared")]
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/needs.rs"]
-mod needs;
-#[path = "shared/requests.rs"]
-mod requests;
-
-use needs::{assert_needs, needs};
+use crate::needs::{assert_needs, needs};
 
 /// Queries and extensions of plugins: a template in a text, a model, an index in which each search is recorded.
 #[test]

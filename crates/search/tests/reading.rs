@@ -2,14 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::fmt::Write;
 
 use search::{Need, Request, read};
 
-use requests::request;
+use crate::requests::request;
 
 /// A bulk of items with 200 bytes each on three indices.
 fn bulk(items: usize) -> String {

@@ -2,18 +2,12 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-#[expect(dead_code, reason = "other tests use all of it")]
-#[path = "shared/needs.rs"]
-mod needs;
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use needs::needs;
+use crate::needs::needs;
 use policy::MapFiles;
-use requests::request;
+use crate::requests::request;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, Resolution, SecurityConfig, Subject,

@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::sync::Arc;
 
 use policy::MapFiles;
@@ -12,7 +9,7 @@ use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Privileges, Resolution, SecurityConfig, Subject, Verdict, read};
 
-use requests::request;
+use crate::requests::request;
 
 const ROLES: &str = r#"
 _meta: { type: roles, config_version: 2 }

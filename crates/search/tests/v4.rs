@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-#[path = "shared/requests.rs"]
-mod requests;
-
 use std::sync::Arc;
 
 use policy::MapFiles;
@@ -15,7 +12,7 @@ use search::{
     Steps, Subject, Target, Verdict, read,
 };
 
-use requests::request;
+use crate::requests::request;
 
 /// Whether requests are permitted to the role `r`, which has these permissions: with an inventory of the indices `logs-1`, `a` and
 /// `b` and of the aliases `logs`, `logs-prod` and `prod`. Without one no more is permitted. Both evaluators, and what is required,

@@ -9,8 +9,6 @@
 )]
 
 mod random;
-#[path = "../shared/requests.rs"]
-mod requests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +20,7 @@ use search::{
     read,
 };
 
-use requests::request;
+use crate::requests::request;
 
 fn config(roles: &str) -> Arc<SecurityConfig> {
     let files = MapFiles::of("os/roles.yml", format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"));

@@ -13,7 +13,7 @@ use search::{
 };
 
 use crate::requests::request;
-use crate::{config, subject};
+use super::{config, subject};
 
 /// What a cluster contains.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
@@ -68,16 +68,6 @@ impl Raw {
     pub(crate) fn reaction_now(&mut self) -> Reaction {
         self.0.set_read_timeout(Some(NO_WAIT)).unwrap();
         self.reaction()
-    }
-
-    /// The same as [`Self::reaction`], repeatedly for at most 30 s until this holds or the server has closed the connection.
-    pub(crate) fn reaction_until(&mut self, condition: impl Fn(&Reaction) -> bool) -> Reaction {
-        let end = Instant::now() + Duration::from_secs(30);
-        let mut all = self.reaction();
-        while !condition(&all) && all.closed == 0 && Instant::now() < end {
-            all += self.reaction();
-        }
-        all
     }
 
     /// Reads and acknowledges the server's settings, which open the flow-control windows.

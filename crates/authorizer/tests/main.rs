@@ -1,0 +1,16 @@
+//! The tests of this crate, in one program: each of its own would be linked again with all that the crate uses.
+
+mod alloc;
+mod answers;
+mod cluster;
+mod cluster_roles;
+mod explanations;
+mod golden;
+mod identity_header;
+mod long_chains;
+mod many_needs;
+mod paths;
+mod requests;
+mod search_cluster;
+mod who_can;
+mod who_can_on_cluster;
