@@ -20,16 +20,76 @@ pub struct ResponseHeader {
 /// The value of a header of `set_headers`, rendered for one caller: all but the name of the rule, which depends on the
 /// request. So an allowed request only inserts that name.
 #[derive(Debug)]
-pub(crate) enum Rendered {
+enum Rendered {
     /// The whole value; `None` removes the header.
     Complete(Option<Box<str>>),
     /// The value contains the rule's name: the texts around it, and `None` in each place of the name.
     WithRule(Box<[Option<Box<str>>]>),
 }
 
+/// The values of `set_headers` for one caller.
+#[derive(Debug)]
+pub(crate) struct Values {
+    all: Box<[Rendered]>,
+    /// How long they are together; `None` if one of them contains the rule's name.
+    size: Option<usize>,
+}
+
+impl Values {
+    fn of(all: Box<[Rendered]>) -> Self {
+        let size = |value: &Rendered| match value {
+            Rendered::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
+            Rendered::WithRule(_) => None,
+        };
+        let size = all.iter().map(size).sum();
+        Self { all, size }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How long they are together; `None` if one of them contains the rule's name.
+    pub(crate) fn size(&self) -> Option<usize> {
+        self.size
+    }
+
+    /// The value of the header at index `at` of `set_headers`; `None` removes the header.
+    pub(crate) fn rendered<'a>(&'a self, with_rule: &'a [String], at: usize) -> Option<&'a str> {
+        match self.all.get(at)? {
+            Rendered::Complete(value) => value.as_deref(),
+            Rendered::WithRule(_) => with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
+        }
+    }
+
+    /// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its
+    /// strings.
+    pub(crate) fn render_rule(&self, rule: &str, with_rule: &mut Vec<String>) {
+        if self.size.is_some() {
+            return;
+        }
+        if with_rule.len() < self.all.len() {
+            with_rule.resize_with(self.all.len(), String::new);
+        }
+        for (value, text) in self.all.iter().zip(with_rule) {
+            if let Rendered::WithRule(parts) = value {
+                text.clear();
+                text.extend(parts.iter().map(|part| part.as_deref().unwrap_or(rule)));
+            }
+        }
+    }
+
+    /// The bytes that they have allocated on the heap.
+    pub(crate) fn heap_size(&self) -> usize {
+        let values: usize = self.all.iter().map(Rendered::heap_size).sum();
+        identity::allocated(size_of_val(&*self.all)) + values
+    }
+}
+
 impl Rendered {
     /// The bytes that it has allocated on the heap.
-    pub(crate) fn heap_size(&self) -> usize {
+    fn heap_size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| identity::allocated(text.len()));
         match self {
             Self::Complete(value) => text(value),
@@ -55,30 +115,8 @@ pub(crate) struct TemplateValues<'a> {
 /// so it is not sent. A user name or claim that has a control character, or begins or ends with white space, removes
 /// its whole header. A group or role like that, or with a comma, is left out of its list. Characters that are not ASCII
 /// pass, in UTF-8 (RFC 9110, 5.5: obs-text).
-pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Box<[Rendered]> {
-    headers.iter().map(|header| render_one(&header.value.0, template)).collect()
-}
-
-/// The value of the header at index `at` of `set_headers`; `None` removes the header.
-pub(crate) fn rendered<'a>(values: &'a [Rendered], with_rule: &'a [String], at: usize) -> Option<&'a str> {
-    match values.get(at)? {
-        Rendered::Complete(value) => value.as_deref(),
-        Rendered::WithRule(_) => with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
-    }
-}
-
-/// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its
-/// strings.
-pub(crate) fn render_rule(values: &[Rendered], rule: &str, with_rule: &mut Vec<String>) {
-    if with_rule.len() < values.len() {
-        with_rule.resize_with(values.len(), String::new);
-    }
-    for (value, text) in values.iter().zip(with_rule) {
-        if let Rendered::WithRule(parts) = value {
-            text.clear();
-            text.extend(parts.iter().map(|part| part.as_deref().unwrap_or(rule)));
-        }
-    }
+pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Values {
+    Values::of(headers.iter().map(|header| render_one(&header.value.0, template)).collect())
 }
 
 fn render_one(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {

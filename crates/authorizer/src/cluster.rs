@@ -200,11 +200,13 @@ impl Authorizer {
             cluster.denials.forbidden(request, reason, caller, &search::Answer::default(), asked, texts)
         };
         let too_large = Reason::Limit(Limit::ResponseSize);
-        if let Err(reason) = aliases_found.and(signed.map_err(|NotSigned| too_large)) {
-            return deny(reason, asked, (body, detail));
-        }
+        let signed = signed.map_err(|NotSigned| too_large);
+        let may_be_there = match aliases_found.and_then(|may_be_there| signed.map(|()| may_be_there)) {
+            Ok(may_be_there) => may_be_there,
+            Err(reason) => return deny(reason, asked, (body, detail)),
+        };
         let rule = asked.as_ref().map_or("", |asked| asked.operation);
-        rules_answer::render_rule(&caller.attached.values, rule, with_rule);
+        caller.attached.values.render_rule(rule, with_rule);
         let changes = Changes {
             sanitizer: &self.sanitizer,
             values: &caller.attached.values,
@@ -212,6 +214,7 @@ impl Authorizer {
             identity: Some(identity.as_str()).filter(|identity| !identity.is_empty()),
             headers: request.headers,
             aliases,
+            may_be_there,
             document_security,
         };
         let (path, subject) = (path_of(request), Some(&caller.subject));

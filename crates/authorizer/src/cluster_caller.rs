@@ -3,7 +3,7 @@
 use identity::HeapSize;
 use search::Caller;
 
-use crate::answer::Rendered;
+use crate::answer::Values;
 use crate::identity_header::SignedIdentity;
 
 /// A caller of the cluster, cached with its subject.
@@ -14,21 +14,19 @@ pub(crate) struct ClusterCaller {
     /// The subject, prepared for decisions by its roles.
     pub(crate) prepared: Caller,
     /// Its values of `set_headers`.
-    pub(crate) values: Box<[Rendered]>,
+    pub(crate) values: Values,
     /// Its identity header, if the policy has one and the caller was authenticated by credentials.
     pub(crate) signed: Option<SignedIdentity>,
 }
 
 impl HeapSize for ClusterCaller {
     fn heap_size(&self) -> usize {
-        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
         let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
         let subject = &self.subject;
         let text = |text: &String| identity::allocated(text.len()) + size_of::<String>();
         let names = subject.backend_roles.iter().chain(&subject.roles).map(text).sum::<usize>();
         let attributes = subject.attributes.iter().map(|(name, value)| text(name) + text(value));
-        identity::allocated(size_of_val(&*self.values))
-            + values
+        self.values.heap_size()
             + signed
             + self.prepared.heap_size()
             + text(&subject.name)

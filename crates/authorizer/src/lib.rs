@@ -56,7 +56,7 @@ use identity::{
 use policy::model::RuleId;
 use policy::problem::Problem;
 
-use crate::answer::{Denials, Rendered, TemplateValues};
+use crate::answer::{Denials, TemplateValues, Values};
 use crate::cluster::Cluster;
 use crate::identity_header::{IdentitySigner, NotSigned};
 use crate::request::ParsedRequest;
@@ -99,7 +99,7 @@ pub struct Authorizer {
     /// The search cluster, if the policy has one.
     cluster: Option<Cluster>,
     /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
-    anonymous: Box<[Rendered]>,
+    anonymous: Values,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
     revision: Revision,
@@ -383,6 +383,9 @@ impl Authorizer {
             allowed @ Decision::Allowed(_) => allowed,
             negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
         };
+        if parsed.paths.is_only() {
+            return (canonical, first);
+        }
         for path in parsed.paths.all().skip(1) {
             match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) => {}
@@ -423,9 +426,10 @@ impl Authorizer {
         let AnswerScratch { with_rule, aliases, body, identity, .. } = scratch;
         // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
         // `SECURITY.md`).
-        if let Err(reason) = self.sanitizer.find_aliases(request.headers, aliases) {
-            return self.deny(request, parsed, reason, None, subject, body);
-        }
+        let may_be_there = match self.sanitizer.find_aliases(request.headers, aliases) {
+            Ok(may_be_there) => may_be_there,
+            Err(reason) => return self.deny(request, parsed, reason, None, subject, body),
+        };
         let identity = match self.signed_identity(caller, now, identity) {
             Ok(identity) => identity,
             Err(NotSigned) => {
@@ -433,9 +437,9 @@ impl Authorizer {
                 return self.deny(request, parsed, reason, None, subject, body);
             }
         };
-        let values = caller.map_or(&*self.anonymous, |cached| &cached.attached.values);
+        let values = caller.map_or(&self.anonymous, |cached| &cached.attached.values);
         let rule = self.rule_label(rule);
-        answer::render_rule(values, rule, with_rule);
+        values.render_rule(rule, with_rule);
         let changes = Changes {
             sanitizer: &self.sanitizer,
             values,
@@ -443,6 +447,7 @@ impl Authorizer {
             identity,
             headers: request.headers,
             aliases,
+            may_be_there,
             document_security: "",
         };
         let path = parsed.paths.first();

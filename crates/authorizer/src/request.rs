@@ -92,9 +92,15 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
 /// The value of the one line of the `Authorization` header, if there is one. The header is not a list, so two of them are
 /// denied (RFC 9110, 11.6.2 and 5.3): here two lines, in [`validate_authorization`] two values in one line.
 fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
-    let mut lines = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(b"authorization"));
-    let line = lines.next();
-    if lines.next().is_some() { Err(Reason::DuplicateAuthorization) } else { Ok(line.map(|line| line.value)) }
+    let mut value = None;
+    for header in headers {
+        // Proxies write it in lower case: that is compared faster.
+        let is_it = header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
+        if is_it && value.replace(header.value).is_some() {
+            return Err(Reason::DuplicateAuthorization);
+        }
+    }
+    Ok(value)
 }
 
 /// Whether the value of the `Authorization` header may be credentials: it has no control bytes, and is not two values, as
@@ -134,7 +140,8 @@ fn may_have_commas(value: &[u8]) -> bool {
 /// (RFC 9110, 9.1). An application that ignores their case takes `delete` for the `DELETE` that a `deny` rule names, and Envoy
 /// forwards such a method over HTTP/2.
 pub(crate) fn is_method(text: &[u8]) -> bool {
-    is_token(text) && !text.iter().any(u8::is_ascii_lowercase)
+    matches!(text, b"GET" | b"POST" | b"PUT" | b"DELETE" | b"HEAD" | b"PATCH" | b"OPTIONS")
+        || (is_token(text) && !text.iter().any(u8::is_ascii_lowercase))
 }
 
 /// Whether this is a token (RFC 9110, 5.6.2).

@@ -1,7 +1,7 @@
 //! Header sanitization: sets and removes headers of an allowed request, so that a client cannot spoof what the upstream
 //! reads in them.
 
-use crate::answer::{Rendered, rendered};
+use crate::answer::Values;
 use crate::reason::{Limit, Reason};
 use crate::request::Header;
 use policy::model::DocumentSecurity;
@@ -16,9 +16,18 @@ pub(crate) struct HeaderSanitizer {
     /// Set on requests to a search cluster whose answers must be filtered, and removed from all other requests. It is in neither
     /// `set` nor `removed`.
     document_security: Option<Box<str>>,
-    /// One bit for each length that one of these names has, or [`CONNECTION`]. Most headers of a request have none of these lengths, so one
-    /// bit test shows that they are no alias, instead of a comparison with each name.
-    lengths: u128,
+    /// How long all these names are together.
+    names_size: usize,
+    /// Shows for most headers of a request that they are none of these names, no alias of one and not [`CONNECTION`].
+    filter: NameFilter,
+}
+
+/// Which names a header may have to be a known one or an alias of one, by their length and first byte: one look-up instead of a
+/// comparison with each name.
+#[derive(Debug)]
+struct NameFilter {
+    /// For each length, a bit for each value of the last five bits of the first byte. Names of 63 bytes and more count as equally long.
+    first_bytes: [u32; 64],
 }
 
 /// The changes to the headers of one request.
@@ -26,7 +35,7 @@ pub(crate) struct HeaderSanitizer {
 pub(crate) struct Changes<'a> {
     pub(crate) sanitizer: &'a HeaderSanitizer,
     /// One value for each name in the sanitizer's `set`, rendered for the caller.
-    pub(crate) values: &'a [Rendered],
+    pub(crate) values: &'a Values,
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
     /// The value of the identity header: the last name in the sanitizer's `set`, if the policy has one.
@@ -34,6 +43,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
     pub(crate) aliases: &'a [usize],
+    /// Whether one of the sanitizer's names may be among the headers, as it found as well.
+    pub(crate) may_be_there: bool,
     /// The value of the header that says what to filter; empty if nothing.
     pub(crate) document_security: &'a str,
 }
@@ -59,12 +70,10 @@ impl HeaderSanitizer {
             DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
             DocumentSecurity::Deny => None,
         });
-        let names = set.iter().chain(&removed).chain(&document_security).map(|name| &**name);
-        let mut lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
-        if lengths != 0 {
-            lengths |= length_bit(CONNECTION);
-        }
-        Self { set, removed, document_security, lengths }
+        let names = || set.iter().chain(&removed).chain(&document_security).map(|name| name.as_bytes());
+        let filter = NameFilter::new(names());
+        let names_size = names().map(<[u8]>::len).sum();
+        Self { set, removed, document_security, names_size, filter }
     }
 
     /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
@@ -91,16 +100,19 @@ impl HeaderSanitizer {
     /// Finds the aliases among the headers of a request, each name once: removing a header removes all its lines, and
     /// ignores case (RFC 9110, 5.1).
     ///
+    /// Returns whether one of the names themselves may be among the headers.
+    ///
     /// # Errors
     /// When there are more than [`MAX_ALIASES`], or the next server would undo a change.
     pub(crate) fn find_aliases(
         &self,
         headers: &[Header<'_>],
         aliases: &mut Vec<usize>,
-    ) -> Result<(), Reason> {
+    ) -> Result<bool, Reason> {
         aliases.clear();
-        let has_length = |header: &Header<'_>| self.lengths & length_bit(header.name) != 0;
-        for (at, header) in headers.iter().enumerate().filter(|(_, header)| has_length(header)) {
+        let mut may_be_there = false;
+        for (at, header) in headers.iter().enumerate().filter(|(_, header)| self.filter.may_be(header.name)) {
+            may_be_there = true;
             if self.is_undone_by(header) {
                 return Err(Reason::ConnectionHeader);
             }
@@ -118,7 +130,7 @@ impl HeaderSanitizer {
             }
             aliases.push(at);
         }
-        Ok(())
+        Ok(may_be_there)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -126,7 +138,44 @@ impl HeaderSanitizer {
     }
 }
 
+impl NameFilter {
+    /// Of these names, and [`CONNECTION`] unless there are none.
+    fn new<'n>(names: impl Iterator<Item = &'n [u8]>) -> Self {
+        let mut filter = Self { first_bytes: [0; 64] };
+        let mut names = names.peekable();
+        let connection = names.peek().map(|_| CONNECTION);
+        for name in names.chain(connection) {
+            // A letter differs from its other case in a higher bit. All characters but letters and digits are the same in aliases.
+            let first = name.first().copied().unwrap_or_default();
+            let bits = if first.is_ascii_alphanumeric() { 1 << (first & 31) } else { u32::MAX };
+            if let Some(bits_of_length) = filter.first_bytes.get_mut(name.len().min(63)) {
+                *bits_of_length |= bits;
+            }
+        }
+        filter
+    }
+
+    fn may_be(&self, name: &[u8]) -> bool {
+        let first = name.first().copied().unwrap_or_default();
+        self.first_bytes.get(name.len().min(63)).is_some_and(|bits| bits & 1 << (first & 31) != 0)
+    }
+}
+
 impl<'a> Changes<'a> {
+    /// How long all names and values are together, at most; `None` where that would have to be counted.
+    pub(crate) fn bound(self) -> Option<usize> {
+        let values =
+            self.values.size().filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
+        Some(self.sanitizer.names_size + values + self.identity.map_or(0, str::len))
+    }
+
+    /// Whether the request has a header of this name, which is one of the sanitizer's.
+    pub(crate) fn is_there(self, name: &str) -> bool {
+        let is_there = || self.headers.iter().any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()));
+        debug_assert!(self.may_be_there || !is_there(), "the filter has overlooked {name}");
+        self.may_be_there && is_there()
+    }
+
     pub(crate) fn set(self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         let document_security =
             self.sanitizer.document_security.as_deref().map(|name| (name, self.document_security));
@@ -146,8 +195,8 @@ impl<'a> Changes<'a> {
     fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
         let names = self.sanitizer.set.iter().map(|name| &**name);
         names.enumerate().map(move |(at, name)| {
-            let is_rendered = at < self.values.len();
-            (name, if is_rendered { rendered(self.values, self.with_rule, at) } else { self.identity })
+            let is_rendered = at < self.values.count();
+            (name, if is_rendered { self.values.rendered(self.with_rule, at) } else { self.identity })
         })
     }
 
@@ -161,10 +210,6 @@ fn lower(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()
 }
 
-fn length_bit(name: &[u8]) -> u128 {
-    1 << name.len().min(127)
-}
-
 /// Whether two names are equal if case is ignored, and each character that a name may have beside letters and digits counts as `-`
 /// (RFC 9110, 5.6.2).
 fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
@@ -173,4 +218,44 @@ fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
         byte => byte.to_ascii_lowercase(),
     };
     one.len() == other.len() && one.iter().map(fold).eq(other.iter().map(fold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that is a known name or an alias of one is overlooked.
+    #[test]
+    fn the_filter_lets_all_that_is_like_a_name_pass() {
+        let long = format!("x{}", "-long".repeat(20));
+        let names = ["x-user", "x-user-roles", "_x", "!", "9-lives", "z", "x-users", &long, "connection"];
+        let filter = NameFilter::new(names.iter().map(|name| name.as_bytes()));
+        let mut passed = 0;
+        for name in names {
+            let upper = name.to_ascii_uppercase();
+            for start in [name.as_bytes(), upper.as_bytes()] {
+                for (at, byte) in (0..start.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+                    let changed: Vec<u8> = start
+                        .iter()
+                        .enumerate()
+                        .map(|(index, old)| if index == at { byte } else { *old })
+                        .collect();
+                    if is_alias_or_equal(name.as_bytes(), &changed) {
+                        assert!(filter.may_be(&changed), "{}", changed.escape_ascii());
+                        passed += 1;
+                    }
+                }
+            }
+        }
+        assert!(passed > 1000, "{passed}");
+        for other in ["", ":method", ":authority", "user-agent", "x-forwarded-proto", "accept", "1-lives"] {
+            assert!(!filter.may_be(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn without_names_nothing_passes() {
+        let filter = NameFilter::new(std::iter::empty());
+        assert!(!filter.may_be(CONNECTION) && !filter.may_be(b""));
+    }
 }

@@ -4,7 +4,7 @@ use engine::{PatternSubject, RoleSet};
 use identity::{CachedSubject, HeapSize, Subject, UnixTime};
 
 use crate::Authorizer;
-use crate::answer::{self, Rendered, TemplateValues};
+use crate::answer::{self, TemplateValues, Values};
 use crate::identity_header::{NotSigned, SignedIdentity};
 
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
@@ -14,16 +14,15 @@ pub(crate) struct SubjectData {
     pub(crate) roles: RoleSet,
     /// The length of the `user_prefix` in its user name.
     pub(crate) user_prefix_len: usize,
-    pub(crate) values: Box<[Rendered]>,
+    pub(crate) values: Values,
     /// Its identity header, if the policy has one and the subject was authenticated by credentials.
     pub(crate) signed: Option<SignedIdentity>,
 }
 
 impl HeapSize for SubjectData {
     fn heap_size(&self) -> usize {
-        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
         let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
-        self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values + signed
+        self.roles.heap_size() + self.values.heap_size() + signed
     }
 }
 

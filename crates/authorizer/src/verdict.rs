@@ -185,10 +185,22 @@ impl<'a> Allowed<'a> {
         self.changes.remove()
     }
 
+    /// Whether the request has a header of this name, which is one of those to set or remove.
+    #[must_use]
+    pub fn is_there(&self, name: &str) -> bool {
+        // Each request has a path.
+        name == ":path" || self.changes.is_there(name)
+    }
+
     /// Whether the changes are larger than [`MAX_CHANGES_BYTES`]. The request is then denied.
     pub(crate) fn is_too_large(&self) -> bool {
-        let set = self.set().map(|(name, value)| name.len() + value.len());
-        set.chain(self.remove().map(str::len)).sum::<usize>() > MAX_CHANGES_BYTES
+        let size = || {
+            let set = self.set().map(|(name, value)| name.len() + value.len());
+            set.chain(self.remove().map(str::len)).sum::<usize>()
+        };
+        let bound = self.changes.bound().filter(|_| self.rewritten.is_none());
+        debug_assert!(bound.is_none_or(|bound| bound >= size()), "{bound:?}");
+        bound.is_none_or(|bound| bound > MAX_CHANGES_BYTES) && size() > MAX_CHANGES_BYTES
     }
 }
 

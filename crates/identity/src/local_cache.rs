@@ -100,27 +100,25 @@ impl<T> LocalCache<T> {
         let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
         let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
         let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
-        // A found entry is taken out and put back below: the borrow checker rejects an early return of a reference to
-        // it in a function that may also replace it.
-        let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
-            Some(entry) => {
+        // Asked first: the borrow checker rejects an early return of a reference to an entry in a function that may also replace it.
+        let is_valid = slot.as_ref().is_some_and(|entry| entry.key == key && entry.window.contains(now));
+        let slot = match (is_valid, slot) {
+            (true, Some(entry)) => {
                 lookups.local += 1;
-                entry
+                return Ok(&entry.cached);
             }
-            None => {
-                lookups.missed += u64::from(verified);
-                let Found { cached, window, bytes, max_local_age } = look_up()?;
-                lookups.shared += u64::from(!verified);
-                if bytes > MAX_BYTES {
-                    return Ok(last.insert(cached));
-                }
-                // Valid from now on. If the clock is set back, even a little, the next look-up goes to the shared
-                // cache, which knows the whole window.
-                let until = window.until.min(now.saturating_add(max_local_age.min(MAX_AGE)));
-                Entry { key, window: Window { from: now, until }, cached }
-            }
+            (_, slot) => slot,
         };
-        Ok(&slot.insert(entry).cached)
+        lookups.missed += u64::from(verified);
+        let Found { cached, window, bytes, max_local_age } = look_up()?;
+        lookups.shared += u64::from(!verified);
+        if bytes > MAX_BYTES {
+            return Ok(last.insert(cached));
+        }
+        // Valid from now on. If the clock is set back, even a little, the next look-up goes to the shared cache, which
+        // knows the whole window.
+        let until = window.until.min(now.saturating_add(max_local_age.min(MAX_AGE)));
+        Ok(&slot.insert(Entry { key, window: Window { from: now, until }, cached }).cached)
     }
 
     /// What was looked up since the last call.

@@ -42,11 +42,22 @@ pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 /// What a request keeps while it waits, and until its response.
 #[derive(Debug, Default)]
 pub struct State {
-    paused: Option<Paused>,
+    /// Boxed: most requests do not wait, and each has a state.
+    paused: Option<Box<Paused>>,
     /// How many passwords it has waited for, the one that it waits for among them: another one, if its user was changed meanwhile.
     passwords: u64,
     /// What must be added to the response of a bulk request that went on without some of its items.
     bulk_errors: Option<Arc<BulkErrors>>,
+}
+
+impl State {
+    fn keep(&mut self, paused: Paused) {
+        self.paused = Some(Box::new(paused));
+    }
+
+    fn resume(&mut self) -> Option<Paused> {
+        self.paused.take().map(|paused| *paused)
+    }
 }
 
 #[derive(Debug)]
@@ -136,7 +147,7 @@ impl Filter for Authorization {
     }
 
     fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
-        let Some(Paused { policy, received: _, wait: Wait::Body }) = state.paused.take() else {
+        let Some(Paused { policy, received: _, wait: Wait::Body }) = state.resume() else {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
@@ -148,12 +159,12 @@ impl Filter for Authorization {
         if stream.body_size() > policy.settings.max_request_body {
             return self.deny(state, stream, &Worker::of(&policy), received, Limit::BodySize);
         }
-        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        state.keep(Paused { policy, received, wait: Wait::Body });
         stream.buffer()
     }
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
-        let Some(Paused { policy, received, wait }) = state.paused.take() else {
+        let Some(Paused { policy, received, wait }) = state.resume() else {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
@@ -180,7 +191,7 @@ impl Filter for Authorization {
             (Wait::Token(_), DISPLACED) => self.deny(state, stream, &worker, received, Limit::Capacity),
             // The time of a wait that has ended.
             (wait, TIMEOUT..) => {
-                state.paused = Some(Paused { policy, received, wait });
+                state.keep(Paused { policy, received, wait });
                 stream.pause()
             }
             // An event that nobody sends.
@@ -236,7 +247,7 @@ impl Authorization {
         match worker.check(&stream, None, received) {
             Ok(Checked::Decided(decided)) => self.apply_verdict(state, stream, worker, received, decided),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
-                Ok(verified) => self.authorize(state, stream, worker, received, Some(&verified)),
+                Ok(verified) => self.authorize(state, stream, worker, received.waited(), Some(&verified)),
                 Err(kind) => self.fail(stream, worker, kind),
             },
             Ok(Checked::BodyNeeded) => self.buffer(state, stream, worker, received),
@@ -278,7 +289,7 @@ impl Authorization {
                 }
             },
         };
-        state.paused = Some(Paused { policy, received, wait });
+        state.keep(Paused { policy, received, wait });
         stream.pause()
     }
 
@@ -303,7 +314,7 @@ impl Authorization {
         // most half of the limit.
         let limit = max.max(size.saturating_mul(2).saturating_add(1));
         stream.raise_buffer_limit(u64::try_from(limit).unwrap_or(u64::MAX));
-        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        state.keep(Paused { policy, received, wait: Wait::Body });
         stream.buffer()
     }
 

@@ -78,21 +78,29 @@ impl Worker {
             if let Some(worker) = found {
                 return Rc::clone(worker);
             }
-            let counters = Arc::<ThreadCounters>::default();
-            policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-            let thread = ThreadAuthorizer::new(policy.active.clone(), counters);
-            let worker = Rc::new(Self {
-                thread,
-                tokens: Rc::default(),
-                buffers: Cell::default(),
-                max_request_body: policy.settings.max_request_body,
-                metadata: policy.settings.metadata,
-                policy: Arc::downgrade(policy),
-                body: RefCell::default(),
-                gauges: Cell::default(),
-            });
+            let worker = Self::new(policy);
             workers.push(Rc::clone(&worker));
             worker
+        })
+    }
+
+    /// A worker for the calling thread.
+    // Not inlined: its object of 4 KiB would be on the stack of each call.
+    #[cold]
+    #[inline(never)]
+    fn new(policy: &Arc<SharedPolicy>) -> Rc<Self> {
+        let counters = Arc::<ThreadCounters>::default();
+        policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        let thread = ThreadAuthorizer::new(policy.active.clone(), counters);
+        Rc::new(Self {
+            thread,
+            tokens: Rc::default(),
+            buffers: Cell::default(),
+            max_request_body: policy.settings.max_request_body,
+            metadata: policy.settings.metadata,
+            policy: Arc::downgrade(policy),
+            body: RefCell::default(),
+            gauges: Cell::default(),
         })
     }
 
@@ -128,23 +136,24 @@ impl Worker {
         received: Received,
     ) -> Result<Checked, ErrorKind> {
         self.thread.with_snapshot(|authorizer, scratch| {
-            let (headers, mut lines) = (stream.headers(), Lines::new());
-            let (body, mut copy) = (stream.body(), self.body.borrow_mut());
+            let (mut headers, mut lines) = (Headers::new(), Lines::new());
+            stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
-            let reads_body = authorizer.reads_body() || self.thread.has_shadow();
+            let has_shadow = self.thread.has_shadow();
             // What follows an upgrade stays unseen, even once it has ended.
-            if request.body == RequestBody::Awaited
-                && reads_body
+            let reads_body = (authorizer.reads_body() || has_shadow)
+                && request.body == RequestBody::Awaited
                 && stream.is_complete()
-                && stream.body_size() <= self.max_request_body
-            {
-                request.body = RequestBody::Whole(body.bytes(&mut copy));
+                && stream.body_size() <= self.max_request_body;
+            let body = reads_body.then(|| stream.body());
+            let mut copy = reads_body.then(|| self.body.borrow_mut());
+            if let (Some(body), Some(copy)) = (&body, &mut copy) {
+                request.body = RequestBody::Whole(body.bytes(copy));
             }
-            if authorizer.reads_client() || self.thread.has_shadow() {
+            if has_shadow || authorizer.reads_client() {
                 request.client = client(stream);
             }
             let too_many = headers.iter().len() > MAX_HEADERS;
-            let started = Instant::now();
             let outcome = if too_many {
                 Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
             } else {
@@ -157,12 +166,12 @@ impl Worker {
                 }
                 Outcome::Decided(verdict) => {
                     let decided_at = Instant::now();
-                    self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
+                    self.thread.counters().evaluated(decided_at.saturating_duration_since(received.started));
                     let verdict = self.record(&verdict, authorizer, &request, stream, received, decided_at);
                     Checked::Decided(Decided { verdict, at: decided_at })
                 }
             };
-            if copy.capacity() > KEEP {
+            if let Some(mut copy) = copy.filter(|copy| copy.capacity() > KEEP) {
                 *copy = Vec::new();
             }
             Ok(checked)
@@ -180,7 +189,8 @@ impl Worker {
         received: Received,
     ) -> Result<Decided, ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
-            let (headers, mut lines) = (stream.headers(), Lines::new());
+            let (mut headers, mut lines) = (Headers::new(), Lines::new());
+            stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             if self.thread.has_shadow() {
                 request.client = client(stream);
@@ -209,7 +219,7 @@ impl Worker {
     ) -> Box<OwnedVerdict> {
         // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
         let mut copy = self.buffers.take().unwrap_or_default();
-        copy.set(verdict, request.headers, self.metadata.then_some(&*authorizer.revision().policy));
+        copy.set(verdict, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
         self.thread.record(
             verdict,
@@ -241,6 +251,7 @@ where
 {
     let (mut method, mut path, mut host, mut id) = (&[][..], &[][..], &[][..], &[][..]);
     let mut body = RequestBody::Awaited;
+    lines.reserve(headers.iter().len());
     for (name, value) in headers.iter() {
         match name {
             b":method" => method = value,

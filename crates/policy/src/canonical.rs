@@ -55,6 +55,13 @@ impl<'a> PathInterpretations<'a> {
         self.deny_only.iter()
     }
 
+    /// Whether there is no other interpretation, neither in `all` nor in `deny_only`. Nearly always so, and then each request saves
+    /// the iterators.
+    #[must_use]
+    pub fn is_only(&self) -> bool {
+        self.all.is_empty() && self.deny_only.is_empty()
+    }
+
     fn one(first: &'a [u8]) -> Self {
         Self { first, all: &NONE, deny_only: &NONE }
     }

@@ -15,6 +15,8 @@ pub struct Received {
     pub time: Duration,
     /// Monotonic: for the latency.
     pub at: Instant,
+    /// The same, or the end of the wait if it had to wait.
+    pub started: Instant,
 }
 
 /// What [`ThreadAuthorizer::record`](crate::ThreadAuthorizer::record) needs besides the verdict.
@@ -38,13 +40,14 @@ impl Received {
     /// The current time, by both clocks.
     #[must_use]
     pub fn now() -> Self {
-        Self { time: clock::now(), at: Instant::now() }
+        let at = Instant::now();
+        Self { time: clock::now(), at, started: at }
     }
 
     /// The same, decided now, after it waited: credentials and dates must be valid at the decision, however long a client makes
     /// the wait. The latency still counts from its arrival.
     #[must_use]
     pub fn waited(self) -> Self {
-        Self { time: clock::now(), ..self }
+        Self { time: clock::now(), started: Instant::now(), ..self }
     }
 }

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::MapFiles;
 use crate::requests::request;
+use policy::MapFiles;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Subject, Verdict, narrowed,

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::needs::needs;
-use policy::MapFiles;
 use crate::requests::request;
+use policy::MapFiles;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, Resolution, SecurityConfig, Subject,

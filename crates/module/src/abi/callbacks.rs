@@ -45,10 +45,10 @@ impl Buffer {
     /// The owner keeps them unchanged as long as `'a`.
     #[must_use]
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
-        if self.start.is_null() || self.length == 0 {
+        if self.start.is_null() {
             return &[];
         }
-        // SAFETY: not null, and the caller says that `length` bytes stay there. Bytes need no alignment.
+        // SAFETY: not null, and the caller says that `length` bytes stay there. Bytes need no alignment, and no bytes may be anywhere.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }

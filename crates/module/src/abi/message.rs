@@ -59,17 +59,25 @@ impl Message {
         Self { envoy, callbacks, side }
     }
 
-    /// All headers in their order.
-    pub(super) fn headers(&self) -> Headers<'_> {
+    /// Reads all headers in their order.
+    pub(super) fn read_headers<'m>(&'m self, headers: &mut Headers<'m>) {
+        let pairs = &mut headers.pairs;
+        pairs.clear();
         // SAFETY: `envoy` is alive.
         let count = unsafe { (self.callbacks.header_count)(self.envoy, self.side.headers()) };
-        let mut pairs: SmallVec<[Pair; INLINE]> = SmallVec::with_capacity(count);
+        pairs.reserve(count);
         // SAFETY: there is room for the `count` lines that Envoy writes.
         if unsafe { (self.callbacks.headers)(self.envoy, self.side.headers(), pairs.as_mut_ptr()) } {
             // SAFETY: it has written them all.
             unsafe { pairs.set_len(count) };
         }
-        Headers { pairs, stream: PhantomData }
+    }
+
+    /// The same, where it need not be fast.
+    pub(super) fn headers(&self) -> Headers<'_> {
+        let mut headers = Headers::new();
+        self.read_headers(&mut headers);
+        headers
     }
 
     /// Replaces all lines of the header `name` by one; without a value, by none. Returns whether Envoy did so.
@@ -144,7 +152,14 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
+    /// None. They are read into it, instead of returned: its 2 KiB would be copied for each request.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { pairs: SmallVec::new(), stream: PhantomData }
+    }
+
     /// Each line.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
         self.pairs.iter().map(|pair| {
             // SAFETY: Envoy keeps names and values until the hook returns or a setter is called. Both end the borrow `'a`

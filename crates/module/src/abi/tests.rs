@@ -91,7 +91,7 @@ impl Filter for Scripted {
                 assert!(stream.set_header(b"x-empty", b"") && !stream.add_header(b"x-empty", b""));
                 assert!(stream.remove_header(b"x-alias"));
                 assert!(!stream.set_header(b"x-user", b"a\r\nb") && !stream.add_header(b"x-user", b"\0"));
-                stream.set_metadata("rolegate", &[("decision", "allowed"), ("user", "alice")]);
+                stream.set_metadata("rolegate", &[("decision", b"allowed"), ("user", b"alice")]);
                 stream.clear_route_cache();
                 stream.proceed()
             }

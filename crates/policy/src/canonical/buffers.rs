@@ -47,6 +47,10 @@ impl Texts {
         starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// The number of texts.
     pub(super) fn len(&self) -> usize {
         self.ends.len()

@@ -12,8 +12,8 @@ use search::{
     Resolution, Target, Verdict, matches, read,
 };
 
-use crate::requests::request;
 use super::{config, subject};
+use crate::requests::request;
 
 /// What a cluster contains.
 #[derive(Clone, Debug, Default)]
