@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use testbed::manifests::{deploy, yaml_of};
 
+use crate::pods::{containers, pod};
 use crate::variants::{Variant, all, of_kind, one};
 
 /// The filters that may run before `ext_authz`: they answer requests themselves, or give them credentials.
@@ -182,4 +183,31 @@ fn the_admin_page_stays_on_loopback() {
         let address = &admin["address"]["socket_address"]["address"];
         assert!(admin.is_null() || *address == "127.0.0.1", "{at}: {address}");
     }
+}
+
+/// Envoy writes the library's log at its own level: reloads, fetched keys and samples of a shadow policy have level info.
+#[test]
+fn an_envoy_with_the_library_logs_its_reloads() {
+    const LEVEL: [&str; 2] = ["--component-log-level", "dynamic_modules:info"];
+    let mut seen = 0;
+    for Variant { name, manifests } in all() {
+        for container in manifests.iter().filter_map(pod).flat_map(containers) {
+            if !container["env"].to_string().contains("ENVOY_DYNAMIC_MODULES_SEARCH_PATH") {
+                continue;
+            }
+            let args: Vec<&str> =
+                container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            assert!(args.windows(2).any(|pair| pair == LEVEL), "{name}: {args:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "only {seen} Envoys with the library were found");
+    let unit = std::fs::read_to_string(deploy("systemd/envoy-rolegate.service")).unwrap();
+    let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
+    assert!(start.contains(&LEVEL.join(" ")), "{start}");
+    let istio = &one(&deploy("istio/module.yaml").display().to_string()).manifests;
+    let annotations =
+        &of_kind(istio, "Deployment").first().unwrap()["spec"]["template"]["metadata"]["annotations"];
+    let level = annotations["sidecar.istio.io/componentLogLevel"].as_str().unwrap_or_default();
+    assert!(level.split(',').any(|level| level == "dynamic_modules:info"), "{level}");
 }

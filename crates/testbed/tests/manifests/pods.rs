@@ -6,7 +6,7 @@ use testbed::manifests::deploy;
 use crate::variants::{Variant, all, one};
 
 /// Where kinds that make pods have them.
-fn pod(manifest: &Value) -> Option<&Value> {
+pub(crate) fn pod(manifest: &Value) -> Option<&Value> {
     match manifest["kind"].as_str().unwrap() {
         "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => Some(&manifest["spec"]["template"]["spec"]),
         "Pod" => Some(&manifest["spec"]),
