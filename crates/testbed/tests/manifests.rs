@@ -6,6 +6,8 @@
 #![expect(clippy::indexing_slicing, reason = "JSON without a member is null here")]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 
+#[path = "manifests/chart.rs"]
+mod chart;
 #[path = "manifests/deployment_options.rs"]
 mod deployment_options;
 #[path = "manifests/envoys.rs"]

@@ -125,7 +125,7 @@ fn released(name: &str, values: &[&str]) -> Variant {
 }
 
 /// The application's chart that includes ours, in a folder of its own: Helm writes into it.
-fn example(values: &[&str]) -> Vec<Value> {
+pub(crate) fn example(values: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     testbed::policies::copy(&deploy("helm"), folder.path()).unwrap();
     run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));

@@ -57,6 +57,10 @@ args:
   - --tls-client-ca=/etc/rolegate/tls/{{ . }}
   {{- end }}
   {{- end }}
+{{- with $root.Values.env }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 ports:
   {{- if not .native }}
   - { name: grpc, containerPort: 9191 }
