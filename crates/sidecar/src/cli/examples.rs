@@ -87,8 +87,9 @@ pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   rolegate replay decisions.log --policy new
   rolegate replay --output json --policy new - < decisions.log
-  kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -      of all pods
+  kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -
 
+The last example reads the logs of all pods of the shared service; that of a sidecar is `kubectl logs POD -c rolegate`.
 The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
 of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
 whose values were cut or masked; they are named. Requests that a search cluster denied, or would deny under this policy, are not evaluated either:
