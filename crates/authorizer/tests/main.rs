@@ -14,3 +14,4 @@ mod requests;
 mod search_cluster;
 mod who_can;
 mod who_can_on_cluster;
+mod who_can_on_dashboards;

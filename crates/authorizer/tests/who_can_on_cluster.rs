@@ -15,7 +15,7 @@ use policy::MapFiles;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Pattern, Resolution, SecurityConfig, Subject, Verdict};
 
-const POLICY: &str = "version: 1
+pub(crate) const POLICY: &str = "version: 1
 search: { folder: os, inventory: { file: inventory.json } }
 identity:
   jwt:
@@ -23,8 +23,8 @@ identity:
     - { issuer: https://ci.example.com, audiences: [a], keys: { url: https://ci.example.com/k }, user_prefix: 'ci:', group_prefix: 'ci:', claims: { user: sub, groups: groups } }
     - { issuer: https://plain.example.com, audiences: [a], keys: { url: https://plain.example.com/k } }
 ";
-const NOW: Duration = Duration::from_secs(1_800_000_000);
-const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
+pub(crate) const NOW: Duration = Duration::from_secs(1_800_000_000);
+pub(crate) const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
 const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"], "aliases": ["all"]}, {"name": "logs-2", "attributes": ["open"], "aliases": ["all"]}, {"name": "red-1", "attributes": ["open"]}, {"name": "red-2", "attributes": ["open"]}, {"name": "own-ann", "attributes": ["open"]}], "aliases": [{"name": "all", "indices": ["logs-1", "logs-2"]}], "data_streams": []}"#;
 
 struct Policy {
@@ -34,7 +34,7 @@ struct Policy {
     text: String,
 }
 
-fn head(kind: &str, text: &str) -> String {
+pub(crate) fn head(kind: &str, text: &str) -> String {
     format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}")
 }
 
@@ -68,7 +68,7 @@ fn who_can(policy: &Policy, (method, path): (&str, &str)) -> WhoCan {
     policy.authorizer.who_can(&request(method, path), NOW)
 }
 
-fn request<'a>(method: &'a str, path: &'a str) -> Request<'a> {
+pub(crate) fn request<'a>(method: &'a str, path: &'a str) -> Request<'a> {
     Request {
         method: method.as_bytes(),
         host: b"search.example.com",
@@ -273,6 +273,7 @@ fn a_role_that_takes_writing_from_another_is_named() {
             "any token of https://id.example.com with a role or group that matches `admin`",
             "any token of https://id.example.com with a role or group that matches `admin` or `ui`, unless with a role \
              or group that matches `viewer`",
+            "any token of https://id.example.com for the user `kibanaserver`, with a role or group that matches `admin` or `ui`",
             "needs: indices:admin/delete on .kibana",
         ]
     );
@@ -335,7 +336,7 @@ const PATHS: &[(&str, &str)] = &[
     ("GET", "/_cluster/health"),
 ];
 
-fn some(rng: &mut Rng, from: &[&str]) -> String {
+pub(crate) fn some(rng: &mut Rng, from: &[&str]) -> String {
     let count = rng.below(3);
     (0..count).map(|_| from[rng.below(from.len())].to_owned()).collect::<Vec<_>>().join(", ")
 }
@@ -432,7 +433,7 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
     }
 }
 
-fn includes(callers: &Callers, source: &CallerSource, subject: &Subject) -> bool {
+pub(crate) fn includes(callers: &Callers, source: &CallerSource, subject: &Subject) -> bool {
     let Callers { source: of, users, except_users, needs, unless } = callers;
     of == source
         && users.as_ref().is_none_or(|users| users.contains(&subject.name))

@@ -83,27 +83,29 @@ impl Authorizer {
         let direct = config.users.iter().flat_map(|user| user.roles.iter().map(|role| &**role));
         let held: BTreeSet<&str> = mapped.chain(direct).collect();
         let can_be_held = |role: &str| held.contains(role);
-        let requirement = cluster.compiled.privileges.requirement_for(request, needs, can_be_held, steps)?;
-        let requirements = requirement.alternatives();
+        let requirements =
+            Requirements::of(&cluster.compiled.privileges, (request, needs), can_be_held, steps)?;
         let identity = cluster.identity();
         let mapped = Mapped::of(config);
         if let Some(basic) = &identity.basic {
             self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirements), callers, steps)?;
             if !basic.verify {
-                let unlisted = Source { user_prefix: &basic.user_prefix, group_prefix: None, issuer: None };
+                let unlisted = Source::of_unlisted(basic);
                 let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
-                for requirement in &requirements {
-                    let any = unlisted.callers(&mapped, requirement, CallerSource::Basic, steps)?;
-                    callers.extend(any.map(|any| Callers { except_users: listed.clone(), ..any }));
-                }
+                let any =
+                    unlisted.all_callers(&mapped, &requirements, &CallerSource::Basic, steps)?.into_iter();
+                // What is required of a listed user is known.
+                let any = any.filter(|any| !any.users.iter().flatten().any(|user| listed.contains(user)));
+                callers.extend(any.map(|any| {
+                    let except_users = if any.users.is_none() { listed.clone() } else { Vec::new() };
+                    Callers { except_users, ..any }
+                }));
             }
         }
         for issuer in &identity.jwt {
             let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-            for requirement in &requirements {
-                callers.extend(Source::of(issuer).callers(&mapped, requirement, source.clone(), steps)?);
-            }
+            callers.extend(Source::of(issuer).all_callers(&mapped, &requirements, &source, steps)?);
         }
         Some(())
     }
@@ -114,12 +116,12 @@ impl Authorizer {
         &self,
         cluster: &Cluster,
         (basic, needs): (&Basic, &[Need<'_>]),
-        (mapped, requirements): (&Mapped<'_>, &[Requirement]),
+        (mapped, requirements): (&Mapped<'_>, &Requirements<'_>),
         found: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
         let privileges = &cluster.compiled.privileges;
-        let for_each = 1 + mapped.patterns + requirements.iter().map(Requirement::size).sum::<usize>();
+        let for_each = 1 + mapped.patterns + requirements.size();
         for user in &basic.users {
             steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
             let name = format!("{}{}", basic.user_prefix, user.name);
@@ -135,7 +137,7 @@ impl Authorizer {
                 permits.then(|| (Vec::new(), Vec::new())).into_iter().collect()
             } else {
                 let mut all: Vec<Conditions> = Vec::new();
-                for requirement in requirements {
+                for requirement in requirements.of_user(&name) {
                     let more = addresses_for(privileges, mapped, requirement, &subject, steps)?;
                     all.extend(more.filter(|more| !all.contains(more)));
                 }
@@ -159,6 +161,47 @@ impl Authorizer {
             }
         }
         Some(())
+    }
+}
+
+/// The roles that a request requires.
+struct Requirements<'p> {
+    usual: Vec<Requirement>,
+    /// The user that Dashboards itself is, with those that it needs, if these are others.
+    server: Option<(&'p str, Vec<Requirement>)>,
+}
+
+impl<'p> Requirements<'p> {
+    /// `None` if finding them takes too many steps.
+    fn of(
+        privileges: &'p Privileges,
+        (request, needs): (&search::Request<'_>, &[Need<'_>]),
+        can_be_held: impl Fn(&str) -> bool,
+        steps: &mut Steps,
+    ) -> Option<Self> {
+        let usual = privileges.requirement_for(request, (needs, false), &can_be_held, steps)?;
+        let server = match privileges.dashboards_server(needs) {
+            Some(name) => {
+                let own = privileges.requirement_for(request, (needs, true), &can_be_held, steps)?;
+                (own != usual).then(|| (name, own.alternatives()))
+            }
+            None => None,
+        };
+        Some(Self { usual: usual.alternatives(), server })
+    }
+
+    /// Those of a user.
+    fn of_user(&self, name: &str) -> &[Requirement] {
+        match &self.server {
+            Some((server, own)) if *server == name => own,
+            Some(_) | None => &self.usual,
+        }
+    }
+
+    /// How many steps it takes at most to find out whether a caller meets one.
+    fn size(&self) -> usize {
+        let own = self.server.iter().flat_map(|(_, own)| own);
+        self.usual.iter().chain(own).map(Requirement::size).sum()
     }
 }
 
@@ -268,8 +311,13 @@ fn narrowest(needs: Vec<Vec<Attribute>>, steps: &mut Steps) -> Option<Vec<Vec<At
 }
 
 /// What is known of the callers of a source before they come.
+#[derive(Clone, Copy)]
 struct Source<'s> {
     user_prefix: &'s str,
+    /// The name of the only user in question.
+    user: Option<&'s str>,
+    /// Whether a name of its own may have a colon: one of Basic may not (RFC 7617, 2).
+    allows_colons: bool,
     /// That of groups; `None` if they have none.
     group_prefix: Option<&'s str>,
     /// Whose tokens name roles.
@@ -280,9 +328,51 @@ impl<'s> Source<'s> {
     fn of(issuer: &'s Issuer) -> Self {
         Self {
             user_prefix: &issuer.user_prefix,
+            user: None,
+            allows_colons: true,
             group_prefix: issuer.claims.groups.is_some().then_some(&*issuer.group_prefix),
             issuer: issuer.role_claim().is_some().then_some(issuer),
         }
+    }
+
+    /// Users of Basic whose passwords are not verified, and whom the policy may not list.
+    fn of_unlisted(basic: &'s Basic) -> Self {
+        let user_prefix = &basic.user_prefix;
+        Self { user_prefix, user: None, allows_colons: false, group_prefix: None, issuer: None }
+    }
+
+    /// The same, of which only this user is in question; `None` if it can have no such user.
+    fn only(self, user: &'s str) -> Option<Self> {
+        let own =
+            user.strip_prefix(self.user_prefix).filter(|own| self.allows_colons || !own.contains(':'))?;
+        (!own.is_empty() && !own.contains(char::is_control)).then_some(Self { user: Some(user), ..self })
+    }
+
+    /// Those callers of this source who meet what is required of them. `None` if finding out takes too many steps.
+    fn all_callers(
+        &self,
+        mapped: &Mapped<'_>,
+        requirements: &Requirements<'_>,
+        source: &CallerSource,
+        steps: &mut Steps,
+    ) -> Option<Vec<Callers>> {
+        let mut all = Vec::new();
+        for requirement in &requirements.usual {
+            all.extend(self.callers(mapped, requirement, source, steps)?);
+        }
+        let server = requirements.server.as_ref();
+        if let Some((only, own)) = server.and_then(|(server, own)| Some((self.only(server)?, own))) {
+            for requirement in own {
+                let more = only.callers(mapped, requirement, source, steps)?;
+                steps.take(all.len())?;
+                // What is said of every user is not said again of this one.
+                let is_said = |more: &Callers| {
+                    all.iter().any(|said: &Callers| said.needs == more.needs && said.unless == more.unless)
+                };
+                all.extend(more.filter(|more| !is_said(more)));
+            }
+        }
+        Some(all)
     }
 
     /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if finding out takes too many steps.
@@ -290,7 +380,7 @@ impl<'s> Source<'s> {
         &self,
         mapped: &Mapped<'_>,
         requirement: &Requirement,
-        source: CallerSource,
+        source: &CallerSource,
         steps: &mut Steps,
     ) -> Option<Option<Callers>> {
         let mut unless = Vec::new();
@@ -318,7 +408,8 @@ impl<'s> Source<'s> {
             needs.push(distinct(attributes));
         }
         let needs = narrowest(distinct(needs), steps)?;
-        Some(Some(Callers { source, users: None, except_users: Vec::new(), needs, unless }))
+        let users = self.user.map(|user| vec![user.to_owned()]);
+        Some(Some(Callers { source: source.clone(), users, except_users: Vec::new(), needs, unless }))
     }
 
     /// What gives a caller a role that counts.
@@ -328,8 +419,11 @@ impl<'s> Source<'s> {
             .take(mappings.iter().map(|mapping| size(mapping)).sum::<usize>().saturating_mul(held.size()))?;
         let attributes = mappings.iter().flat_map(|mapping| self.attributes_of(mapping));
         let Some(matching) = &held.matching else { return Some(attributes.collect()) };
-        if matching.user().is_some_and(|user| !user.starts_with(self.user_prefix)) {
-            return Some(Vec::new());
+        match (matching.user(), self.user) {
+            (Some(user), Some(only)) if user == only => return Some(attributes.collect()),
+            (Some(_), Some(_)) => return Some(Vec::new()),
+            (Some(user), None) if !user.starts_with(self.user_prefix) => return Some(Vec::new()),
+            (Some(_) | None, _) => {}
         }
         let names: Vec<String> = matching.names().map(str::to_owned).collect();
         let attributes = attributes.map(|attribute| Attribute::Where {
@@ -344,9 +438,9 @@ impl<'s> Source<'s> {
     fn attributes_of(&self, mapping: &RoleMapping) -> Vec<Attribute> {
         let mut attributes = Vec::new();
         for pattern in &mapping.users {
-            if pattern.is_anything() {
+            if self.user.map_or_else(|| pattern.is_anything(), |user| pattern.matches(user)) {
                 attributes.push(Attribute::Anyone);
-            } else if pattern.may_overlap(&format!("{}*", self.user_prefix)) {
+            } else if self.user.is_none() && pattern.may_overlap(&format!("{}*", self.user_prefix)) {
                 attributes.push(Attribute::Name(pattern.text().to_owned()));
             }
         }

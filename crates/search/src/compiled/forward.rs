@@ -96,16 +96,17 @@ impl Privileges {
         }
     }
 
-    /// The same as [`Privileges::requirement`] for a request with these needs, and also what [`Privileges::shown_by_patterns`] denies.
+    /// The same as [`Privileges::requirement`] for a request with these needs, and also what [`Privileges::shown_by_patterns`] denies;
+    /// for [Dashboards itself](Privileges::dashboards_server) if `is_server` is set.
     #[must_use]
     pub fn requirement_for(
         &self,
         request: &Request<'_>,
-        needs: &[Need<'_>],
+        (needs, is_server): (&[Need<'_>], bool),
         can_be_held: impl Fn(&str) -> bool,
         steps: &mut Steps,
     ) -> Option<Requirement> {
-        let mut requirement = self.requirement(needs, can_be_held, steps)?;
+        let mut requirement = self.requirement_of(needs, is_server, can_be_held, steps)?;
         if self.keeps_patterns(request, needs) {
             self.refuse_restricted(&mut requirement, steps)?;
         }

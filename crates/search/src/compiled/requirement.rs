@@ -98,6 +98,17 @@ impl Privileges {
         can_be_held: impl Fn(&str) -> bool,
         steps: &mut Steps,
     ) -> Option<Requirement> {
+        self.requirement_of(needs, false, can_be_held, steps)
+    }
+
+    /// The same; for Dashboards itself if `is_server` is set.
+    pub(super) fn requirement_of(
+        &self,
+        needs: &[Need<'_>],
+        is_server: bool,
+        can_be_held: impl Fn(&str) -> bool,
+        steps: &mut Steps,
+    ) -> Option<Requirement> {
         let mut requirement = Requirement::default();
         let names = (0..).zip(self.config.roles.keys());
         let numbers = names.filter(|(_, name)| can_be_held(name)).map(|(number, _)| number).collect();
@@ -125,9 +136,12 @@ impl Privileges {
             steps.take(1 + count(names.known.len()) + names.unknown.len())?;
             if names.known.is_empty() && names.unknown.is_empty() {
                 self.require_any_index(need, &mut roles, &mut requirement, steps)?;
-            } else if self.is_for_nobody(need, &names) {
+            } else if self.is_for_nobody(&names) || (!is_server && self.is_of_other_tenant(need, &names)) {
                 return Some(Requirement::nobody());
             } else {
+                if !is_server {
+                    self.require_tenant(need, &names, &roles, &mut requirement, steps)?;
+                }
                 self.require_names(need, &names, &mut roles, &mut requirement, steps)?;
             }
         }
@@ -176,15 +190,8 @@ impl Privileges {
         Some(())
     }
 
-    /// Whether one of these names is the index of the security configuration, or may be, or all are of another tenant of Dashboards.
-    fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
-        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
-        let dashboards = self.settings.dashboards.as_ref();
-        if dashboards.is_some_and(|one| one.is_of_other_tenant(inventory, evaluation, &need.target, names))
-            || !self.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
-        {
-            return true;
-        }
+    /// Whether one of these names is the index of the security configuration, or may be.
+    fn is_for_nobody(&self, names: &Names<'_>) -> bool {
         let is_denied = |unknown: &Unknown<'_>| match self.special_unknown(*unknown).0 {
             None | Some(Reason::SystemIndex) => false,
             Some(_) => true,
@@ -201,7 +208,6 @@ impl Privileges {
         requirement: &mut Requirement,
         steps: &mut Steps,
     ) -> Option<()> {
-        self.require_tenant(need, names, roles, requirement, steps)?;
         let system = &names.known & &self.special.system;
         let protected = &names.known & &self.special.protected;
         for action in need.actions {

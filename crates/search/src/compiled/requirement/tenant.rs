@@ -3,7 +3,7 @@
 use crate::builtin::KIBANA_USER;
 use crate::config::EvaluationType;
 use crate::need::Need;
-use crate::resolve::Names;
+use crate::resolve::{Names, resolve_need};
 use crate::steps::Steps;
 use crate::tenants::TenantAccess;
 
@@ -34,6 +34,34 @@ impl Requirement {
 }
 
 impl Privileges {
+    /// The user that Dashboards itself is, if these needs are about its index: then this user needs other roles than all others.
+    #[must_use]
+    pub fn dashboards_server(&self, needs: &[Need<'_>]) -> Option<&str> {
+        let dashboards = self.settings.dashboards.as_ref()?;
+        let is_about = |need: &Need<'_>| {
+            resolve_need(self.inventory.as_deref(), self.settings.evaluation, need)
+                .is_some_and(|names| self.is_of_tenant(need, &names) || self.is_of_other_tenant(need, &names))
+        };
+        needs.iter().any(is_about).then_some(&*dashboards.server)
+    }
+
+    /// Whether a need is about an index of another tenant than the global one, which is denied to all but Dashboards itself.
+    pub(super) fn is_of_other_tenant(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
+        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
+        let dashboards = self.settings.dashboards.as_ref();
+        dashboards.is_some_and(|one| one.is_of_other_tenant(inventory, evaluation, &need.target, names))
+            || !self.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
+    }
+
+    /// Whether a need is about the index of Dashboards in the global tenant.
+    fn is_of_tenant(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
+        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
+        self.settings.dashboards.as_ref().is_some_and(|one| {
+            one.is_meant(inventory, evaluation, &need.target, names)
+                || !self.left_out(need, TenantAccess::None).is_disjoint(&names.known)
+        })
+    }
+
     /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
     pub(super) fn require_tenant(
         &self,
@@ -43,12 +71,7 @@ impl Privileges {
         requirement: &mut Requirement,
         steps: &mut Steps,
     ) -> Option<()> {
-        let inventory = self.inventory.as_deref();
-        let is_meant = self.settings.dashboards.as_ref().is_some_and(|one| {
-            one.is_meant(inventory, self.settings.evaluation, &need.target, names)
-                || !self.left_out(need, TenantAccess::None).is_disjoint(&names.known)
-        });
-        if !is_meant {
+        if !self.is_of_tenant(need, names) {
             return Some(());
         }
         let tenant = |number: &usize| self.roles.get(*number).map_or(TenantAccess::None, |role| role.tenant);
