@@ -68,7 +68,7 @@ impl Authorizer {
     fn groups_on<'a>(&'a self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
         match cluster {
             Some(cluster) => mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect(),
-            None => known_groups(&self.loaded.policy),
+            None => known_groups(&self.loaded.policy).into_iter().collect(),
         }
     }
 

@@ -2,11 +2,13 @@
 //! likely mistakes. And the URL of a request.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use identity::{CredentialsError, Subject};
 use policy::model::{Identity, Issuer, SourceId};
-use policy::{Policy, closest};
+use policy::{Policy, Suggestions};
 
 use crate::Authorizer;
 
@@ -58,8 +60,9 @@ impl Authorizer {
         let issuers = &self.loaded().policy.identity.jwt;
         let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
         else {
-            let known: Vec<&str> = issuers.iter().map(|known| &*known.issuer).collect();
-            return Err(ImpossibleCaller(unknown("issuer", name, &known).unwrap_or_default()));
+            let known = issuers.iter().map(|known| &*known.issuer).collect();
+            let unknown = unknown("issuer", name, &known, &mut Suggestions::for_a_page());
+            return Err(ImpossibleCaller(unknown.unwrap_or_default()));
         };
         possible_by_token(issuer, caller)?;
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
@@ -117,9 +120,11 @@ impl Authorizer {
         }
         let policy = &self.loaded().policy;
         let assumed = user.and_then(|user| self.assumed_groups(host, user, groups));
-        let user = user.and_then(|user| unknown_user(user, policy));
-        let unknown = user.into_iter().chain(unknown_roles(roles, policy));
-        unknown.chain(unknown_groups(groups, policy)).chain(assumed).collect()
+        let suggestions = &mut Suggestions::for_a_page();
+        let user = user.and_then(|user| unknown_user(user, policy, suggestions));
+        let roles = unknown_roles_within(roles, policy, suggestions);
+        let groups = unknown_groups(groups, policy, suggestions);
+        user.into_iter().chain(roles).chain(groups).chain(assumed).collect()
     }
 
     /// That nobody can sign in on this host, so that an answer about a caller with a name assumes that one could. (What `rolegate
@@ -180,7 +185,7 @@ pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
 }
 
 /// A user that no source can have, or that only Basic could have, and does not.
-fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
+fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     if let Some(impossible) = impossible_user(user, &policy.identity) {
         return Some(impossible);
     }
@@ -190,9 +195,12 @@ fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
     }
     let users: Vec<String> =
         basic.users.iter().map(|known| format!("{}{}", basic.user_prefix, known.name)).collect();
-    let known: Vec<&str> = users.iter().map(String::as_str).collect();
-    if known.contains(&user) || closest(user, known.iter().copied()).is_some() {
-        return unknown("user", user, &known);
+    let known: BTreeSet<&str> = users.iter().map(String::as_str).collect();
+    if known.contains(user) {
+        return None;
+    }
+    if let Some(meant) = suggestions.closest(user, known.iter().copied()) {
+        return Some(format!("the policy has no user `{user}`: did you mean `{meant}`?"));
     }
     let of_issuers = policy.identity.jwt.iter().filter(|issuer| !issuer.user_prefix.is_empty());
     let meant: Vec<String> = of_issuers
@@ -206,47 +214,56 @@ fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
 /// The roles that the policy does not have.
 #[must_use]
 pub fn unknown_roles(given: &[String], policy: &Policy) -> Vec<String> {
-    let known: Vec<&str> = policy.roles.iter().map(|role| &*role.name).collect();
-    given.iter().filter_map(|name| unknown("role", name, &known)).collect()
+    unknown_roles_within(given, policy, &mut Suggestions::for_a_page())
 }
 
-/// The groups of Basic's users, and those that the policy gives a role.
-pub(crate) fn known_groups(policy: &Policy) -> Vec<Cow<'_, str>> {
+fn unknown_roles_within(given: &[String], policy: &Policy, suggestions: &mut Suggestions) -> Vec<String> {
+    let known = policy.roles.iter().map(|role| &*role.name).collect();
+    given.iter().filter_map(|name| unknown("role", name, &known, suggestions)).collect()
+}
+
+/// The groups of Basic's users, and those that the policy gives a role. Many users are in the same few groups.
+pub(crate) fn known_groups(policy: &Policy) -> BTreeSet<Cow<'_, str>> {
     let of_basic = policy.identity.basic.iter().flat_map(|basic| {
-        let groups = basic.users.iter().flat_map(|user| &user.groups);
-        groups.map(|group| format!("{}{group}", basic.group_prefix).into())
+        let groups: BTreeSet<&Arc<str>> = basic.users.iter().flat_map(|user| &user.groups).collect();
+        groups.into_iter().map(|group| format!("{}{group}", basic.group_prefix).into())
     });
     let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| (&**group).into()));
     granted.chain(of_basic).collect()
 }
 
-fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
+fn unknown_groups(given: &[String], policy: &Policy, suggestions: &mut Suggestions) -> Vec<String> {
     let known = known_groups(policy);
-    let known: Vec<&str> = known.iter().map(|group| &**group).collect();
+    let known: BTreeSet<&str> = known.iter().map(|group| &**group).collect();
     let of_issuers = policy.identity.jwt.iter().map(|issuer| &*issuer.group_prefix);
     let prefixes: Vec<&str> =
         policy.identity.basic.iter().map(|basic| &*basic.group_prefix).chain(of_issuers).collect();
     let without_prefix = |name: &String| {
         let mut meant = prefixes.iter().map(|prefix| format!("{prefix}{name}"));
-        let meant = meant.find(|meant| known.contains(&meant.as_str()))?;
-        let is_unknown = !known.contains(&name.as_str());
+        let meant = meant.find(|meant| known.contains(meant.as_str()))?;
+        let is_unknown = !known.contains(name.as_str());
         is_unknown.then(|| format!("the policy has no group `{name}`: did you mean `{meant}`?"))
     };
-    let note = |name| without_prefix(name).or_else(|| unknown("group", name, &known));
+    let note = |name| without_prefix(name).or_else(|| unknown("group", name, &known, suggestions));
     given.iter().filter_map(note).collect()
 }
 
-fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
-    let meant = closest(name, known.iter().copied()).or_else(|| only_one_that_begins(name, known));
+fn unknown(kind: &str, name: &str, known: &BTreeSet<&str>, suggestions: &mut Suggestions) -> Option<String> {
+    if known.contains(name) {
+        return None;
+    }
+    let meant =
+        suggestions.closest(name, known.iter().copied()).or_else(|| only_one_that_begins(name, known));
     let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-    (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
+    Some(format!("the policy has no {kind} `{name}`{meant}"))
 }
 
 /// The only one of these names that begins with this: it may be short for that name. Fewer characters say too little.
-fn only_one_that_begins<'k>(start: &str, known: &[&'k str]) -> Option<&'k str> {
-    let mut longer = known.iter().copied().filter(|name| name.starts_with(start));
+fn only_one_that_begins<'k>(start: &str, known: &BTreeSet<&'k str>) -> Option<&'k str> {
+    let from = (Bound::Included(start), Bound::Unbounded);
+    let mut longer = known.range::<str, _>(from).copied().take_while(|name| name.starts_with(start));
     let found = longer.next().filter(|_| start.chars().count() >= MIN_START)?;
-    longer.all(|other| other == found).then_some(found)
+    longer.next().is_none().then_some(found)
 }
 
 /// Splits a URL into path and host. One without a path has the path `/` (RFC 9110, 4.2.3); what is no URL is a path.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use identity::{Attempted, CachedSubject, CredentialsError, Subject, UnixTime, UnknownKids};
-use policy::KeyUrl;
 use policy::model::{Identity, SourceId};
+use policy::{KeyUrl, Suggestions};
 
 use crate::cluster::Cluster;
 use crate::cluster_caller::ClusterCaller;
@@ -98,11 +98,15 @@ impl Authorizer {
         let Some(cluster) = self.cluster_of(host, &mut Vec::new()) else { return Vec::new() };
         let identity = cluster.identity();
         let is_unknown = |user: &&str| self.is_unknown_to_basic(host, user, identity.source_of(user));
-        let user = user.filter(is_unknown).map(|user| Self::unknown_user_of(cluster, user));
+        let mut suggestions = Suggestions::for_a_page();
+        let user = user.filter(is_unknown).map(|user| unknown_user(cluster, user, &mut suggestions));
         let patterns = || mapped_backend_roles(cluster);
+        // Many roles are mapped from the same few.
+        let known: BTreeSet<&str> = patterns().map(search::Pattern::text).collect();
         let unmapped = backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
         let unmapped = unmapped.map(|name| {
-            let meant = meant(name, patterns().map(search::Pattern::text));
+            let meant = suggestions.closest(name, known.iter().copied());
+            let meant = in_words(meant);
             format!("no role of the search cluster is mapped from the backend role `{name}`{meant}")
         });
         user.into_iter().chain(unmapped).collect()
@@ -110,9 +114,7 @@ impl Authorizer {
 
     /// That the search cluster has no user of this name, in words.
     pub(crate) fn unknown_user_of(cluster: &Cluster, user: &str) -> String {
-        let names =
-            cluster.identity().basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
-        format!("the search cluster has no user `{user}`{}", meant(user, names))
+        unknown_user(cluster, user, &mut Suggestions::for_a_page())
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
@@ -202,6 +204,11 @@ pub(crate) fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &s
     mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
 }
 
-fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
-    policy::closest(name, known).map(|close| format!(": did you mean `{close}`?")).unwrap_or_default()
+fn unknown_user(cluster: &Cluster, user: &str, suggestions: &mut Suggestions) -> String {
+    let names = cluster.identity().basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
+    format!("the search cluster has no user `{user}`{}", in_words(suggestions.closest(user, names)))
+}
+
+fn in_words(meant: Option<&str>) -> String {
+    meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default()
 }

@@ -12,6 +12,7 @@ mod many_needs;
 mod paths;
 mod requests;
 mod search_cluster;
+mod unknown_names;
 mod who_can;
 mod who_can_on_cluster;
 mod who_can_on_dashboards;

@@ -39,5 +39,5 @@ pub use load::{Loaded, load, load_with};
 pub use model::Policy;
 pub use parse::htpasswd;
 pub use problem::{Place, Problem, Severity};
-pub use similar::closest;
+pub use similar::{Suggestions, closest};
 pub use warning::Warning;

@@ -3,25 +3,93 @@
 /// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the product of both lengths.
 const MAX_LENGTH: usize = 256;
 
+/// What a comparison takes beside the product of the lengths.
+const STEPS_OF_COMPARISON: usize = 64;
+
 /// The one of these words that was probably meant by `word`.
 #[must_use]
 pub fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    if word.len() > MAX_LENGTH {
-        return None;
+    Suggestions::within(usize::MAX).closest(word, words)
+}
+
+/// Finds what was probably meant by several words, with a bound on the work for all of them: each may be compared with all words that
+/// there are.
+#[derive(Clone, Debug)]
+pub struct Suggestions {
+    left: usize,
+}
+
+impl Suggestions {
+    /// As many as a page has time for: they take some 0.1 s.
+    #[must_use]
+    pub const fn for_a_page() -> Self {
+        Self::within(10_000_000)
     }
-    let lower = word.to_lowercase();
-    let most = match word.chars().count() {
-        0..=3 => 1,
-        4..=6 => 2,
-        _ => 3,
-    };
-    words
-        .into_iter()
-        .filter(|known| {
-            *known != word && known.len().abs_diff(word.len()) <= 4 * most && known.len() <= MAX_LENGTH
-        })
-        .map(|known| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known))
-        .filter(|(distance, known)| *distance <= most && *distance < known.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+
+    /// As many as reading a file has time for.
+    #[must_use]
+    pub const fn for_a_file() -> Self {
+        Self::within(100_000_000)
+    }
+
+    const fn within(steps: usize) -> Self {
+        Self { left: steps }
+    }
+
+    /// The one of these words that was probably meant by `word`. `None` also if finding it takes more steps than are left: then no
+    /// more is found.
+    pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+        if word.len() > MAX_LENGTH {
+            return None;
+        }
+        let lower = word.to_lowercase();
+        let most = match word.chars().count() {
+            0..=3 => 1,
+            4..=6 => 2,
+            _ => 3,
+        };
+        let mut found: Option<(usize, &str)> = None;
+        for known in words {
+            self.take(1)?;
+            if known == word || known.len().abs_diff(word.len()) > 4 * most || known.len() > MAX_LENGTH {
+                continue;
+            }
+            self.take(STEPS_OF_COMPARISON + word.len() * known.len())?;
+            let distance = strsim::damerau_levenshtein(&lower, &known.to_lowercase());
+            let is_closer = found.is_none_or(|(closest, _)| distance < closest);
+            if distance <= most && distance < known.chars().count() && is_closer {
+                found = Some((distance, known));
+            }
+        }
+        found.map(|(_, known)| known)
+    }
+
+    fn take(&mut self, steps: usize) -> Option<()> {
+        let left = self.left.checked_sub(steps);
+        self.left = left.unwrap_or(0);
+        left.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Suggestions, closest};
+
+    #[test]
+    fn the_first_of_the_closest_is_found() {
+        assert_eq!(closest("edittors", ["auditors", "editors", "editor"]), Some("editors"));
+        assert_eq!(closest("cat", ["bat", "rat"]), Some("bat"));
+        assert_eq!(closest("editors", ["editors"]), None);
+    }
+
+    #[test]
+    fn no_more_is_found_than_the_steps_allow() {
+        let mut all = Suggestions::for_a_page();
+        let known: Vec<String> = (0..1_000).map(|number| format!("{number:0200}")).collect();
+        let known = || known.iter().map(String::as_str);
+        let asked: Vec<String> = (0..1_000).map(|number| format!("{number:0199}x")).collect();
+        let found = asked.iter().filter(|word| all.closest(word, known()).is_some()).count();
+        assert!(found < 2, "{found}");
+        assert_eq!(all.closest("cat", ["bat"]), None);
+    }
 }

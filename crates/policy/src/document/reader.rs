@@ -9,7 +9,7 @@ use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::instead;
 use crate::levels;
 use crate::problem::{Place, Problem, Severity};
-use crate::similar::closest;
+use crate::similar::{Suggestions, closest};
 use crate::warning::Warning;
 
 /// The maximum length of a displayed message, in characters.
@@ -26,6 +26,7 @@ pub struct Reader {
     errors: usize,
     left_out: usize,
     last: Option<Problem>,
+    suggestions: Suggestions,
 }
 
 /// The entries of a mapping with checked keys.
@@ -51,7 +52,8 @@ impl Reader {
     /// For the file with this name.
     #[must_use]
     pub fn new(file: Arc<Path>) -> Self {
-        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None }
+        let suggestions = Suggestions::for_a_file();
+        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None, suggestions }
     }
 
     /// The problems. If there were errors, at least one is included.
@@ -75,6 +77,11 @@ impl Reader {
     #[must_use]
     pub fn place(&self, at: Mark) -> Place {
         Place { file: self.file.clone(), line: at.line, column: at.column }
+    }
+
+    /// The one of these words that was probably meant by a word of the file, unless the file has too many that are misspelt.
+    pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+        self.suggestions.closest(word, words)
     }
 
     /// Adds a problem. What it quotes from the file is shortened.
