@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::builtin;
+use crate::steps::Steps;
+
+/// How many members of groups are looked at to find those of all groups: all these may be kept, which takes some 30 MB. A chain of 1,400 groups,
+/// each in the one before it, has a million. It is no file that somebody writes by hand.
+const MAX_STEPS: usize = 1_000_000;
 
 /// Action groups, each with the actions and patterns of actions that it and the groups in it have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,32 +20,29 @@ impl ActionGroups {
     /// The built-in groups.
     #[must_use]
     pub fn builtin() -> Self {
-        Self::new(BTreeMap::new())
+        Self::new(BTreeMap::new()).0
     }
 
     /// These groups and the built-in ones, which replace groups of the same name. Groups may contain each other in a
     /// circle: then they have the same members.
-    #[must_use]
-    pub fn new(mut members: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>) -> Self {
+    ///
+    /// Also the first group whose members are too many, with those of all groups before it. It has none of those that are in
+    /// other groups only, nor have the groups after it.
+    pub(crate) fn new(mut own: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>) -> (Self, Option<Arc<str>>) {
         for (name, actions) in builtin::ACTION_GROUPS {
-            members.insert((*name).into(), actions.iter().map(|action| (*action).into()).collect());
+            own.insert((*name).into(), actions.iter().map(|action| (*action).into()).collect());
         }
-        loop {
-            let mut is_complete = true;
-            let names: Vec<Arc<str>> = members.keys().cloned().collect();
-            for name in names {
-                let Some(own) = members.get(&name) else { continue };
-                let inherited: Vec<Arc<str>> =
-                    own.iter().filter_map(|member| members.get(member)).flatten().cloned().collect();
-                let Some(own) = members.get_mut(&name) else { continue };
-                let before = own.len();
-                own.extend(inherited);
-                is_complete &= own.len() == before;
+        let is_builtin = |name: &str| builtin::ACTION_GROUPS.iter().any(|(builtin, _)| *builtin == name);
+        let (mut steps, mut free) = (Steps::new(MAX_STEPS), Steps::new(usize::MAX));
+        let (mut members, mut too_many) = (BTreeMap::new(), None);
+        for (name, actions) in &own {
+            let all = all_members(&own, name, if is_builtin(name) { &mut free } else { &mut steps });
+            if all.is_none() && too_many.is_none() {
+                too_many = Some(name.clone());
             }
-            if is_complete {
-                return Self { members };
-            }
+            members.insert(name.clone(), all.unwrap_or_else(|| actions.clone()));
         }
+        (Self { members }, too_many)
     }
 
     /// These actions and groups, with all members of the groups.
@@ -61,10 +63,33 @@ impl ActionGroups {
         self.members.get(group).is_some_and(|members| members.contains(member))
     }
 
+    /// The members of a group: its own, and those of the groups in it.
+    pub(crate) fn members(&self, group: &str) -> impl Iterator<Item = &str> {
+        self.members.get(group).into_iter().flatten().map(|member| &**member)
+    }
+
     /// The names of all groups.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(|name| &**name)
     }
+}
+
+/// The members of a group: its own, and those of the groups in it. Each group is visited once. `None` if that takes too many steps.
+fn all_members(
+    own: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    name: &Arc<str>,
+    steps: &mut Steps,
+) -> Option<BTreeSet<Arc<str>>> {
+    let (mut all, mut ahead) = (BTreeSet::new(), vec![name]);
+    while let Some(actions) = ahead.pop().and_then(|group| own.get(group)) {
+        steps.take(actions.len())?;
+        for member in actions.iter().filter(|member| all.insert(Arc::clone(*member))) {
+            if own.contains_key(member) {
+                ahead.push(member);
+            }
+        }
+    }
+    Some(all)
 }
 
 #[cfg(test)]
@@ -81,7 +106,8 @@ mod tests {
             ("a".into(), set(&["indices:x", "b"])),
             ("b".into(), set(&["indices:y", "c"])),
             ("c".into(), set(&["indices:z", "a"])),
-        ]));
+        ]))
+        .0;
         let all = set(&["a", "b", "c", "indices:x", "indices:y", "indices:z"]);
         for name in ["a", "b", "c"] {
             let resolved: BTreeSet<Arc<str>> = groups.resolve(&[name.into()]).into_iter().cloned().collect();
@@ -102,7 +128,32 @@ mod tests {
 
     #[test]
     fn a_builtin_group_replaces_one_of_its_name() {
-        let groups = ActionGroups::new(BTreeMap::from([("read".into(), set(&["*"]))]));
+        let groups = ActionGroups::new(BTreeMap::from([("read".into(), set(&["*"]))])).0;
         assert!(!groups.resolve(&["read".into()]).iter().any(|action| &***action == "*"));
+    }
+
+    /// Each group is in the one before it, so that the members of all are as many as the square of their number.
+    fn chain(length: usize) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+        let name = |number: usize| format!("g{number:05}");
+        let group = |number| (name(number).into(), set(&[&name(number + 1), &format!("indices:x{number}")]));
+        (0..length).map(group).collect()
+    }
+
+    #[test]
+    fn a_group_has_the_members_of_a_long_chain_of_groups() {
+        let (groups, too_many) = ActionGroups::new(chain(800));
+        assert_eq!(too_many, None);
+        assert_eq!(groups.members("g00000").count(), 1_600);
+        assert!(groups.has_member("g00000", "indices:x799") && !groups.has_member("g00001", "indices:x0"));
+    }
+
+    #[test]
+    fn the_members_of_all_groups_are_bounded() {
+        let (groups, too_many) = ActionGroups::new(chain(20_000));
+        // Each has two members, and the first has those of all.
+        assert!(too_many.is_some_and(|name| name.starts_with("g000")));
+        let kept: usize = groups.names().map(|name| groups.members(name).count()).sum();
+        assert!(kept <= MAX_STEPS + 2 * 20_000, "{kept}");
+        assert_eq!(groups.members("g19999").count(), 2);
     }
 }

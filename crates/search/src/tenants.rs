@@ -41,6 +41,7 @@ const READING: &[&str] = &[
 /// Actions that are performed on one index after the other.
 const ONE_BY_ONE: &[Action] =
     &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
+const WRITING: &str = "kibana:saved_objects/*/write";
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
@@ -48,8 +49,8 @@ impl TenantAccess {
     pub(crate) fn of(role: &Role, config: &SecurityConfig) -> Self {
         // The plugin looks for the privilege to write by its name: no pattern gives it. Whatever else is allowed is reading.
         let writes = |allowed: &[Arc<str>]| {
-            let mut texts = config.action_groups.resolve(allowed).into_iter();
-            texts.any(|text| **text == *"kibana:saved_objects/*/write")
+            let mut allowed = allowed.iter();
+            allowed.any(|text| **text == *WRITING || config.action_groups.has_member(text, WRITING))
         };
         let mut access = Self::None;
         for permission in &role.tenant_permissions {

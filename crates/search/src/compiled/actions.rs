@@ -20,9 +20,14 @@ pub(super) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ActionSet([u64; WORDS]);
 
-/// The sets of the patterns that were read: few patterns are used in many roles.
+/// The sets of the patterns and groups that were read: few are used in many roles.
 #[derive(Default)]
-pub(super) struct ActionSets(HashMap<Arc<str>, ActionSet>);
+pub(super) struct ActionSets {
+    /// Of actions and patterns, each by itself.
+    patterns: HashMap<Arc<str>, ActionSet>,
+    /// With those that a group of this name has: it may have very many members, and be used very often.
+    with_members: HashMap<Arc<str>, ActionSet>,
+}
 
 impl ActionSet {
     pub(super) fn contains(&self, action: Action) -> bool {
@@ -50,10 +55,22 @@ impl ActionSets {
     /// The actions that a list of actions, patterns and groups has.
     pub(super) fn of(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
         let mut all = ActionSet::default();
-        for text in groups.resolve(allowed) {
-            let set = self.0.entry(text.clone()).or_insert_with(|| matching(text));
+        for text in allowed {
+            all.extend(&self.with_members(groups, text));
+        }
+        all
+    }
+
+    fn with_members(&mut self, groups: &ActionGroups, text: &Arc<str>) -> ActionSet {
+        if let Some(known) = self.with_members.get(text) {
+            return *known;
+        }
+        let mut all = ActionSet::default();
+        for member in groups.resolve(std::slice::from_ref(text)) {
+            let set = self.patterns.entry(member.clone()).or_insert_with(|| matching(member));
             all.extend(set);
         }
+        self.with_members.insert(text.clone(), all);
         all
     }
 }

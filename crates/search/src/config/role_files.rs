@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::document::{Fields, Key, Node, Reader, Text};
+use policy::document::{Fields, Key, Mark, Node, Reader, Text};
 use policy::{Place, Problem, Severity, Warning};
 
 use super::read::{all_entries, entries, fields, flag, missing, names, pattern, patterns, texts};
@@ -62,7 +62,7 @@ pub(super) fn warn_of_unknown_role(
     if roles.contains_key(name.text) {
         return;
     }
-    let close = policy::closest(name.text, roles.keys().map(|name| &**name));
+    let close = reader.closest(name.text, roles.keys().map(|name| &**name));
     let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
     reader.warning_help(name.at, Warning::UnknownName, format!("there is no role `{}`", name.text), help);
 }
@@ -139,11 +139,23 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
             let is_builtin = builtin::ACTION_GROUPS.iter().any(|(name, _)| *name == &*key.text);
             warn_of_builtin(reader, key, &fields, is_builtin, "action group");
             if !is_builtin {
-                read.push(Group { name: &key.text, members });
+                read.push(Group { name: &key.text, at: key.at, members });
             }
         }
         let members = |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
-        groups = ActionGroups::new(read.iter().map(|group| (group.name.clone(), members(group))).collect());
+        let too_many;
+        (groups, too_many) =
+            ActionGroups::new(read.iter().map(|group| (group.name.clone(), members(group))).collect());
+        let at = |name| read.iter().find(|group| *group.name == name).map(|group| group.at);
+        if let Some(at) = too_many.and_then(at) {
+            let message = "the action groups have too many members, with those of the groups in them";
+            reader.error_help(
+                at,
+                message,
+                "leave groups out of groups, or write patterns such as `indices:data/read/*`",
+            );
+            return;
+        }
         read.iter().for_each(|group| warn_of_unknown(reader, &group.members, &groups));
         warn_of_circles(reader, &read, &groups);
     });
@@ -153,19 +165,25 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
 /// An action group of the file.
 struct Group<'n> {
     name: &'n Arc<str>,
+    at: Mark,
     members: Vec<(Text<'n>, &'n Arc<str>)>,
 }
 
 /// Warns of groups that contain each other. The plugin accepts them, too, and gives each of them the actions of all.
 fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
     let mut reported: BTreeSet<&str> = BTreeSet::new();
+    // In the order of the file.
+    let positions: BTreeMap<&str, usize> =
+        read.iter().enumerate().map(|(position, group)| (&**group.name, position)).collect();
     for group in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
-        let is_beside =
-            |other: &&str| groups.has_member(group.name, other) && groups.has_member(other, group.name);
         if reported.contains(&**group.name) {
             continue;
         }
-        let circle: Vec<&str> = read.iter().map(|other| &**other.name).filter(is_beside).collect();
+        let beside = groups.members(group.name).filter(|other| groups.has_member(other, group.name));
+        let mut circle: Vec<(usize, &str)> =
+            beside.filter_map(|other| Some((*positions.get(other)?, other))).collect();
+        circle.sort_unstable();
+        let circle: Vec<&str> = circle.into_iter().map(|(_, name)| name).collect();
         let Some((at, _)) = group.members.iter().find(|(text, _)| circle.contains(&text.text)) else {
             continue;
         };
@@ -293,7 +311,7 @@ fn warn_of_unknown(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)], group
     for (text, _) in actions {
         let is_action = text.text.contains([':', '*', '?', '/']);
         if !is_action && !groups.contains(text.text) {
-            let close = policy::closest(text.text, groups.names());
+            let close = reader.closest(text.text, groups.names());
             let help = close.map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
                 format!("did you mean `{close}`?")
             });

@@ -266,6 +266,41 @@ fn action_groups_that_are_unknown_or_contain_each_other_are_a_warning() {
     }
 }
 
+/// Each group is in the one before it: a file of 70 KB would have four million members.
+#[test]
+fn action_groups_with_too_many_members_are_an_error() {
+    let mut groups = "_meta: { type: actiongroups, config_version: 2 }\n".to_owned();
+    for number in 0..2_000 {
+        let next = number + 1;
+        groups.push_str(&format!("g{number:04}: {{ allowed_actions: [g{next:04}, 'indices:x{number}'] }}\n"));
+    }
+    let roles = "_meta: { type: roles, config_version: 2 }\nr: { cluster_permissions: [g1999] }\n";
+    let problems = load(&folder(roles).and("os/action_groups.yml", groups)).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("os/action_groups.yml:"), "{problems:?}");
+    assert!(problems[0].contains(": error: the action groups have too many members"), "{problems:?}");
+}
+
+/// What was meant is looked for until that takes too long.
+#[test]
+fn very_many_misspelt_action_groups_are_a_warning_each() {
+    let name = |start: &str, number: usize| format!("{start}-{}-{number:03}", "of-a-long-name".repeat(14));
+    let mut groups = "_meta: { type: actiongroups, config_version: 2 }\n".to_owned();
+    (0..900).for_each(|number| {
+        groups.push_str(&format!("{}: {{ allowed_actions: [read] }}\n", name("known", number)))
+    });
+    let misspelt: Vec<String> = (0..900).map(|number| name("knwon", number)).collect();
+    let roles = format!(
+        "_meta: {{ type: roles, config_version: 2 }}\nr: {{ cluster_permissions: [{}] }}\n",
+        misspelt.join(", ")
+    );
+    let warnings = warnings(&folder(&roles).and("os/action_groups.yml", groups));
+    let unknown = warnings.iter().filter(|text| text.contains("there is no action group"));
+    assert_eq!(unknown.clone().count(), 900);
+    let meant = unknown.filter(|text| text.contains("did you mean")).count();
+    assert!((1..10).contains(&meant), "{meant}");
+}
+
 #[test]
 fn unknown_action_groups_of_tenants_and_unknown_roles_of_users_are_a_warning() {
     let roles = "_meta: { type: roles, config_version: 2 }\nreader: { tenant_permissions: [{ tenant_patterns: [a], \
