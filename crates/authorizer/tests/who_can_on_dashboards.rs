@@ -1,5 +1,5 @@
-//! `who_can` for requests to the index of Dashboards, where Dashboards itself needs no tenant, in words and compared with asking the
-//! reference evaluator for each caller.
+//! Requests to the index of Dashboards, for which Dashboards itself needs no tenant: `who_can`, in words and compared with asking the
+//! reference evaluator for each caller; and a warning of tokens that can have its name.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
 
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, CallerSource, RequestBody, WhoCan};
+use authorizer::{Authorizer, CallerSource, RequestBody, Scratch, Verdict as Decided, WhoCan};
 use generator::Rng;
 use policy::MapFiles;
 use search::reference::Reference;
@@ -16,6 +16,8 @@ use search::{EvaluationSettings, Inventory, Resolution, SecurityConfig, Subject,
 use crate::who_can_on_cluster::{HASH, NOW, POLICY, head, includes, request, some};
 
 const INVENTORY: &str = r#"{"indices": [{"name": ".kibana_1", "attributes": ["open", "hidden"], "aliases": [".kibana"]}, {"name": ".kibana_7_ann_1", "attributes": ["open"]}, {"name": "logs-1", "attributes": ["open"]}], "aliases": [{"name": ".kibana", "indices": [".kibana_1"]}], "data_streams": []}"#;
+/// Where the index of Dashboards has no alias.
+const PLAIN: &str = r#"{"indices": [{"name": ".kibana", "attributes": ["open"]}, {"name": "logs-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
 const SERVER: &str = "kibanaserver";
 const UNVERIFIED: &str = "identity:
   basic: { users: { ann: {} }, verify: false }
@@ -43,7 +45,11 @@ impl ClusterFiles<'_> {
     }
 
     fn authorizer(&self, policy: &str) -> Authorizer {
-        let files = self.all().and("policy.yaml", policy).and("inventory.json", INVENTORY);
+        self.authorizer_with(policy, INVENTORY)
+    }
+
+    fn authorizer_with(&self, policy: &str, inventory: &str) -> Authorizer {
+        let files = self.all().and("policy.yaml", policy).and("inventory.json", inventory);
         let loaded =
             policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
         Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
@@ -59,7 +65,7 @@ fn lines(authorizer: &Authorizer, asked: (&str, &str)) -> Vec<String> {
     text.lines().filter(|line| !line.starts_with("needs: ")).map(str::to_owned).collect()
 }
 
-/// Dashboards needs roles on the index, but none in the tenant, as whoever has its name: by Basic or by a token.
+/// Dashboards needs roles on the index, but none in the tenant.
 #[test]
 fn dashboards_itself_is_listed() {
     let users = format!("{SERVER}: {{ hash: {HASH} }}\nleo: {{ hash: {HASH}, backend_roles: [oncall] }}\n");
@@ -111,6 +117,42 @@ fn a_token_with_the_name_of_dashboards_is_listed_with_what_else_it_needs() {
     assert_eq!(lines(&files.authorizer(&unverified), asked), ["the user `kibanaserver` by Basic"]);
     let is_listed = unverified.replace("ann", SERVER);
     assert_eq!(lines(&files.authorizer(&is_listed), asked), ["the user `kibanaserver` by Basic"]);
+}
+
+/// Without `do_not_fail_on_forbidden`, too, a request is reduced where Dashboards' index is left out of what it shows, and where its
+/// exclusions leave nothing.
+#[test]
+fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
+    let actions = "[read, 'indices:data/read/field_caps*']";
+    let reader = format!(
+        "reader: {{ index_permissions: [{{ index_patterns: ['*'], allowed_actions: {actions} }}] }}\n"
+    );
+    let users = format!("leo: {{ hash: {HASH}, backend_roles: [oncall] }}\n");
+    for settings in
+        ["", "privileges_evaluation_type: v4, privileges_evaluation_ignore_unauthorized_indices: false"]
+    {
+        let authorizer = ClusterFiles {
+            roles: &reader,
+            mapping: "reader: { backend_roles: [oncall] }\n",
+            users: Some(&users),
+            settings,
+        }
+        .authorizer_with(POLICY.split("identity:").next().unwrap(), PLAIN);
+        for (path, is_reduced) in [
+            ("/_field_caps?fields=a", true),
+            ("/logs-*/_field_caps?fields=a", false),
+            ("/logs-*,-logs-*/_search", true),
+            ("/logs-*/_search", false),
+        ] {
+            let who = who_can(&authorizer, ("GET", path));
+            let says = who.notes.iter().any(|note| note.contains("reduced"));
+            assert_eq!((says, who.callers.is_empty()), (is_reduced, is_reduced), "{settings} {path}: {who}");
+            let subject = authorizer.subject_named::<&str>(b"search.example.com", "leo", &[], &[]).unwrap();
+            let mut scratch = Scratch::default();
+            let verdict = authorizer.check_as(&request("GET", path), Some(subject), &mut scratch, NOW);
+            assert!(matches!(verdict, Decided::Allowed(_)), "{settings} {path}");
+        }
+    }
 }
 
 const PATTERNS: &[&str] =

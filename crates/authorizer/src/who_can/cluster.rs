@@ -21,8 +21,8 @@ const LEFT_OUT: &str = "not all who may are listed: the cluster has so many role
                         them takes too many steps";
 
 /// What is said where a request may be reduced.
-const REDUCED: &str = "callers to whom it is permitted on some of its indices only are not listed: their requests may be \
-                       reduced to these indices";
+const REDUCED: &str = "callers to whom it is permitted in part only are not listed: their requests may be reduced to those of \
+                       its indices on which it is permitted, or to none";
 
 /// What is said where a role that hides documents or fields does not always stand in the way.
 const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not listed, even if their requests \

@@ -265,6 +265,27 @@ impl Privileges {
         if may { Ok(()) } else { Err(Denied) }
     }
 
+    /// Whether a request with these needs may be reduced to the names that are permitted, for some caller.
+    #[must_use]
+    pub fn reduces(&self, needs: &[Need<'_>]) -> bool {
+        let settings = &self.settings;
+        needs.iter().any(|need| {
+            let resolved = resolve_need(self.inventory.as_deref(), settings.evaluation, need);
+            let Some(names) = resolved.filter(|_| matches!(need.target, Target::Indices(_))) else {
+                return false;
+            };
+            (names.is_emptied && settings.may_find_nothing(need))
+                || !self.left_out(need, TenantAccess::None).is_disjoint(&names.known)
+                || match settings.evaluation {
+                    EvaluationType::Legacy => {
+                        settings.do_not_fail_on_forbidden
+                            && need.actions.iter().all(|action| settings.reduces(*action))
+                    }
+                    EvaluationType::V4 => settings.ignore_unauthorized_indices && names.is_reducible,
+                }
+        })
+    }
+
     /// Those of these names on which an action is permitted.
     fn permitted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let mut permitted = self.granted(caller, action, names);

@@ -148,25 +148,6 @@ impl Privileges {
         Some(requirement)
     }
 
-    /// Whether a request with these needs may be reduced to the names that are permitted.
-    #[must_use]
-    pub fn reduces(&self, needs: &[Need<'_>]) -> bool {
-        needs.iter().any(|need| {
-            matches!(need.target, Target::Indices(_))
-                && match self.settings.evaluation {
-                    EvaluationType::Legacy => {
-                        self.settings.do_not_fail_on_forbidden
-                            && need.actions.iter().all(|action| self.settings.reduces(*action))
-                    }
-                    EvaluationType::V4 => {
-                        self.settings.ignore_unauthorized_indices
-                            && resolve_need(self.inventory.as_deref(), self.settings.evaluation, need)
-                                .is_some_and(|names| names.is_reducible)
-                    }
-                }
-        })
-    }
-
     fn require_any_index(
         &self,
         need: &Need<'_>,
