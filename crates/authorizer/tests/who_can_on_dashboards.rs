@@ -1,7 +1,6 @@
 //! Requests to the index of Dashboards, for which Dashboards itself needs no tenant: `who_can`, in words and compared with asking the
 //! reference evaluator for each caller; and a warning of tokens that can have its name.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
-#![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
 
 use std::fmt::Write;
 use std::path::Path;
@@ -152,6 +151,44 @@ fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
             let verdict = authorizer.check_as(&request("GET", path), Some(subject), &mut scratch, NOW);
             assert!(matches!(verdict, Decided::Allowed(_)), "{settings} {path}");
         }
+    }
+}
+
+/// Who has its name needs no tenant: a token that can have it is worth a warning where there is an index of Dashboards, or where
+/// the files name its user.
+#[test]
+fn a_token_that_can_have_the_name_of_dashboards_is_a_warning() {
+    let none =
+        r#"{"indices": [{"name": "logs-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
+    let by_group = "ops: { backend_roles: [oncall], users: ['*'] }\n";
+    let by_name = "ops: { users: [kibanaserver] }\n";
+    for (settings, mapping, inventory, issuers) in [
+        ("", by_group, INVENTORY, vec!["id", "plain"]),
+        ("", by_group, none, vec![]),
+        ("", by_name, none, vec!["id", "plain"]),
+        ("kibana: { server_username: 'ci:dashboards' }", by_group, INVENTORY, vec!["id", "ci", "plain"]),
+        ("kibana: { multitenancy_enabled: false }", by_name, INVENTORY, vec![]),
+    ] {
+        let roles = "ops: { index_permissions: [{ index_patterns: ['*'], allowed_actions: [read] }] }\n";
+        let cluster = ClusterFiles { roles, mapping, users: None, settings };
+        let files = cluster.all().and("policy.yaml", POLICY).and("inventory.json", inventory);
+        let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+        let (_, warnings) = Authorizer::compile(loaded, &identity::FetchedKeys::new(), None).unwrap();
+        let warnings = warnings.iter().map(ToString::to_string);
+        let places: Vec<String> = warnings
+            .filter(|text| text.contains("[ambiguous-name]") && text.contains("of Dashboards itself"))
+            .map(|text| text.split(':').nth(1).unwrap().to_owned())
+            .collect();
+        // The lines of the issuers.
+        let expected: Vec<&str> = issuers
+            .iter()
+            .map(|issuer| match *issuer {
+                "id" => "5",
+                "ci" => "6",
+                _ => "7",
+            })
+            .collect();
+        assert_eq!(places, expected, "{settings} {mapping} {inventory}");
     }
 }
 

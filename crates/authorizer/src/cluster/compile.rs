@@ -10,7 +10,7 @@ use policy::model::{
     Separator,
 };
 use policy::{MapFiles, Problem, Warning};
-use search::config::{EvaluationType, InternalUser, SecurityConfig};
+use search::config::{Dashboards, EvaluationType, InternalUser, SecurityConfig};
 use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
 use super::Cluster;
@@ -140,7 +140,9 @@ impl Compiled {
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
-            warnings: [loaded.warnings, ambiguous_users(section, &config, policy)].concat().into(),
+            warnings: [loaded.warnings, ambiguous_users(section, &config, policy, privileges.inventory())]
+                .concat()
+                .into(),
             privileges: Arc::new(privileges),
             inventory: bytes.cloned(),
             config,
@@ -207,8 +209,13 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     Identity { basic: own.or_else(others), jwt }
 }
 
-/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name.
-fn ambiguous_users(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Vec<Problem> {
+/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or that of Dashboards itself.
+fn ambiguous_users(
+    section: &model::Search,
+    config: &SecurityConfig,
+    policy: &Policy,
+    inventory: Option<&search::Inventory>,
+) -> Vec<Problem> {
     let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
     let by_name = |user: &&InternalUser| {
         let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
@@ -217,7 +224,17 @@ fn ambiguous_users(section: &model::Search, config: &SecurityConfig, policy: &Po
     let users = config.users.iter().filter(|user| user.hash.is_some()).filter(by_name);
     let users: Vec<&InternalUser> =
         if section.files.iter().any(is_users) { users.collect() } else { Vec::new() };
-    let ambiguous = policy.identity.jwt.iter().filter_map(|issuer| {
+    let server = dashboards_server(config, inventory);
+    let of_server = |issuer: &Issuer| {
+        let server = server.filter(|server| server.starts_with(&*issuer.user_prefix))?;
+        let message = format!(
+            "a token of this issuer can have the name `{server}` of Dashboards itself, which needs no privilege on a tenant"
+        );
+        let help = "set a `user_prefix` for the issuer, and map roles from names with it; or, if the cluster has no tenants, set \
+                    `kibana.multitenancy_enabled: false` in `config.yml`";
+        Some(Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message).help(help))
+    };
+    let of_user = |issuer: &Issuer| {
         let user = users.iter().find(|user| user.name.starts_with(&*issuer.user_prefix))?;
         let message = format!(
             "a token of this issuer can have the name `{}` of a user of the search cluster, and then its roles",
@@ -227,8 +244,27 @@ fn ambiguous_users(section: &model::Search, config: &SecurityConfig, policy: &Po
             .help("set a `user_prefix` for the issuer, and map roles from names with it")
             .related(user.at.clone(), "the user");
         Some(problem)
-    });
-    ambiguous.collect()
+    };
+    policy
+        .identity
+        .jwt
+        .iter()
+        .flat_map(|issuer| of_user(issuer).into_iter().chain(of_server(issuer)))
+        .collect()
+}
+
+/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants are not configured, they are
+/// asked for by default, whether Dashboards is used or not.
+fn dashboards_server<'c>(
+    config: &'c SecurityConfig,
+    inventory: Option<&search::Inventory>,
+) -> Option<&'c str> {
+    let Dashboards { index, server } = config.settings.dashboards.as_ref()?;
+    let has_index = inventory.is_some_and(|inventory| !inventory.with_prefix(index).is_empty());
+    let mut mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
+    let is_named = config.users.iter().any(|user| user.name == *server)
+        || mapped.any(|pattern| !pattern.is_anything() && pattern.matches(server));
+    (has_index || is_named).then_some(server)
 }
 
 fn basic_user(user: &InternalUser) -> BasicUser {
