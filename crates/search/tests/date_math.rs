@@ -1,7 +1,5 @@
 //! Date math in the names of indices, which a node resolves again.
 
-#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
-
 use search::{Problem, Request, RequestBody, depends_on_body};
 
 use crate::needs::{assert_denied, assert_needs, needs, needs_of};

@@ -1,8 +1,6 @@
 //! Requests that a node reads in another way than they look. Nearly all were tried on a node: it answered with what the caller may not
 //! see, where the security plugin refused them.
 
-#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
-
 use crate::needs::{assert_denied, assert_needs, needs};
 
 const ALL: &str = "indices:data/read/get on all";

@@ -1,5 +1,4 @@
 //! Queries, extensions and processors of plugins: what they do in the name of the caller.
-#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
 use crate::needs::{assert_needs, needs};
 

@@ -1,7 +1,5 @@
 //! Items of a bulk request with the same first line as the one before are not read again: they must count all the same.
 
-#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
-
 use crate::needs::{assert_denied, assert_needs, needs};
 
 /// An item, with `#` where an id may be, which nothing that it needs depends on.

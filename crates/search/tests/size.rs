@@ -1,7 +1,5 @@
 //! What short requests make much work of is denied before it is done, and long ones cost work that grows like their length.
 
-#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
-
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! What requests need, as text.
+#![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
 use search::{Problem, Request, Target, read};
 
