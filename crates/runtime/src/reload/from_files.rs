@@ -71,6 +71,8 @@ impl Reloader {
             Ok(true) if !self.unfinished => false,
             Ok(true) if Arc::ptr_eq(&self.seen, &self.good_seen) => {
                 self.unfinished = false;
+                // It has read what was there before.
+                self.late = None;
                 self.confirm("the files can be read again, and are those of the active policy");
                 false
             }

@@ -190,6 +190,31 @@ fn a_change_after_a_late_load_is_noticed() {
     loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 2);
 }
 
+/// A load that hung while the files were others must not be activated once they are those of the active policy again.
+#[test]
+fn a_late_load_is_forgotten_once_the_files_are_those_of_the_active_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
+    let more =
+        |path: &str| std::fs::write(folder.path().join("more.yaml"), MORE.replace("/a", path)).unwrap();
+    more("/a");
+    let background = Background::with(LONG, LONG, STUCK).unwrap();
+    let status = Arc::new(Status::default());
+    let mut reloader = Reloader::first(&settings(folder.path()), Arc::default(), status.clone()).unwrap();
+    let active = status.facts().policy.revision;
+    more("/b");
+    let attempt = compiled_policy::load(&reloader.file, &FetchedKeys::new());
+    more("/a");
+    let (send, late) = channel();
+    reloader.late = Some(Late { attempt: late, fetched: FetchedKeys::new() });
+    reloader.unfinished = true;
+    assert!(!reloader.reload_if_changed(&background), "the files are those of the active policy");
+    // Fails if nobody waits for it any more.
+    let _ = send.send(attempt);
+    assert!(!reloader.reload_if_changed(&background));
+    assert_eq!(status.facts().policy.revision, active);
+}
+
 #[test]
 fn fetched_keys_are_taken_while_a_file_system_does_not_answer() {
     let loaded = Loaded::new(OnStale::Keep);
