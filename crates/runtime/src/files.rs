@@ -91,14 +91,13 @@ impl Seen {
         Self(all)
     }
 
-    /// The folders in which a change can change a result: those of the files, as named and after following symbolic
-    /// links.
+    /// The folders in which a change can change a result, each once: first those of the files as they are named, which stay the
+    /// same while a file is missing, then those after following symbolic links.
     #[must_use]
     pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Watched::folders).collect();
-        folders.sort_unstable();
-        folders.dedup();
-        folders
+        let real = self.0.keys().filter_map(Watched::real_folder);
+        let mut known = BTreeSet::new();
+        self.0.keys().map(Watched::folder).chain(real).filter(|folder| known.insert(folder.clone())).collect()
     }
 }
 
@@ -109,13 +108,19 @@ impl Watched {
         }
     }
 
-    fn folders(&self) -> Vec<PathBuf> {
+    /// The folder of a file, as the path names it.
+    fn folder(&self) -> PathBuf {
         match self {
-            Self::Folder(folder) => vec![folder.clone()],
-            Self::File(path) => {
-                let real = path.canonicalize().ok();
-                [Some(path.as_path()), real.as_deref()].into_iter().flatten().map(parent).collect()
-            }
+            Self::Folder(folder) => folder.clone(),
+            Self::File(path) => parent(path),
+        }
+    }
+
+    /// The folder that has a file in it, if the file exists.
+    fn real_folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::Folder(_) => None,
+            Self::File(path) => Some(parent(&path.canonicalize().ok()?)),
         }
     }
 }

@@ -20,7 +20,8 @@ use super::Event;
 pub(super) struct Folders {
     /// `None` if the system provides no watch; changes are then found by polling only.
     watcher: Option<RecommendedWatcher>,
-    /// Each with the identity of the folder when the watch began.
+    /// Each with the identity of the folder when the watch began. No two have the same one: the system has one watch for all names
+    /// of a folder, and it would end with that of any of them.
     watched: BTreeMap<PathBuf, Identity>,
     /// Whether one of the folders is not watched: it does not exist, or the system provides no watch.
     missing: bool,
@@ -35,7 +36,7 @@ struct Changes {
     is_sent: bool,
     /// Paths that were removed, moved or replaced. A folder of the policy may be among them.
     moved: BTreeSet<PathBuf>,
-    /// There were more than [`MAX_MOVED`] of them: any folder may have moved.
+    /// There were more than [`MAX_MOVED`] of them, or events were lost: any folder may have moved.
     all_moved: bool,
     /// The files that somebody has changed and not closed yet, with the first change.
     written: BTreeMap<PathBuf, Instant>,
@@ -73,16 +74,18 @@ impl Folders {
     }
 
     /// Takes the changes reported so far, watches exactly these folders, and returns whether one of them was not watched before,
-    /// or must be watched anew. A folder that cannot be watched now is tried again on the next call.
+    /// or must be watched anew. A folder that cannot be watched now is tried again on the next call. If some are names of the same
+    /// folder, it is watched by the first, unless it is already watched by another.
     pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
         self.take_changes();
         let Some(watcher) = &mut self.watcher else { return false };
         // Events name absolute paths.
         let absolute = |folder| std::path::absolute(&folder).unwrap_or(folder);
-        let wanted: BTreeSet<PathBuf> = folders.into_iter().map(absolute).collect();
+        let wanted: Vec<PathBuf> = folders.into_iter().map(absolute).collect();
+        let names: BTreeSet<&PathBuf> = wanted.iter().collect();
         self.watched.retain(|folder, known| {
             // A watch applies to the inode that was at the path when the watch began, not to the path.
-            let keep = wanted.contains(folder) && identity(folder) == Some(*known);
+            let keep = names.contains(folder) && identity(folder) == Some(*known);
             if !keep {
                 let _ = watcher.unwatch(folder);
             }
@@ -94,9 +97,14 @@ impl Folders {
             if self.watched.contains_key(&folder) {
                 continue;
             }
-            if let Some(identity) = identity(&folder)
-                && watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()
-            {
+            let Some(identity) = identity(&folder) else {
+                self.missing = true;
+                continue;
+            };
+            if self.watched.values().any(|known| *known == identity) {
+                continue;
+            }
+            if watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
                 self.watched.insert(folder, identity);
                 more = true;
             } else {
@@ -139,22 +147,25 @@ fn identity(folder: &Path) -> Option<Identity> {
 impl Changes {
     /// Records an event, and returns whether it must be sent to the policy thread.
     fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
-        // An error means that events were lost, and changes may be among them.
-        let is_change = event.as_ref().map_or(true, |event| is_change(event.kind));
-        match &event {
-            Ok(event) => self.note_writing(event),
-            // The end of it may be among the lost events.
-            Err(_) => self.written.clear(),
-        }
-        if let Ok(event) = event
-            && matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
-        {
-            self.moved.extend(event.paths);
-            if self.moved.len() > MAX_MOVED {
-                self.moved.clear();
-                self.all_moved = true;
+        let is_change = match event {
+            Ok(event) if !event.need_rescan() => {
+                self.note_writing(&event);
+                if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
+                    self.moved.extend(event.paths);
+                    if self.moved.len() > MAX_MOVED {
+                        self.moved.clear();
+                        self.all_moved = true;
+                    }
+                }
+                is_change(event.kind)
             }
-        }
+            // Events were lost. The end of writing a file may be among them, and the move of any folder.
+            Ok(_) | Err(_) => {
+                self.written.clear();
+                self.all_moved = true;
+                true
+            }
+        };
         is_change && !std::mem::replace(&mut self.is_sent, true)
     }
 
@@ -208,9 +219,11 @@ fn is_change(kind: EventKind) -> bool {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::mpsc::channel;
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
-    use notify::event::{EventKind, RemoveKind};
+    use notify::event::{DataChange, EventKind, Flag, ModifyKind, RemoveKind};
 
     use super::{Changes, Folders, MAX_MOVED};
 
@@ -225,6 +238,53 @@ mod tests {
     #[test]
     fn an_error_of_the_watch_causes_a_check() {
         assert!(Changes::default().note(Err(notify::Error::generic("lost"))));
+    }
+
+    #[test]
+    fn a_folder_with_two_names_is_watched_while_one_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, real) = (folder.path().join("link"), folder.path().join("real"));
+        let dots = folder.path().join("real/../real");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let (events, received) = channel();
+        let mut folders = Folders::new(events);
+        for wanted in [
+            vec![&link, &real],
+            vec![&link],
+            vec![&real, &link],
+            vec![&real],
+            vec![&real, &dots],
+            vec![&dots],
+            vec![&link, &dots],
+        ] {
+            folders.watch(wanted.iter().map(|folder| (*folder).clone()).collect());
+            assert!(!folders.misses_one());
+            while received.try_recv().is_ok() {}
+            std::fs::write(real.join("file"), "").unwrap();
+            received.recv_timeout(Duration::from_secs(30)).expect("an event");
+        }
+        assert!(!folders.watch(vec![link, dots]), "each is watched");
+    }
+
+    #[test]
+    fn lost_events_may_be_about_any_folder_and_any_file() {
+        let written = notify::Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
+        let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        for lost in [Ok(overflow), Err(notify::Error::generic("lost"))] {
+            let watcher = notify::recommended_watcher(|_| {}).unwrap();
+            let changes = Arc::new(Mutex::new(Changes::default()));
+            let mut folders = Folders::with(Some(watcher), changes.clone());
+            let folder = tempfile::tempdir().unwrap();
+            folders.watch(vec![folder.path().to_owned()]);
+            let file = folder.path().join("file");
+            changes.lock().unwrap().note(Ok(written.clone().add_path(file)));
+            assert!(folders.is_written());
+            folders.watch(vec![folder.path().to_owned()]);
+            assert!(changes.lock().unwrap().note(lost), "the files are compared");
+            assert!(!folders.is_written(), "its end may be among them");
+            assert!(folders.watch(vec![folder.path().to_owned()]), "watched again: it may have moved");
+        }
     }
 
     #[test]
