@@ -12,7 +12,8 @@ pub trait Files {
     /// If it cannot be read.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError>;
 
-    /// The names of the files in a folder, in any order. The current folder is `.`.
+    /// The names of the files in a folder, in any order. The current folder is `.`. In a name that is not UTF-8,
+    /// [`char::REPLACEMENT_CHARACTER`] stands for the other bytes; such a file cannot be read.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -228,12 +228,22 @@ impl PolicyParser<'_> {
             }
         };
         let current = self.open.last();
-        let paths: Vec<PathBuf> = names
+        let (paths, unreadable): (Vec<PathBuf>, Vec<PathBuf>) = names
             .iter()
             .filter(|file| matches(name, file))
             .map(|file| folder.join(file))
             .filter(|path| Some(&normalized(path)) != current)
-            .collect();
+            .partition(|path| !is_not_utf8(path));
+        // They are not left out: a rule that denies may be in one.
+        for path in &unreadable {
+            let path = path.display();
+            let message =
+                format!("the name of the file `{path}` is not UTF-8: each `\u{fffd}` stands for other bytes");
+            reader.error_help(text.at, message, "rename the file");
+        }
+        if !unreadable.is_empty() {
+            return paths;
+        }
         if paths.is_empty() {
             let help = "names are relative to the folder of the file that includes";
             reader.error_help(text.at, format!("no file matches `{}`", text.text), help);
@@ -272,6 +282,11 @@ impl PolicyParser<'_> {
             Err(error) => unreadable(reader, text.at, path, &error),
         }
     }
+}
+
+/// Whether the name of a file in a folder has bytes that are not UTF-8, as [`Files::list`] gives it.
+fn is_not_utf8(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().contains(char::REPLACEMENT_CHARACTER))
 }
 
 /// The policies in the folder of one that does not exist: one of them may be meant. `None` without that folder.

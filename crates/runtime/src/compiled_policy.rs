@@ -212,6 +212,8 @@ fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,6 +248,25 @@ mod tests {
             assert!(versions.iter().all(|(policy, users)| policy == users), "{versions:?}");
             assert!(versions.first() != versions.last(), "nothing was swapped");
         });
+    }
+
+    /// The file may have a rule that denies.
+    #[test]
+    fn a_file_whose_name_is_not_utf8_is_not_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("policy.yaml");
+        std::fs::write(&policy, "version: 1\ninclude: [\"*.yaml\"]\n").unwrap();
+        std::fs::write(folder.path().join("more.yaml"), "roles: {}\n").unwrap();
+        let (file, other) = (OsStr::from_bytes(b"caf\xe9.yaml"), OsStr::from_bytes(b"caf\xe9.txt"));
+        std::fs::write(folder.path().join(other), "").unwrap();
+        assert!(load(&policy, &FetchedKeys::new()).result.is_ok());
+        for text in ["", "grants: {}\n"] {
+            std::fs::write(folder.path().join(file), text).unwrap();
+            // A file whose name is what is shown for the other.
+            std::fs::write(folder.path().join("caf\u{fffd}.yaml"), "grants: {}\n").unwrap();
+            let problems = load(&policy, &FetchedKeys::new()).result.unwrap_err();
+            assert!(problems.iter().any(|problem| problem.message.contains("is not UTF-8")), "{problems:?}");
+        }
     }
 
     fn publish(folder: &Path, number: u32) {

@@ -212,7 +212,7 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for entry in entries {
         let name = entry.map_err(|error| reason(folder, &error, MAX_FILE))?.file_name();
-        names.extend(name.into_string().ok());
+        names.push(name.to_string_lossy().into_owned());
         if names.len() > MAX_NAMES {
             return Err(format!("more than {MAX_NAMES} names are in it"));
         }
