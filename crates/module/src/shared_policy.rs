@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::admin::AdminAddress;
 use identity::VerificationResult;
 use runtime::hashing::Hashing;
+use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
@@ -32,6 +33,8 @@ pub(crate) struct SharedPolicy {
     /// How its shadow policy compares, if it has one.
     shadow: Option<Arc<ShadowStats>>,
     caches: Caches,
+    /// Counters of its decision log.
+    lines: Arc<Counts>,
     /// The snapshot that worker threads decide with.
     pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
@@ -90,6 +93,7 @@ impl SharedPolicy {
             shadow: policy.shadow.clone(),
             caches: policy.caches.clone(),
             hashing: Arc::clone(&policy.hashing),
+            lines: Arc::clone(&policy.lines),
         };
         Some(policies.iter().filter_map(Weak::upgrade).map(observed).collect())
     }
@@ -131,6 +135,7 @@ impl SharedPolicy {
             status: Arc::clone(runtime.status()),
             shadow: runtime.shadow().cloned(),
             caches: runtime.caches(),
+            lines: Arc::clone(runtime.decision_lines()),
             active: runtime.policy().clone(),
             threads,
             admin,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use authorizer::Reason;
 use runtime::counters::{CacheSize, ErrorKind};
 use runtime::hashing::Hashing;
+use runtime::lines::Counts;
 use runtime::status::{Facts, Status};
 use runtime::{Caches, ShadowStats};
 
@@ -32,6 +33,8 @@ pub(crate) struct Stats {
     evicted: Gauge,
     shadow: Box<[(&'static str, Gauge)]>,
     shadow_dropped: Gauge,
+    lines_written: Gauge,
+    lines_dropped: Gauge,
 }
 
 /// What the gauges show of a policy.
@@ -41,6 +44,8 @@ pub(crate) struct Observed {
     pub(crate) shadow: Option<Arc<ShadowStats>>,
     pub(crate) caches: Caches,
     pub(crate) hashing: Arc<Hashing>,
+    /// Counters of its decision log.
+    pub(crate) lines: Arc<Counts>,
 }
 
 /// How often a worker sets the gauges, at most.
@@ -72,6 +77,8 @@ impl Stats {
         Ok(Self {
             shadow: shadow.into(),
             shadow_dropped: gauge("shadow_dropped")?,
+            lines_written: gauge("decision_log_written")?,
+            lines_dropped: gauge("decision_log_dropped")?,
             allowed,
             denied: denied.into(),
             errors: errors.into(),
@@ -146,6 +153,9 @@ impl Stats {
             }
             stream.set_gauge(self.shadow_dropped, &[], shadows.iter().map(|shadow| shadow.dropped()).sum());
         }
+        let lines = |count: fn(&Counts) -> u64| policies.iter().map(|policy| count(&policy.lines)).sum();
+        stream.set_gauge(self.lines_written, &[], lines(Counts::written));
+        stream.set_gauge(self.lines_dropped, &[], lines(Counts::dropped));
         facts.is_some() && queued.is_some() && caches.is_some()
     }
 

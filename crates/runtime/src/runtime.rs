@@ -40,6 +40,25 @@ pub struct Unwritten {
     pub records: u64,
 }
 
+impl Unwritten {
+    /// Says what is missing where the decisions are read. `limit` is the time that there was for it.
+    pub fn log(self, limit: Duration) {
+        let Self { lines, records } = self;
+        if lines > 0 {
+            tracing::warn!(
+                lines,
+                "the last lines of the decision log are lost: nobody read them within {limit:?}"
+            );
+        }
+        if records > 0 {
+            tracing::warn!(
+                records,
+                "the last records for the collector are lost: it did not take them within {limit:?}"
+            );
+        }
+    }
+}
+
 /// A policy that is loaded, but not yet kept current: nothing runs yet.
 #[derive(Debug)]
 pub struct LoadedPolicy {
@@ -340,10 +359,10 @@ impl Runtime {
         Reloads { key_requests: self.key_requests.clone(), events: self.policies.events(), shadow }
     }
 
-    /// Ends the threads, and waits for up to two seconds until the last lines of the decision log are written. All request
-    /// threads must have ended.
+    /// Ends the threads, and waits for up to two seconds until the last lines of the decision log are written. What is lost by
+    /// then is logged. All request threads must have ended.
     pub fn stop(self) {
-        let _ = self.stop_within(LAST_LINES);
+        self.stop_within(LAST_LINES).log(LAST_LINES);
     }
 
     /// The same within another time. Returns what is lost by then. Request threads that still run lose what they log from now
@@ -363,5 +382,44 @@ impl Runtime {
         }
         let records = [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
         Unwritten { lines: lines.unwritten(), records }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::Duration;
+
+    use super::Unwritten;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_lost_at_the_end_is_logged() {
+        let logged = |unwritten: Unwritten| {
+            let log = Log::default();
+            let to = log.clone();
+            let subscriber = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
+            tracing::subscriber::with_default(subscriber, || unwritten.log(Duration::from_secs(2)));
+            let lines = log.0.lock().unwrap().clone();
+            String::from_utf8(lines).unwrap()
+        };
+        assert_eq!(logged(Unwritten::default()), "");
+        let both = logged(Unwritten { lines: 3, records: 4 });
+        assert!(both.contains("the last lines of the decision log are lost"), "{both}");
+        assert!(both.contains("the last records for the collector are lost"), "{both}");
+        assert!(logged(Unwritten { lines: 3, records: 0 }).lines().count() == 1);
     }
 }

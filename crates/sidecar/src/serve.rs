@@ -11,7 +11,7 @@ use console::{Console, RunsIn};
 use runtime::lines::Counts;
 use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
-use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime, Unwritten};
+use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
@@ -271,24 +271,8 @@ impl Serving {
             () = drain(runtime.status(), running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
             () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
         };
-        log_loss(runtime.stop_within(limit), limit);
+        runtime.stop_within(limit).log(limit);
         ended
-    }
-}
-
-/// Says what is missing where the decisions are read.
-fn log_loss(Unwritten { lines, records }: Unwritten, limit: Duration) {
-    if lines > 0 {
-        tracing::warn!(
-            lines,
-            "the last lines of the decision log are lost: nobody read them within {limit:?}"
-        );
-    }
-    if records > 0 {
-        tracing::warn!(
-            records,
-            "the last records for the collector are lost: it did not take them within {limit:?}"
-        );
     }
 }
 
