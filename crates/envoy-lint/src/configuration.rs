@@ -29,8 +29,8 @@ pub(crate) struct Configuration<'n> {
     lone_routes: Vec<View<'n>>,
     /// The static listeners on their page of `/config_dump`, which the page of the bootstrap has, too.
     static_listeners: Vec<View<'n>>,
-    /// The patches of `EnvoyFilter`s.
-    patches: Vec<View<'n>>,
+    /// What has the patches of an `EnvoyFilter`: its `spec`.
+    envoy_filters: Vec<View<'n>>,
     is_bootstrap: bool,
     /// Whether Envoy asks elsewhere for clusters.
     gets_clusters: bool,
@@ -89,11 +89,11 @@ impl<'n> Configuration<'n> {
             return;
         }
         self.has_listeners |= key == "dynamic_listeners" || (key == "resources" && is_listener(view));
-        if key == "config_patches" && view.get("patch").is_some() {
-            self.patches.push(view.clone());
-            if envoy_filter::removes(view) {
-                return;
-            }
+        if view.get("config_patches").is_some() {
+            self.envoy_filters.push(view.clone());
+        }
+        if key == "config_patches" && envoy_filter::removes(view) {
+            return;
         }
         if view.get("http_filters").is_some() {
             self.managers.push(Manager::of(view, discovered));
@@ -153,9 +153,9 @@ impl<'n> Configuration<'n> {
         for manager in &self.managers {
             manager.lint(&all_routes, findings);
         }
-        if !self.patches.is_empty() {
-            let all_patches: Vec<&View<'_>> = all.iter().flat_map(|one| &one.patches).collect();
-            envoy_filter::lint(&all_patches, &all_routes, discovered, findings);
+        if !self.envoy_filters.is_empty() {
+            let all_filters: Vec<&View<'_>> = all.iter().flat_map(|one| &one.envoy_filters).collect();
+            envoy_filter::lint(&all_filters, &all_routes, discovered, findings);
         }
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);

@@ -69,23 +69,106 @@ fn a_filter_that_no_request_passes_is_seen() {
     assert!(merged.contains(&Kind::UnseenFilter) && !merged.contains(&Kind::MisplacedFilter), "{merged:?}");
 }
 
+/// The operation that Istio 1.31 has beside `MERGE` changes a filter, too, and inserts none.
+#[test]
+fn a_filter_that_no_operation_inserts_is_seen() {
+    let kinds = |patches: &[String]| kinds(&filter(patches));
+    let merge = |next| patch("HTTP_FILTER", "MERGE_AND_REPLACE_LIST", next, FILTER);
+    assert!(kinds(&[merge(ROUTER)]).contains(&Kind::MisplacedFilter));
+    assert!(kinds(&[merge("a")]).contains(&Kind::UnseenFilter));
+    // Such a patch is not the one that inserts what another changes.
+    let both = kinds(&[merge("a"), patch("HTTP_FILTER", "MERGE", "a", FILTER)]);
+    assert!(both.contains(&Kind::UnseenFilter), "{both:?}");
+    let replace = || patch("HTTP_FILTER", "REPLACE", "a", FILTER);
+    let alone = kinds(&[replace()]);
+    assert!(alone.contains(&Kind::UnseenFilter) && !alone.contains(&Kind::MisplacedFilter), "{alone:?}");
+    let other = patch("HTTP_FILTER", "INSERT_FIRST", "", "name: a, typed_config: { '@type': x/y }");
+    assert!(!kinds(&[other, replace()]).contains(&Kind::UnseenFilter));
+    for operation in ["INSERT", "insert_before", "''"] {
+        let unknown = kinds(&[patch("HTTP_FILTER", operation, ROUTER, FILTER)]);
+        assert!(unknown.contains(&Kind::MisplacedFilter), "{operation}: {unknown:?}");
+    }
+}
+
 #[test]
 fn a_filter_that_a_patch_takes_out_is_seen() {
     let own = || patch("HTTP_FILTER", "INSERT_BEFORE", ROUTER, FILTER);
     let remove = |name, value| patch("HTTP_FILTER", "REMOVE", name, value);
-    for patches in [[own(), remove("a", "")], [remove("a", "name: a"), own()], [own(), remove("a", FILTER)]] {
+    let buffer = "name: b, typed_config: { '@type': x/envoy.extensions.filters.http.buffer.v3.Buffer }";
+    let replace = |name| patch("HTTP_FILTER", "REPLACE", name, buffer);
+    let anywhere = own().replace("SIDECAR_INBOUND", "ANY");
+    for patches in [
+        vec![own(), remove("a", "")],
+        vec![own(), remove("a", FILTER)],
+        vec![anywhere, remove("a", "")],
+        vec![own(), replace("a")],
+        vec![own(), own(), remove("a", "")],
+        // Istio changes filters after all that are inserted and removed.
+        vec![remove("a", ""), patch("HTTP_FILTER", "MERGE", "a", FILTER)],
+    ] {
         let kinds = kinds(&filter(&patches));
         assert!(kinds.contains(&Kind::DisabledFilter), "{patches:?}: {kinds:?}");
     }
-    let other = kinds(&filter(&[own(), remove("b", "")]));
-    assert!(!other.contains(&Kind::DisabledFilter), "{other:?}");
     let elsewhere = remove("a", "").replace("SIDECAR_INBOUND", "SIDECAR_OUTBOUND");
-    let other = kinds(&filter(&[own(), elsewhere]));
-    assert!(!other.contains(&Kind::DisabledFilter), "{other:?}");
+    for patches in [
+        vec![own(), remove("b", "")],
+        vec![own(), remove("", "")],
+        vec![own(), elsewhere],
+        vec![own(), replace("b")],
+        vec![own(), patch("HTTP_FILTER", "REPLACE", "a", FILTER)],
+        // Istio applies the patches of an `EnvoyFilter` in their order: this removes another filter of that name.
+        vec![remove("a", ""), own()],
+        vec![replace("a"), own(), patch("HTTP_FILTER", "MERGE", "a", FILTER)],
+    ] {
+        let kinds = kinds(&filter(&patches));
+        assert!(!kinds.contains(&Kind::DisabledFilter), "{patches:?}: {kinds:?}");
+    }
     // The value of such a patch is no filter.
     let only = filter(&[remove("a", FILTER)]);
     let problems = lint(Path::new("envoy.yaml"), only.as_bytes(), &[]).unwrap_err();
     assert!(problems[0].to_string().contains("there is no filter `ext_authz` here"), "{problems:?}");
+}
+
+/// Which of two `EnvoyFilter`s Istio applies first, the file does not say.
+#[test]
+fn a_filter_that_another_resource_may_take_out_is_seen() {
+    let of = |labels: &str, patch: String| {
+        let selector = format!("spec:\n  workloadSelector: {{ labels: {{ {labels} }} }}\n");
+        filter(&[patch]).replace("spec:\n", &selector)
+    };
+    let own = |labels| of(labels, patch("HTTP_FILTER", "INSERT_BEFORE", ROUTER, FILTER));
+    let remove = |labels| of(labels, patch("HTTP_FILTER", "REMOVE", "a", ""));
+    let found = |one: String, other: String| {
+        let text = format!("{one}---\n{other}");
+        let mut found = lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap();
+        found.retain(|finding| finding.kind == Kind::DisabledFilter);
+        found.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    for (one, other) in
+        [("", ""), ("app: a", ""), ("", "app: b"), ("app: a", "app: a, tier: b"), ("app: a", "tier: b")]
+    {
+        for messages in [found(own(one), remove(other)), found(remove(other), own(one))] {
+            assert!(
+                messages.len() == 1 && messages[0].starts_with("this may take"),
+                "{one} {other} {messages:?}"
+            );
+        }
+    }
+    // No workload has both.
+    assert_eq!(found(own("app: a"), remove("app: b")), [""; 0]);
+    assert_eq!(found(own("app: a, tier: b"), remove("app: a, tier: c")), [""; 0]);
+    // It is merged into a filter that is inserted elsewhere.
+    let merged = of("app: b", patch("HTTP_FILTER", "MERGE", "a", FILTER));
+    let kinds = kinds(&format!("{}---\n{merged}", own("app: a")));
+    assert!(kinds.contains(&Kind::UnseenFilter), "{kinds:?}");
+    // What other workloads have first is not early here.
+    let lua = "name: l, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua }";
+    let early = |labels| {
+        let text =
+            format!("{}---\n{}", own("app: a"), of(labels, patch("HTTP_FILTER", "INSERT_FIRST", "", lua)));
+        self::kinds(&text).contains(&Kind::EarlyFilter)
+    };
+    assert!(early("app: a") && early("") && !early("app: b"));
 }
 
 /// The name under which a route configures it is not known.
