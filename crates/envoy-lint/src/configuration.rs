@@ -49,6 +49,7 @@ impl<'n> Configuration<'n> {
             static_listeners: config_dump::static_listeners(root),
             is_bootstrap: root.get("static_resources").is_some(),
             gets_clusters: gets("cds_config") || gets("cds_resources_locator"),
+            has_listeners: root.items().iter().chain([root]).any(is_plain_listener),
             gets_listeners: ["lds_config", "lds_resources_locator"]
                 .iter()
                 .find_map(|key| dynamic.as_ref().and_then(|dynamic| dynamic.get(key))),
@@ -124,7 +125,7 @@ impl<'n> Configuration<'n> {
             self.lone_routes.push(routes);
             return;
         }
-        if view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some() {
+        if is_plain_listener(view) {
             let before = self.managers.len();
             self.search_below(view, key, discovered);
             let own = self.managers.get(before..).unwrap_or_default();
@@ -230,6 +231,11 @@ impl<'n> Configuration<'n> {
 /// Whether this is a listener, as a file or a control plane gives it.
 fn is_listener(view: &View<'_>) -> bool {
     view.text_of("@type").is_some_and(|kind| kind.ends_with("envoy.config.listener.v3.Listener"))
+}
+
+/// Whether this is a listener, as a bootstrap has it: without its type.
+fn is_plain_listener(view: &View<'_>) -> bool {
+    view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some()
 }
 
 /// Whether this is a network filter, or one of UDP, and no connection manager.

@@ -232,6 +232,15 @@ dynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}
     let listeners =
         "---\nresources: [{ '@type': type.googleapis.com/envoy.config.listener.v3.Listener, name: l }]\n";
     assert!(!kinds(&format!("{lds}{listeners}")).contains(&Kind::UnseenListeners));
+    let proxy = "filter_chains: [{ filters: [{ name: p, typed_config: { '@type': x/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }] }]";
+    for listeners in [
+        format!("{{ name: l, address: {{}}, {proxy} }}\n"),
+        format!("- {{ name: l, address: {{}}, {proxy} }}\n"),
+        "{ name: l, default_filter_chain: { filters: [] } }\n".to_owned(),
+    ] {
+        let kinds = kinds(&format!("{lds}---\n{listeners}"));
+        assert!(!kinds.contains(&Kind::UnseenListeners), "{listeners} {kinds:?}");
+    }
     // Which of two tables a scope leads to is not known.
     let scoped = "scoped_routes: { name: s, scoped_rds: { scoped_rds_config_source: { ads: {} } } }";
     let table = format!("- {}\n", to("app").replace("route_config: { ", "{ name: t, "));
