@@ -136,7 +136,7 @@ impl Worker {
         received: Received,
     ) -> Result<Checked, ErrorKind> {
         self.thread.with_snapshot(|authorizer, scratch| {
-            let (mut headers, mut lines) = (Headers::new(), Lines::new());
+            let (mut headers, mut lines) = (Headers::default(), Lines::new());
             stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             let has_shadow = self.thread.has_shadow();
@@ -189,7 +189,7 @@ impl Worker {
         received: Received,
     ) -> Result<Decided, ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
-            let (mut headers, mut lines) = (Headers::new(), Lines::new());
+            let (mut headers, mut lines) = (Headers::default(), Lines::new());
             stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             if self.thread.has_shadow() {

@@ -75,7 +75,7 @@ impl Message {
 
     /// The same, where it need not be fast.
     pub(super) fn headers(&self) -> Headers<'_> {
-        let mut headers = Headers::new();
+        let mut headers = Headers::default();
         self.read_headers(&mut headers);
         headers
     }
@@ -145,19 +145,15 @@ impl Message {
 /// The lines of headers that need no allocation.
 const INLINE: usize = 64;
 
-/// The headers of a request or a response: names in lower case, and values.
+/// The headers of a request or a response: names in lower case, and values. By default none: they are read into it, not returned, as
+/// its 2 KiB would be copied for each request.
+#[derive(Default)]
 pub struct Headers<'a> {
     pairs: SmallVec<[Pair; INLINE]>,
     stream: PhantomData<&'a ()>,
 }
 
 impl<'a> Headers<'a> {
-    /// None. They are read into it, instead of returned: its 2 KiB would be copied for each request.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { pairs: SmallVec::new(), stream: PhantomData }
-    }
-
     /// Each line.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
