@@ -205,7 +205,7 @@ fn explain_takes_the_issuer_of_a_user() {
     assert!(code == 0 && out.contains("caller:  bob, by a token of https://id.example.com\n"), "{out}");
     let (code, out, _) = explain(&["--user", "ci:bob", "--issuer", "https://ci.example.com"]);
     assert!(code == 1 && out.contains("not of `https://ci.example.com`"), "{out}");
-    let (code, _, err) = explain(&["--user", "bob", "--issuer", "https://i.example.com"]);
+    let (code, _, err) = explain(&["--user", "bob", "--issuer", "https://d.example.com"]);
     assert!(code == 2 && err.contains("did you mean `https://id.example.com`?"), "{err}");
 }
 
