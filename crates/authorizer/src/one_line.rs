@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter, Result, Write};
 
 /// Shows a value in one line, without characters that a terminal obeys: control characters (also those of C1), ends of lines, and what
-/// changes the direction of writing are escaped. A client may put them into the name of an index, and operators read explanations in a
-/// terminal.
+/// changes the direction of writing are escaped, and so is what no text of YAML has. A client may put them into the name of an index,
+/// and operators read explanations in a terminal, and suggested policies have such names in comments.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 
@@ -32,10 +32,14 @@ impl Write for Escaped<'_, '_> {
     }
 }
 
-/// Whether a terminal obeys a character instead of showing it.
+/// Whether a terminal obeys a character instead of showing it, or a comment in YAML cannot have it (YAML 1.2.2, 5.1 and 5.2).
 fn is_obeyed(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            character,
+            '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+        )
+        || matches!(character, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
 #[cfg(test)]
@@ -49,7 +53,9 @@ mod tests {
             ("logs-ü", "logs-ü"),
             ("a\nneeds: nothing", "a\\nneeds: nothing"),
             ("\u{1B}[2J\u{9B}8m\r\t", "\\u{1b}[2J\\u{9b}8m\\r\\t"),
-            ("a\u{202E}b\u{2069}", "a\\u{202e}b\\u{2069}"),
+            ("a\u{202E}b\u{2069}\u{61C}", "a\\u{202e}b\\u{2069}\\u{61c}"),
+            // These are in no text of YAML, where a suggested policy has such a name in a comment.
+            ("a\u{FEFF}b\u{FFFE}\u{FFFF}", "a\\u{feff}b\\u{fffe}\\u{ffff}"),
         ] {
             assert_eq!(OneLine(text).to_string(), shown);
             assert_eq!(OneLine(format_args!("{text}{text}")).to_string(), shown.repeat(2));
