@@ -1,9 +1,9 @@
 //! `rolegate bundle`: builds, signs, verifies and shows policy bundles.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     if !args.force {
         may_replace(&args.out, &bundle)?;
     }
-    replace(&args.out, &bytes)?;
+    replace(&args.out, &bytes, output)?;
     let (path, files) = (args.out.display(), loaded::counted(packed.len(), "file"));
     let id = &compiled.authorizer.revision().policy;
     output.line(&format!("{path}: revision {revision}, {files}, policy {id}, not signed"));
@@ -138,7 +138,7 @@ fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
         BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => failed(&args.bundle, &error),
     })?;
     let to = args.out.as_ref().unwrap_or(&args.bundle);
-    replace(to, &signed)?;
+    replace(to, &signed, output)?;
     output.line(&format!("{}: signed by the key {id}", to.display()));
     Ok(Exit::Success)
 }
@@ -246,14 +246,31 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, Failed> {
 }
 
 /// Writes a file in one step, because a server may read it at any time. It has password hashes, and may have keys: nobody else may read
-/// a new one, and one that is there keeps who may.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
+/// a new one, and one that is there keeps its owner, its group and its mode. Only root, or its owner in its group, can give it those:
+/// if somebody else replaces it, the group that it gets instead may not read it.
+fn replace(path: &Path, bytes: &[u8], output: &mut Output<'_>) -> Result<(), Failed> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = || -> io::Result<()> {
+    let mut written = || -> io::Result<()> {
         let mut new = NamedTempFile::new_in(folder)?;
         new.write_all(bytes)?;
         if let Ok(before) = fs::metadata(path) {
-            new.as_file().set_permissions(before.permissions())?;
+            let file = new.as_file();
+            let (uid, gid) = (before.uid(), before.gid());
+            // Who is no root may still give it to a group that they are in.
+            let kept = fchown(file, Some(uid), Some(gid)).or_else(|_| fchown(file, None, Some(gid)));
+            let now = file.metadata()?;
+            let mut mode = before.mode() & 0o777;
+            if (now.uid(), now.gid()) != (uid, gid) {
+                let why = kept.err().map(|error| format!(": {error}")).unwrap_or_default();
+                output.warning(&format!(
+                    "{}: it cannot keep its owner {uid} and its group {gid}{why}: see that servers can read it",
+                    path.display()
+                ));
+                if now.gid() != gid {
+                    mode &= !0o070;
+                }
+            }
+            file.set_permissions(Permissions::from_mode(mode))?;
         }
         new.persist(path)?;
         Ok(())

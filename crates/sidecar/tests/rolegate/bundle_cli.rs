@@ -1,7 +1,7 @@
 //! The commands that build, sign and show bundles.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use serde_json::Value;
 
@@ -13,6 +13,23 @@ fn inspected(bundle: &str) -> Value {
     let (code, out, errors) = run(&["bundle", "inspect", "--output", "json", bundle]);
     assert_eq!(code, 0, "{out}{errors}");
     serde_json::from_str(&out).unwrap()
+}
+
+/// Only root can give a file to others, so as another user this tests nothing.
+#[test]
+fn a_bundle_that_is_replaced_keeps_its_owner_and_group() {
+    let (publisher, policy) = (Publisher::new(), PolicyFolder::new(&open_to_all("/a")));
+    let bundle = publisher.arg("bundle.tar.gz");
+    let build = || run(&["bundle", "build", &policy.arg(), "-o", &bundle]);
+    assert_eq!(build().0, 0);
+    if chown(&bundle, Some(65_533), Some(65_534)).is_err() {
+        return;
+    }
+    std::fs::set_permissions(&bundle, Permissions::from_mode(0o640)).unwrap();
+    let (code, out, errors) = build();
+    assert!(code == 0 && errors.is_empty(), "{out}{errors}");
+    let file = std::fs::metadata(&bundle).unwrap();
+    assert_eq!((file.uid(), file.gid(), file.mode() & 0o777), (65_533, 65_534, 0o640));
 }
 
 #[test]
