@@ -36,14 +36,11 @@ pub fn literal(text: &str) -> String {
     text.chars().map(encoded).collect()
 }
 
-/// Whether a rule can name this method of a request. A client may send any token as a method: also `*`, which a rule reads as
-/// every method, and `ANY`, which is an error there.
+/// Whether a rule can name this method of a request, in a list of methods. A client may send any token as a method: also `*`, which a
+/// rule reads as every method, and `ANY`, which is an error there.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
-    let is_usual = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-    method.starts_with(|first: char| first.is_ascii_uppercase())
-        && method.bytes().all(is_usual)
-        && !matches!(method, "ANY" | "ALL")
+    method::is_method(method)
 }
 
 /// A path of a rule.

@@ -133,7 +133,8 @@ impl<'a> Asked<'a> {
             Ok(subject) => authorizer.what_can(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
         };
-        asked.notes = authorizer.unknown_names("", Some(user), (&[], &[]));
+        asked.notes.extend(authorizer.without_identity("").map(str::to_owned));
+        asked.notes.extend(authorizer.unknown_names("", Some(user), (&[], &[])));
         asked.notes.extend(what.notes);
         asked.of_user = Some(what.rules.into_iter().map(|held| held.rule.at).collect());
         Ok(asked)

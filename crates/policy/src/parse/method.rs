@@ -53,6 +53,9 @@ const KNOWN: &[&str] = &[
 /// The maximum number of methods of a rule.
 pub(crate) const MAX_METHODS: usize = 100;
 
+/// What people write before a method that they do not mean. A request may have such a method; a rule cannot name it.
+const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
+
 /// Whether requests often have this method.
 pub(crate) fn is_known(method: &str) -> bool {
     KNOWN.contains(&method)
@@ -79,7 +82,7 @@ pub(crate) fn read<'n>(
         }
         if method == "*" {
             any = Some(text.locate(method));
-        } else if !is_method(reader, &text, method) {
+        } else if !read_method(reader, &text, method) {
             failed = true;
         } else if these.iter().any(|known| **known == *method) {
             let message = format!("`{method}` is listed twice");
@@ -99,14 +102,35 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Whether this can be the method of a request (a token: RFC 9110, 9.1) and is not a typing error.
-fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
-    let at = text.locate(method);
-    if method.is_empty() {
-        reader.error_help(at, "a method is empty", "write methods as in `GET|POST`, or `*` for any");
+/// Whether this can be the method of a request (a token: RFC 9110, 9.1), is not a typing error and does not stand for others, as
+/// `*` does.
+pub(crate) fn is_method(method: &str) -> bool {
+    let is_of_method = |character| is_token(character) && character != '|' && !character.is_ascii_lowercase();
+    !method.is_empty()
+        && method.chars().all(is_of_method)
+        && !method.starts_with(NEGATIONS)
+        && !matches!(method, "*" | "ANY" | "ALL")
+}
+
+/// Whether this [is a method](is_method); reports what is wrong with another text, and a method that is unusual.
+fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
+    if !is_method(method) {
+        report_wrong(reader, text, method);
         return false;
     }
-    if let Some(wrong) = method.find(|character: char| !is_token(character)) {
+    if !is_known(method) {
+        warn_of_unusual(reader, text, method);
+    }
+    true
+}
+
+fn report_wrong(reader: &mut Reader, text: &Text<'_>, method: &str) {
+    let at = text.locate(method);
+    let upper = method.to_ascii_uppercase();
+    let is_not = format!("`{method}` is not a method");
+    if method.is_empty() {
+        reader.error_help(at, "a method is empty", "write methods as in `GET|POST`, or `*` for any");
+    } else if let Some(wrong) = method.find(|character: char| !is_token(character)) {
         let part = method.get(wrong..).unwrap_or_default();
         let help = if method.starts_with('/') {
             "write the methods first, then a space and the path"
@@ -115,33 +139,18 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         } else {
             "a method has letters, digits and some signs, such as `GET`"
         };
-        reader.error_help(text.locate(part), format!("`{method}` is not a method"), help);
-        return false;
-    }
-    if method.contains('|') {
-        let help = "write each method on its own, as in `[GET, POST]`";
-        reader.error_help(at, format!("`{method}` is not a method"), help);
-        return false;
-    }
-    if method.starts_with(['!', '~', '^', '-']) {
+        reader.error_help(text.locate(part), is_not, help);
+    } else if method.contains('|') {
+        reader.error_help(at, is_not, "write each method on its own, as in `[GET, POST]`");
+    } else if method.starts_with(NEGATIONS) {
         let help = "list the methods that are meant, as in `POST|PUT|PATCH|DELETE`";
-        reader.error_help(at, format!("`{method}` is not a method: methods cannot be negated"), help);
-        return false;
-    }
-    let upper = method.to_ascii_uppercase();
-    if matches!(&*upper, "ANY" | "ALL") {
-        reader.error_help(at, format!("`{method}` is not a method"), "write `*` for any method");
-        return false;
-    }
-    if upper != method {
+        reader.error_help(at, format!("{is_not}: methods cannot be negated"), help);
+    } else if matches!(&*upper, "ANY" | "ALL") {
+        reader.error_help(at, is_not, "write `*` for any method");
+    } else {
         let message = format!("`{method}` is not upper-case: methods are compared byte for byte");
         reader.error_help(at, message, format!("did you mean `{upper}`?"));
-        return false;
     }
-    if !is_known(method) {
-        warn_of_unusual(reader, text, method);
-    }
-    true
 }
 
 /// Warns of an unusual method: it may be a typing error, or a verb of another system.

@@ -148,13 +148,16 @@ fn any_path_can_be_written() {
     {
         usage(&[("a", true, &format!("GET {path}"))]);
     }
+    for user in ["\u{FEFF}a", "a\u{FEFF}b\u{FFFE}\u{FFFF}", "a\u{2028}b"] {
+        usage(&[(user, true, "GET /a")]);
+    }
     usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
 }
 
 /// A client chooses the method: `*` must not become a rule for all methods, and no other one make the policy an error.
 #[test]
 fn a_method_that_a_rule_cannot_name_is_left_out() {
-    for method in ["*", "ANY", "ALL", "GET|POST", "-X", "!GET", "~", "^A", "A'B", "1"] {
+    for method in ["*", "ANY", "ALL", "GET|POST", "-X", "!GET", "~", "^A", "get", "Get"] {
         let request = format!("{method} /files/1");
         let usage = usage(&[("", true, &request), ("", true, "GET /files/1")]);
         assert!(usage.policy().contains(r#"methods: ["GET"]"#), "{}", usage.policy());
@@ -163,5 +166,11 @@ fn a_method_that_a_rule_cannot_name_is_left_out() {
     let many: Vec<String> = (0..250).map(|number| format!("X{number} /a")).collect();
     let many: Vec<_> = many.iter().map(|request| ("ann", true, &**request)).collect();
     assert_eq!(usage(&many).policy().matches("methods: [").count(), 3);
-    usage(&[("a", true, "A.B_C-1 /a"), ("a", true, "ANYTHING /a")]);
+    for method in
+        ["A.B_C-1", "ANYTHING", "1", "2GET", "A+B", "_X", "A'B", "#A", "%A", "&A", "A*", "`A", "$", "A!"]
+    {
+        let usage = usage(&[("a", true, &format!("{method} /a"))]);
+        assert_eq!(usage.unnamed(), 0, "{method}");
+        assert!(usage.policy().contains(&format!("methods: [\"{method}\"]")), "{}", usage.policy());
+    }
 }

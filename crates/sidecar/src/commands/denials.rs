@@ -31,6 +31,9 @@ pub(super) struct Denials {
     other_denials: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
+    /// That callers with a name are taken as they were logged, although the policy lets nobody sign in.
+    #[serde(skip)]
+    without_identity: Option<&'static str>,
 }
 
 /// Denials that are probably alike: of one method, host and path, of anonymous callers, of Basic or of one issuer, with roles or
@@ -63,6 +66,7 @@ impl Denials {
     pub(super) fn read(mut lines: DecisionLines, authorizer: &Authorizer) -> Result<Self, String> {
         let mut counted: HashMap<[String; 6], Counted> = HashMap::new();
         let (mut decisions, mut denied, mut kept) = (0, 0, 0);
+        let mut without_identity = None;
         while let Some(line) = lines.next_decision() {
             let (number, decision) = line?;
             decisions += 1;
@@ -70,6 +74,7 @@ impl Denials {
                 continue;
             }
             denied += 1;
+            without_identity = without_identity.or_else(|| decision.without_identity(authorizer));
             match counted.entry(key(&decision)) {
                 Entry::Occupied(mut known) => known.get_mut().count += 1,
                 Entry::Vacant(new) => {
@@ -90,7 +95,13 @@ impl Denials {
         counted.truncate(SHOWN);
         let other_denials = denied - counted.iter().map(|group| group.count).sum::<u64>();
         let groups = counted.into_iter().map(|counted| Group::new(counted, authorizer)).collect();
-        Ok(Self { decisions, denied, groups, other_denials, unreadable: lines.unreadable() })
+        let unreadable = lines.unreadable();
+        Ok(Self { decisions, denied, groups, other_denials, unreadable, without_identity })
+    }
+
+    /// Why callers with a name are taken as they were logged, although the policy lets nobody sign in.
+    pub(super) const fn without_identity(&self) -> Option<&'static str> {
+        self.without_identity
     }
 }
 

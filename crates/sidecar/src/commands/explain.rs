@@ -61,7 +61,9 @@ fn explain_logged(
     let authorizer = &compiled.authorizer;
     let printed = OneOrMore::read(from).and_then(|given| match given {
         OneOrMore::One(line) => {
-            let repeated = line.explain(authorizer, body, clock::now())?;
+            let nobody = line.without_identity(authorizer);
+            let mut repeated = line.explain(authorizer, body, clock::now())?;
+            repeated.explanation.notes.extend(nobody.map(str::to_owned));
             Ok(print(&repeated, repeated.explanation.status, format, output))
         }
         OneOrMore::More(_) if body.is_given() => {
@@ -70,6 +72,9 @@ fn explain_logged(
         OneOrMore::More(lines) => {
             let denials =
                 Denials::read(lines, authorizer).map_err(|error| format!("`{}`: {error}", from.display()))?;
+            if let Some(why) = denials.without_identity() {
+                output.warning(why);
+            }
             // The log was read, and what it says of denied requests is not an answer to one.
             Ok(print(&denials, 200, format, output))
         }

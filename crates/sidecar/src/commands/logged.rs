@@ -296,6 +296,11 @@ impl LoggedDecision {
         issuer.is_some_and(|issuer| issuer.role_claim().is_some() || issuer.claims.groups.is_some())
     }
 
+    /// That nobody can sign in under this policy, if the caller has a name.
+    pub(super) fn without_identity(&self, authorizer: &Authorizer) -> Option<&'static str> {
+        self.user.as_ref().and_then(|_| authorizer.without_identity(&self.host))
+    }
+
     /// Whether values of the line were cut or replaced.
     pub(super) const fn is_inexact(&self) -> bool {
         self.outcome.inexact

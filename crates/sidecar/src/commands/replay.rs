@@ -147,9 +147,7 @@ impl Replay {
             Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
             Answer::Verdict(Verdict::Denied(denied)) => (false, denial(denied.reason.name(), denied.rule)),
         };
-        if let Some(host) = decision.user().map(|_| decision.host()) {
-            self.without_identity = self.without_identity.or_else(|| authorizer.without_identity(host));
-        }
+        self.without_identity = self.without_identity.or_else(|| decision.without_identity(authorizer));
         self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
         let was = decision.outcome();
         if now_allowed == decision.is_allowed() {

@@ -38,10 +38,11 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
         let log = args.log.display();
-        let help = match inexact {
-            0 => "write the log with `--decision-log all`; for what denied requests lack: `rolegate explain --policy POLICY \
+        let help = match (inexact, usage.unnamed()) {
+            (0, 0) => "write the log with `--decision-log all`; for what denied requests lack: `rolegate explain --policy POLICY \
                   --decision LOG`"
                 .to_owned(),
+            (0, unnamed) => format!("a rule cannot name the method of {unnamed} of its requests"),
             _ => format!("{inexact} of its lines are cut or masked: write the log without masks"),
         };
         output.error(&format!("`{log}` has no allowed request that can be used: {help}"));

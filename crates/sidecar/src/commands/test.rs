@@ -107,7 +107,8 @@ fn impossible_user(case: &Case, compiled: &CompiledPolicy) -> Option<String> {
 }
 
 /// Adds to the failures of a case which of its names the policy does not have: without a password, `bad_password` alone
-/// would not say so. Of a case that passes, it warns of those that are probably mistakes.
+/// would not say so. Of a case that passes, it warns of those that are probably mistakes. Of each with a user, it warns if nobody can
+/// sign in.
 fn explain_names(case: &Case, compiled: &CompiledPolicy, outcome: &mut CaseOutcome) {
     let authorizer = &compiled.authorizer;
     match &case.request.credentials {
@@ -120,12 +121,21 @@ fn explain_names(case: &Case, compiled: &CompiledPolicy, outcome: &mut CaseOutco
             }
         }
         Credentials::User { .. } | Credentials::Claims(_) => {
-            let warnings = outcome.warning.take().into_iter().chain(authorizer.doubtful_names(case));
-            let warnings = warnings.collect::<Vec<_>>().join("; ");
-            outcome.warning = Some(warnings).filter(|warnings| !warnings.is_empty());
+            outcome.warning =
+                joined(outcome.warning.take().into_iter().chain(authorizer.doubtful_names(case)));
         }
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
     }
+    if matches!(case.request.credentials, Credentials::User { .. }) {
+        let warnings = outcome.warning.take().into_iter();
+        let warnings = warnings.chain(authorizer.without_identity(&case.request.host).map(str::to_owned));
+        outcome.warning = joined(warnings);
+    }
+}
+
+fn joined(warnings: impl Iterator<Item = String>) -> Option<String> {
+    let warnings = warnings.collect::<Vec<_>>().join("; ");
+    Some(warnings).filter(|warnings| !warnings.is_empty())
 }
 
 /// Reads the cases. A file without any is an error: it would pass without testing anything.

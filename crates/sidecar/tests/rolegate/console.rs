@@ -222,6 +222,20 @@ async fn no_page_shows_a_secret() {
     assert!(!page(&server, "").contains("hush"));
 }
 
+/// The rules of a user are those of nobody where nobody can sign in.
+#[test]
+fn the_rules_of_a_user_say_that_nobody_can_sign_in() {
+    const NOBODY: &str = "nobody can sign in";
+    let folder = PolicyFolder::new(
+        "version: 1\nroles: { r: { allow: [GET /open] } }\ngrants: { r: { users: [ann] } }\n",
+    );
+    let server = Server::start(&folder.arg(), &["--console"]);
+    assert!(part(&page(&server, "of_user=ann"), "rules").contains(NOBODY));
+    assert!(!part(&page(&server, ""), "rules").contains(NOBODY));
+    let server = Server::start(&example("people"), &["--console"]);
+    assert!(!part(&page(&server, "of_user=alice"), "rules").contains(NOBODY));
+}
+
 #[test]
 fn the_rules_are_searched_by_user_role_and_path() {
     let server = Server::start(&example("people"), &["--console"]);

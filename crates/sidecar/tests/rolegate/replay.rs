@@ -293,6 +293,10 @@ fn rules_that_decided_no_request_are_listed() {
     let denied = line("denied", "not_allowed", json!({ "user": "ann" }), "GET", "/x");
     let (code, _, err) = run_with(&["suggest", "-"], &denied);
     assert!(code == 2 && err.contains("no allowed request"), "{err}");
+    let unnamed = line("allowed", "anyone: * /x", json!({}), "get", "/x");
+    let (code, _, err) = run_with(&["suggest", "-"], &unnamed);
+    assert!(code == 2 && err.contains("a rule cannot name the method of 1 of its requests"), "{err}");
+    assert!(!err.contains("--decision-log all"), "{err}");
 }
 
 /// The users of a search cluster are its own, also beside issuers of the policy.
@@ -333,4 +337,27 @@ fn that_nobody_can_sign_in_is_said() {
             run_with(&[&[command, "--policy", &folder.arg(), "--user", "ann"], more].concat(), "");
         assert!(code == 0 && out.contains(NOBODY), "{out}");
     }
+    let explained = |log: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], log);
+    let (code, out, _) = explained(&by_ann);
+    assert!(code == 0 && out.contains(NOBODY) && out.contains("as here"), "{out}");
+    let denied = |user: Value| line("denied", "not_allowed", user, "GET", "/other");
+    let (code, out, _) = explained(&denied(json!({ "user": "ann" })));
+    assert!(code == 1 && out.contains(NOBODY), "{out}");
+    assert!(!explained(&denied(json!({}))).1.contains(NOBODY));
+    let (code, out, err) = explained(&[by_ann, denied(json!({ "user": "ann" }))].concat());
+    assert!(code == 0 && err.contains(NOBODY), "{out}{err}");
+    assert!(out.contains("missing: a rule: none matches") && !out.contains(NOBODY), "{out}");
+    let (_, out, err) = explained(&denied(json!({})).repeat(2));
+    assert!(!err.contains(NOBODY), "{out}{err}");
+    folder.write(
+        "cases.yaml",
+        "- { name: ann, request: { path: /open, user: ann }, expect: 200 }\n\
+         - { name: anonymous, request: { path: /open }, expect: 401 }\n",
+    );
+    let (code, out, _) = run_with(&["test", &folder.arg()], "");
+    assert!(code == 0 && out.contains("2 cases passed, 0 failed, 1 warning"), "{out}");
+    assert!(out.contains(NOBODY), "{out}");
+    folder.write("cases.yaml", "- { name: ann, request: { path: /open, user: ann }, expect: 403 }\n");
+    let (code, out, _) = run_with(&["test", &folder.arg()], "");
+    assert!(code == 4 && out.contains(NOBODY), "{out}");
 }
