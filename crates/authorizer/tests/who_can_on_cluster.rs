@@ -442,6 +442,19 @@ pub(crate) fn includes(callers: &Callers, source: &CallerSource, subject: &Subje
         && !unless.iter().any(|attribute| has(subject, attribute, false))
 }
 
+/// A request without a body, as search reads it.
+pub(crate) fn read_by_search<'a>((method, target): (&'a str, &'a str)) -> search::Request<'a> {
+    search::Request {
+        method,
+        target,
+        content_type: None,
+        content_encoding: None,
+        scrolls_are_checked: false,
+        body: RequestBody::Whole(b""),
+        now: search::Request::time(NOW),
+    }
+}
+
 #[test]
 fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
     let mut rng = Rng::new(31);
@@ -459,15 +472,7 @@ fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
             let who = who_can(&policy, *asked);
             nobody += usize::from(who.callers.is_empty());
             with_unless += usize::from(who.callers.iter().any(|callers| !callers.unless.is_empty()));
-            let request = search::Request {
-                method: asked.0,
-                target: asked.1,
-                content_type: None,
-                content_encoding: None,
-                scrolls_are_checked: false,
-                body: RequestBody::Whole(b""),
-                now: search::Request::time(NOW),
-            };
+            let request = read_by_search(*asked);
             let mut needs = Vec::new();
             search::read(&request, &mut needs).unwrap();
             for (source, mut subject) in callers(&mut rng) {

@@ -6,13 +6,13 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, CallerSource, RequestBody, Scratch, Verdict as Decided, WhoCan};
+use authorizer::{Authorizer, CallerSource, Scratch, Verdict as Decided, WhoCan};
 use generator::Rng;
 use policy::MapFiles;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Resolution, SecurityConfig, Subject, Verdict};
 
-use crate::who_can_on_cluster::{HASH, NOW, POLICY, head, includes, request, some};
+use crate::who_can_on_cluster::{HASH, NOW, POLICY, head, includes, read_by_search, request, some};
 
 const INVENTORY: &str = r#"{"indices": [{"name": ".kibana_1", "attributes": ["open", "hidden"], "aliases": [".kibana"]}, {"name": ".kibana_7_ann_1", "attributes": ["open"]}, {"name": "logs-1", "attributes": ["open"]}], "aliases": [{"name": ".kibana", "indices": [".kibana_1"]}], "data_streams": []}"#;
 /// Where the index of Dashboards has no alias.
@@ -264,15 +264,7 @@ fn who_can_agrees_with_the_reference_evaluator_about_dashboards() {
         };
         for asked in PATHS {
             let who = who_can(&authorizer, *asked);
-            let request = search::Request {
-                method: asked.0,
-                target: asked.1,
-                content_type: None,
-                content_encoding: None,
-                scrolls_are_checked: false,
-                body: RequestBody::Whole(b""),
-                now: search::Request::time(NOW),
-            };
+            let request = read_by_search(*asked);
             let mut needs = Vec::new();
             search::read(&request, &mut needs).unwrap();
             for (source, mut subject) in callers() {

@@ -179,8 +179,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = u32> {
 }
 
 fn rank(bits_below: u64) -> usize {
-    // Mostly none are below, and processors without an instruction to count them take a dozen for it.
-    if bits_below == 0 { 0 } else { bits_below.count_ones() as usize }
+    bits_below.count_ones() as usize
 }
 
 fn size(word: u64) -> usize {

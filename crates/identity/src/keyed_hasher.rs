@@ -45,12 +45,9 @@ impl KeyedHasher {
 
     /// The hash of one string.
     pub(crate) fn hash(&self, bytes: &[u8]) -> u128 {
-        if bytes.len() < LONG { self.short.hash(bytes).as_u128() } else { self.hash_long(bytes) }
-    }
-
-    // Not inlined: its state of 544 bytes would be on the stack of short strings, too.
-    #[inline(never)]
-    fn hash_long(&self, bytes: &[u8]) -> u128 {
+        if bytes.len() < LONG {
+            return self.short.hash(bytes).as_u128();
+        }
         let [low, high] = self.long.clone().hash128(bytes);
         u128::from(high) << 64 | u128::from(low)
     }

@@ -20,7 +20,7 @@ pub struct Suggestions {
 }
 
 impl Suggestions {
-    /// As many as a page has time for: they take some 0.1 s.
+    /// As many as a page has time for.
     #[must_use]
     pub const fn for_a_page() -> Self {
         Self::within(10_000_000)

@@ -81,7 +81,8 @@ pub struct Totals {
     /// Time from a complete request until its answer is passed to the transport; inside Envoy until the decision. Answers that leave
     /// in one write have the same time; if a check waited until its credentials were verified, the wait is included.
     pub check: Distribution,
-    /// Time to authorize a decoded request (parse, authenticate, evaluate), without waiting for a verification.
+    /// Time to authorize a decoded request (parse, authenticate, evaluate), without waiting for a verification. Inside Envoy it
+    /// includes reading the headers.
     pub evaluation: Distribution,
 }
 

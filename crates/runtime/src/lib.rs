@@ -45,6 +45,8 @@ pub mod settings;
 mod shadow;
 mod share;
 pub mod status;
+#[cfg(test)]
+mod test_log;
 mod thread_authorizer;
 mod trace_context;
 mod trusted_ca;

@@ -387,35 +387,13 @@ impl Runtime {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::{Arc, Mutex, PoisonError};
     use std::time::Duration;
 
     use super::Unwritten;
 
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(line)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn what_is_lost_at_the_end_is_logged() {
-        let logged = |unwritten: Unwritten| {
-            let log = Log::default();
-            let to = log.clone();
-            let subscriber = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
-            tracing::subscriber::with_default(subscriber, || unwritten.log(Duration::from_secs(2)));
-            let lines = log.0.lock().unwrap().clone();
-            String::from_utf8(lines).unwrap()
-        };
+        let logged = |unwritten: Unwritten| crate::test_log::logged(|| unwritten.log(Duration::from_secs(2)));
         assert_eq!(logged(Unwritten::default()), "");
         let both = logged(Unwritten { lines: 3, records: 4 });
         assert!(both.contains("the last lines of the decision log are lost"), "{both}");

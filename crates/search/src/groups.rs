@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::builtin;
 use crate::steps::Steps;
 
-/// How many members of groups are looked at to find those of all groups: all these may be kept, which takes some 30 MB. A chain of 1,400 groups,
-/// each in the one before it, has a million. It is no file that somebody writes by hand.
+/// How many members of groups are looked at to find those of all groups; all these may be kept. A chain of 1,400 groups, each in the
+/// one before it, has a million. It is no file that somebody writes by hand.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Action groups, each with the actions and patterns of actions that it and the groups in it have.

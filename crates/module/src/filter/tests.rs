@@ -343,12 +343,18 @@ fn the_gauges_count_the_policies_of_all_routes() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(host.metric("rolegate.credential_cache_bytes") > 100);
-    while host.metric("rolegate.decision_log_written") < 3 {
-        assert_eq!(decided(&get(&host, "/elsewhere", &[])), 401);
+    deny_until(|| host.metric("rolegate.decision_log_written") >= 3, &host);
+    assert_eq!(host.metric("rolegate.decision_log_dropped"), 0);
+}
+
+/// Sends requests that are denied, and so logged, until a gauge shows it.
+fn deny_until(shows: impl Fn() -> bool, host: &Host<Authorization>) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !shows() {
+        assert_eq!(decided(&get(host, "/elsewhere", &[])), 401);
         assert!(Instant::now() < until, "the gauge does not change");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(host.metric("rolegate.decision_log_dropped"), 0);
 }
 
 /// Lines that are lost are counted where the admin listener is off, too.
@@ -362,12 +368,7 @@ fn a_gauge_counts_lines_of_the_decision_log_that_are_lost() {
     let config =
         format!(r#"{{"policy": "{}", "decision-log-file": "/dev/full"}}"#, test.folder.path().display());
     let host = Host::<Authorization>::load(b"rolegate", config.as_bytes()).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
-    while host.metric("rolegate.decision_log_dropped") == 0 {
-        assert_eq!(decided(&get(&host, "/elsewhere", &[])), 401);
-        assert!(Instant::now() < until, "the gauge does not change");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    deny_until(|| host.metric("rolegate.decision_log_dropped") > 0, &host);
     assert_eq!(host.metric("rolegate.decision_log_written"), 0);
 }
 

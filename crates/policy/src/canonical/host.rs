@@ -25,8 +25,8 @@ pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], Hos
     if raw.starts_with(b"[") {
         return address(raw, lowered);
     }
-    let (name, has_upper_case) = name(raw)?;
-    if !has_upper_case {
+    let name = name(raw)?;
+    if !name.iter().any(u8::is_ascii_uppercase) {
         return Ok(name);
     }
     lowered.clear();
@@ -48,64 +48,27 @@ fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostErr
     Ok(written)
 }
 
-/// The kinds of bytes in names.
-const OTHER: u8 = 0;
-/// Lower-case letters, digits, `-` and `_`.
-const LOWER: u8 = 1;
-const UPPER: u8 = 2;
-const DOT: u8 = 3;
-const COLON: u8 = 4;
-
-static KINDS: [u8; 256] = kinds();
-
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler: the index is below 256")]
-const fn kinds() -> [u8; 256] {
-    let mut kinds = [OTHER; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        kinds[byte as usize] = match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => LOWER,
-            b'A'..=b'Z' => UPPER,
-            b'.' => DOT,
-            b':' => COLON,
-            _ => OTHER,
-        };
-        byte += 1;
-    }
-    kinds
-}
-
-/// `api.example.com.:80` to `api.example.com`, and whether it has upper-case letters. One pass, because every request pays for it.
-fn name(raw: &[u8]) -> Result<(&[u8], bool), HostError> {
-    let (mut end, mut label, mut has_upper_case) = (raw.len(), 0, false);
-    for (at, byte) in raw.iter().enumerate() {
-        let kind = KINDS.get(usize::from(*byte)).copied().unwrap_or(OTHER);
-        // The first: nearly all bytes are of this kind.
-        if kind == LOWER {
-            label += 1;
-            continue;
-        }
-        match kind {
-            UPPER => (label, has_upper_case) = (label + 1, true),
-            DOT if label > 0 && label <= LONGEST_LABEL => label = 0,
-            COLON => {
-                end = at;
-                break;
-            }
-            _ => return Err(HostError),
-        }
-    }
+/// `api.example.com.:80` to `api.example.com`.
+fn name(raw: &[u8]) -> Result<&[u8], HostError> {
+    let end = raw.iter().position(|byte| *byte == b':').unwrap_or(raw.len());
     let (name, port) = raw.split_at_checked(end).ok_or(HostError)?;
-    // A dot at the end is that of the root.
-    let name = if label == 0 { name.strip_suffix(b".").ok_or(HostError)? } else { name };
-    let is_name = label <= LONGEST_LABEL && name.len() <= LONGEST_NAME;
-    if is_name && is_port(port) { Ok((name, has_upper_case)) } else { Err(HostError) }
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if is_name(name) && is_port(port) { Ok(name) } else { Err(HostError) }
 }
 
-/// The length of a label, in bytes (RFC 1035, 2.3.4).
-const LONGEST_LABEL: usize = 63;
-/// The length of a name, in bytes, as text without a dot at its end.
-const LONGEST_NAME: usize = 253;
+/// Whether it is labels separated by dots. One pass, because every request pays for it.
+fn is_name(name: &[u8]) -> bool {
+    let mut label = 0;
+    for byte in name {
+        match byte {
+            b'.' if label == 0 => return false,
+            b'.' => label = 0,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'A'..=b'Z' if label < 63 => label += 1,
+            _ => return false,
+        }
+    }
+    label > 0 && name.len() <= 253
+}
 
 /// Empty, or `:` and any number of digits, including none (RFC 3986, 3.2.3).
 fn is_port(text: &[u8]) -> bool {

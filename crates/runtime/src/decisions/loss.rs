@@ -103,8 +103,6 @@ impl<W: Write> Write for WholeLines<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
     /// Has room for so many bytes.
@@ -129,27 +127,9 @@ mod tests {
         }
     }
 
-    /// What the process logs.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn loss_and_its_end_are_logged_once_and_not_too_often() {
-        let log = Log::default();
-        let to = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || {
+        let text = crate::test_log::logged(|| {
             let mut disk = Disk { written: Vec::new(), room: 0 };
             let mut lines = Reported::new(&mut disk, "x.log".to_owned());
             for _ in 0..3 {
@@ -159,7 +139,6 @@ mod tests {
                 }
             }
         });
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert_eq!(
             (text.matches("lines are lost").count(), text.matches("is written again").count()),
             (1, 1)
