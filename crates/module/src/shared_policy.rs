@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 
 use crate::abi::{self, Scheduler};
 use crate::admin::{self, Shown, Threads};
+use crate::bounded::LOADING;
 use crate::settings::FilterSettings;
 use crate::stats::Observed;
 
@@ -48,6 +49,9 @@ pub(crate) struct SharedPolicy {
     /// Dropping it ends that thread.
     _fetching: oneshot::Sender<()>,
 }
+
+/// How much longer than `keys-wait` the start waits for the thread that fetches keys.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
 /// not change these settings keeps the policy, its caches and its keys.
@@ -109,7 +113,7 @@ impl SharedPolicy {
         ]);
         let loaded = if settings.console && !is_off { loaded.with_denials() } else { loaded };
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
-        let runtime = loaded.start().map_err(cannot_start)?;
+        let runtime = LOADING.run(move || loaded.start())?.map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = match usize::from(settings.hash_threads) {
@@ -182,8 +186,14 @@ extern "C" fn finish() {
     }
 }
 
+/// Loads the policy. This thread, Envoy's main one, only waits, and only for some time.
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
-    LoadedPolicy::load(settings.of_policy()).map_err(|error| error.to_string())
+    let settings = settings.of_policy();
+    settings.warn();
+    let loaded =
+        LOADING.run(move || LoadedPolicy::load_unwarned(settings).map_err(|error| error.to_string()))??;
+    loaded.warn();
+    Ok(loaded)
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.
@@ -204,7 +214,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
         // A DNS lookup may still run on a blocking thread: do not wait for it.
         executor.shutdown_background();
     })?;
-    // Nothing is sent: this waits until the sender is dropped.
-    let _: Result<(), _> = until_tried.recv();
+    // Nothing is sent: this waits until the sender is dropped, but not for a fetch that hangs at a file.
+    let _: Result<(), _> = until_tried.recv_timeout(wait.saturating_add(GRACE));
     Ok((handle, end))
 }

@@ -106,12 +106,22 @@ pub fn shadow_span() -> Span {
 }
 
 impl LoadedPolicy {
-    /// Loads and compiles the policy, and the shadow policy if there is one.
+    /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that have no effect.
     ///
     /// # Errors
     /// What is wrong with the policy, the shadow policy or a setting.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
+        let this = Self::load_unwarned(settings)?;
+        this.warn();
+        Ok(this)
+    }
+
+    /// The same, for a thread whose caller calls [`PolicySettings::warn`] before and [`Self::warn`] afterwards.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
@@ -121,7 +131,6 @@ impl LoadedPolicy {
             });
             this.shadow = Some(Box::new(loaded?));
         }
-        this.warn_on_policies();
         Ok(this)
     }
 
@@ -133,7 +142,7 @@ impl LoadedPolicy {
     }
 
     /// Warns of settings that have no effect on the policies, unless one is a bundle that has not arrived yet.
-    fn warn_on_policies(&self) {
+    pub fn warn(&self) {
         let both = [Some(self), self.shadow.as_deref()].into_iter().flatten();
         let authorizers: Option<Vec<_>> = both.map(|loaded| loaded.snapshot.load_full()).collect();
         let authorizers = authorizers.unwrap_or_default();

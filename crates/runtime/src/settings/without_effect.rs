@@ -22,7 +22,7 @@ pub fn warn_of_settings(settings: impl IntoIterator<Item = WithoutEffect>) {
 
 impl PolicySettings {
     /// Warns of settings that have no effect because of other settings.
-    pub(crate) fn warn(&self) {
+    pub fn warn(&self) {
         let stales = !self.max_policy_age.is_zero() || !self.max_keys_age.is_zero();
         let why = "nothing becomes stale without `max-policy-age` or `max-keys-age`";
         warn_of_settings([("on-stale: unavailable", self.on_stale == OnStale::Unavailable && !stales, why)]);
