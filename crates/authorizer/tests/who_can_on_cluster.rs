@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::{
-    Attribute, Authorizer, CallerSource, Callers, Request, RequestBody, Scratch, Verdict as Decided, WhoCan,
+    Attribute, Authorizer, CallerSource, Callers, Header, Request, RequestBody, Scratch, Verdict as Decided,
+    WhoCan,
 };
 use generator::Rng;
 use policy::MapFiles;
@@ -288,6 +289,27 @@ fn a_role_that_takes_writing_from_another_is_named() {
     );
 }
 
+/// With `bulk: per-item`, callers who are not listed can have some items of a request performed.
+#[test]
+fn a_bulk_request_whose_items_may_be_separated_has_a_note() {
+    let notes = |bulk: &str, items: &[&str]| {
+        let policy = POLICY.replace("folder: os", &format!("folder: os, bulk: {bulk}"));
+        let authorizer = policy_of(&policy, ("writer: {}", "writer: { users: [ann] }", ""), INVENTORY);
+        let line = |index: &&str| format!("{{\"index\":{{\"_index\":\"{index}\"}}}}\n{{}}\n");
+        let body: String = items.iter().map(line).collect();
+        let headers = [Header { name: b"content-type", value: b"application/x-ndjson" }];
+        let body = RequestBody::Whole(body.as_bytes());
+        let request = Request { headers: &headers, body, ..request("POST", "/_bulk") };
+        let who = authorizer.who_can(&request, NOW);
+        assert_eq!(who.reason, None, "{who}");
+        who.notes
+    };
+    let [note] = &notes("per-item", &["logs-1", "red-1"])[..] else { panic!("one note") };
+    assert!(note.starts_with("callers to whom only some of its items are permitted"), "{note}");
+    assert!(notes("per-item", &["logs-1", "logs-1"]).is_empty());
+    assert!(notes("whole", &["logs-1", "red-1"]).is_empty());
+}
+
 #[test]
 fn a_request_that_nobody_can_make_is_called_invalid_only_if_it_is_and_only_once() {
     let policy = policy("a: {}\n", "a: { users: [x] }\n", "", true);
@@ -459,7 +481,7 @@ pub(crate) fn read_by_search<'a>((method, target): (&'a str, &'a str)) -> search
 fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
     let mut rng = Rng::new(31);
     let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
-    for _ in 0..300 {
+    for _ in 0..150 {
         let policy = generated(&mut rng);
         let settings = EvaluationSettings::of(&policy.config.settings);
         let reference = Reference {

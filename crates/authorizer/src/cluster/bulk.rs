@@ -16,6 +16,18 @@ use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 const MAX_ERRORS: usize = 4 << 20;
 
 impl Compiled {
+    /// Whether this is a bulk request with items of which only some may be permitted to a caller, and forwarded.
+    pub(crate) fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
+        let mut indices = 0;
+        let mut permits = |_: &str, _: &[Need<'_>]| {
+            indices += 1;
+            true
+        };
+        self.bulk == Bulk::PerItem
+            && search::permitted_items(request, needs, &mut permits).is_some()
+            && indices > 1
+    }
+
     /// A bulk request with its permitted items only. It is read and decided about like any other: it must be permitted as it is.
     pub(super) fn permitted_items(
         &self,

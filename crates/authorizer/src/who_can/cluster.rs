@@ -24,6 +24,10 @@ const LEFT_OUT: &str = "not all who may are listed: the cluster has so many role
 const REDUCED: &str = "callers to whom it is permitted in part only are not listed: their requests may be reduced to those of \
                        its indices on which it is permitted, or to none";
 
+/// What is said where the items of a request may be separated.
+const SEPARATED: &str = "callers to whom only some of its items are permitted are not listed: inside Envoy their requests are \
+                         forwarded with these items (`bulk: per-item`)";
+
 /// What is said where a role that hides documents or fields does not always stand in the way.
 const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not listed, even if their requests \
                       are permitted";
@@ -60,6 +64,9 @@ impl Authorizer {
         }
         if cluster.compiled.privileges.reduces(&needs) {
             who.notes.push(REDUCED.to_owned());
+        }
+        if cluster.compiled.separates_items(&asked, &needs) {
+            who.notes.push(SEPARATED.to_owned());
         }
         let section = self.loaded.policy.search.as_ref();
         if section.is_some_and(|section| {
