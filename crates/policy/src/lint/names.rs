@@ -1,5 +1,6 @@
 //! Granted names that no caller has, and granted names that two sources could provide.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use foldhash::HashSet;
@@ -9,7 +10,7 @@ use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
-use crate::similar::closest;
+use crate::similar::{Suggestions, closest};
 use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
@@ -67,8 +68,8 @@ fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnin
     let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
     let groups = basic.users.iter().flat_map(|user| &user.groups);
     let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
-    let mut users = Known { names: users, compared: 0 };
-    let mut groups = Known { names: groups, compared: 0 };
+    let mut users = Known { names: users, work: Work::default() };
+    let mut groups = Known { names: groups, work: Work::default() };
     for grant in &policy.grants {
         for named in &grant.users {
             users.expect(grant, named, "user", &groups, warnings);
@@ -91,10 +92,31 @@ fn unlikely(name: &str) -> Option<&'static str> {
     }
 }
 
+/// What has been done to find the names that are meant.
+struct Work {
+    /// How many names have been compared.
+    compared: usize,
+    suggestions: Suggestions,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { compared: 0, suggestions: Suggestions::for_a_file() }
+    }
+}
+
+impl Work {
+    /// Whether so many names may be compared with one more.
+    fn allows(&mut self, names: usize) -> bool {
+        self.compared += names;
+        self.compared <= MAX_COMPARISONS
+    }
+}
+
 /// The known names.
 struct Known {
-    names: HashSet<String>,
-    compared: usize,
+    names: BTreeSet<String>,
+    work: Work,
 }
 
 impl Known {
@@ -130,14 +152,12 @@ impl Known {
     }
 
     fn near(&mut self, name: &str) -> Option<String> {
-        if self.compared > MAX_COMPARISONS {
+        if !self.work.allows(self.names.len()) {
             return None;
         }
-        self.compared += self.names.len();
-        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        names.sort_unstable();
-        let near = names.iter().copied().find(|known| differ_by_prefix(name, known));
-        near.or_else(|| closest(name, names)).map(str::to_owned)
+        let mut names = self.names.iter().map(String::as_str);
+        let near = names.clone().find(|known| differ_by_prefix(name, known));
+        near.or_else(|| self.work.suggestions.closest(name, &mut names)).map(str::to_owned)
     }
 }
 
@@ -267,14 +287,14 @@ fn names_of_no_source(policy: &UnresolvedPolicy, sources: &[Source<'_>], warning
     let most = MAX_COMPARISONS / sources.len().max(1);
     let users = policy.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
     let groups = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
-    let mut compared = 0;
+    let mut work = Work::default();
     for (grant, named) in users.take(most) {
         let names = sources.iter().map(|source| (source, &source.users));
-        warn_of_absent(grant, named, "user", names, &mut compared, warnings);
+        warn_of_absent(grant, named, "user", names, &mut work, warnings);
     }
     for (grant, named) in groups.take(most) {
         let names = sources.iter().map(|source| (source, &source.groups));
-        warn_of_absent(grant, named, "group", names, &mut compared, warnings);
+        warn_of_absent(grant, named, "group", names, &mut work, warnings);
     }
 }
 
@@ -283,7 +303,7 @@ fn warn_of_absent<'s, 'i: 's>(
     named: &NameRef,
     what: &str,
     sources: impl Iterator<Item = (&'s Source<'i>, &'s Names<'i>)>,
-    compared: &mut usize,
+    work: &mut Work,
     warnings: &mut Warnings<'_>,
 ) {
     let name = &named.name;
@@ -301,8 +321,8 @@ fn warn_of_absent<'s, 'i: 's>(
     if likely.iter().any(|(_, names)| names.may_be(name)) {
         return;
     }
-    *compared += sources.iter().map(|(_, names)| names.only.as_ref().map_or(0, HashSet::len)).sum::<usize>();
-    let may_compare = *compared <= MAX_COMPARISONS;
+    let count = sources.iter().map(|(_, names)| names.only.as_ref().map_or(0, HashSet::len)).sum();
+    let may_compare = work.allows(count);
     let with_prefix = sources.iter().filter(|_| may_compare).find_map(|(_, names)| {
         let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
         known.filter(|known| differ_by_prefix(name, known)).min()
@@ -315,7 +335,7 @@ fn warn_of_absent<'s, 'i: 's>(
             let own = name.strip_prefix(names.prefix).unwrap_or(name);
             let mut known: Vec<&str> = names.only.iter().flatten().copied().filter(|_| may_compare).collect();
             known.sort_unstable();
-            let near = closest(own, known).map(|near| format!("{}{near}", names.prefix));
+            let near = work.suggestions.closest(own, known).map(|near| format!("{}{near}", names.prefix));
             let message = match left_out.first() {
                 None => format!("{} has no {what} that is called `{name}`", source.what),
                 Some(_) => format!("no {what} is called `{name}`"),

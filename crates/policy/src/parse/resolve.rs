@@ -12,11 +12,8 @@ use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, Unres
 use crate::parse::user_ids::{self, Sources};
 use crate::pattern::{Actions, Segment};
 use crate::problem::{Place, Problem};
-use crate::similar::closest;
+use crate::similar::Suggestions;
 use crate::warning::Warning;
-
-/// The maximum number of name comparisons in search of similar names.
-const MAX_COMPARISONS: usize = 2_000_000;
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
 pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
@@ -24,7 +21,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         by_name: HashMap::new(),
         in_order: IdVec::new(),
         incomplete: policy.missing.roles,
-        compared: 0,
+        suggestions: Suggestions::for_a_file(),
     };
     let mut kept = Vec::with_capacity(policy.roles.len());
     for role in policy.roles {
@@ -140,7 +137,7 @@ struct Names {
     by_name: HashMap<Arc<str>, (RoleId, Place)>,
     in_order: IdVec<RoleId, Arc<str>>,
     incomplete: bool,
-    compared: usize,
+    suggestions: Suggestions,
 }
 
 impl Names {
@@ -213,12 +210,11 @@ impl Names {
     }
 
     fn suggestion(&mut self, name: &str) -> Option<String> {
-        if self.compared > MAX_COMPARISONS || name == ANYONE || name == AUTHENTICATED {
+        if name == ANYONE || name == AUTHENTICATED {
             return None;
         }
-        self.compared += self.in_order.len();
-        closest(name, self.in_order.iter().map(|known| &**known))
-            .map(|known| format!("did you mean `{known}`?"))
+        let known = self.in_order.iter().map(|known| &**known);
+        self.suggestions.closest(name, known).map(|known| format!("did you mean `{known}`?"))
     }
 }
 
