@@ -162,8 +162,10 @@ impl Filters {
             let what = format!("requests/s, closed loop: {name} ÷ {to}");
             Verdict::of_ratios("P8", what, &self.ratios(name, to), Limit::AtLeast(least, " ×"))
         };
-        all.extend(at_least("rolegate, Basic", "basic_auth + rbac", 1.05));
-        all.extend(at_least("rolegate, JWT", "jwt_authn with cache + rbac", 1.15));
+        for headers in ["", ", without x-roles"] {
+            all.extend(at_least(&format!("rolegate, Basic{headers}"), "basic_auth + rbac", 1.05));
+            all.extend(at_least(&format!("rolegate, JWT{headers}"), "jwt_authn with cache + rbac", 1.15));
+        }
         all.extend(at_least("rolegate, 1,000 rules", "rbac, 1,000 rules", 3.0));
         all.extend(at_least("rolegate, 10,000 rules", "rbac, 10,000 rules", 50.0));
         let rates: Vec<f64> = SIZES
@@ -235,7 +237,7 @@ impl Filters {
 
 /// What is not equal, because it cannot be.
 const LIMITS: &str = "A route that disables rolegate shows what Envoy needs for a filter of a library that does nothing. With 100 rules and more, the request matches the last one: `rbac` evaluates them in the order of their names. \
-`basic_auth` and `jwt_authn` set `x-user` here, as rolegate does. What Envoy's filters cannot express of policies/people: passwords \
+`basic_auth` and `jwt_authn` set `x-user` here, as rolegate does; without `x-roles` rolegate sets no more than they can. What Envoy's filters cannot express of policies/people: passwords \
 hashed with argon2id or bcrypt (`basic_auth` has SHA-1 only), `x-roles`, the removal of other spellings of these headers, and \
 decisions on all interpretations of a path.";
 
@@ -354,9 +356,10 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
     write(&folder.join("jwks.json"), &signer.key_set())?;
     write(&tokens, &people::with_tokens())?;
     let people = testbed::repository().join("policies/people");
-    // What `basic_auth` and `rbac` can express of it, but for the passwords.
-    let user_only = folder.join("user-only.yaml");
-    write(&user_only, &people::BASIC.replace(", x-roles: \"{roles}\"", ""))?;
+    // What Envoy's filters can express of them, but for the passwords.
+    let (user_only, user_only_tokens) = (folder.join("user-only.yaml"), folder.join("user-only-tokens.yaml"));
+    write(&user_only, &people::without_roles(people::BASIC))?;
+    write(&user_only_tokens, &people::without_roles(&people::with_tokens()))?;
     let basic = format!("{BASIC_AUTH}{}", rbac(&["GET /people", "POST /people"], ALICE));
     let jwt = |cache: &str| {
         format!("{}{}", jwt_authn(signer, cache), rbac(&["GET /people", "POST /people"], GUEST))
@@ -368,6 +371,7 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
         Variant::inside("rolegate, Basic, without x-roles", Credentials::Basic, user_only),
         Variant::new("basic_auth + rbac", Credentials::Basic, basic),
         Variant::inside("rolegate, JWT", Credentials::Token, tokens),
+        Variant::inside("rolegate, JWT, without x-roles", Credentials::Token, user_only_tokens),
         Variant::new("jwt_authn with cache + rbac", Credentials::Token, jwt(CACHE)),
         Variant::new("jwt_authn + rbac", Credentials::Token, jwt("")),
     ];

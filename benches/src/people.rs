@@ -30,6 +30,12 @@ pub fn with_tokens() -> String {
     )
 }
 
+/// One of these policies without the header that names the caller's roles: with the user only.
+#[must_use]
+pub fn without_roles(policy: &str) -> String {
+    policy.replace(", x-roles: \"{roles}\"", "")
+}
+
 /// Loads a policy with this key set.
 ///
 /// # Errors
@@ -37,4 +43,16 @@ pub fn with_tokens() -> String {
 pub fn load(policy: &str, jwks: &str) -> Result<Arc<Loaded>, Vec<Problem>> {
     let files = MapFiles::of("policy.yaml", policy).and("jwks.json", jwks);
     policy::load(&files, Path::new("policy.yaml")).map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BASIC, with_tokens, without_roles};
+
+    #[test]
+    fn only_the_user_is_left() {
+        for policy in [BASIC, &with_tokens()] {
+            assert!(without_roles(policy).contains("set_headers: { x-user: \"{user}\" }"), "{policy}");
+        }
+    }
 }
