@@ -98,8 +98,8 @@ fmt: needs-rust ## Format the code.
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
 
-sanitize: needs-rust needs-cc ## Run the module's tests and the fuzz corpus under AddressSanitizer and ThreadSanitizer (nightly Rust; for ThreadSanitizer also rust-src); SANITIZER=address runs one.
-	@fuzz/sanitize $(SANITIZER)
+sanitize: needs-rust needs-cc ## Run the module's tests and the fuzz corpus under AddressSanitizer and ThreadSanitizer (nightly Rust; for ThreadSanitizer also rust-src); SANITIZER=address runs one, TOOLCHAIN=stable takes another Rust.
+	@TOOLCHAIN=$(TOOLCHAIN) fuzz/sanitize $(SANITIZER)
 
 valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under valgrind.
 	@crates/module/valgrind/run $(ENVOY_VERSION)
