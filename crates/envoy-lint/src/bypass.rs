@@ -271,7 +271,7 @@ impl<'a, 'n> Protected<'a, 'n> {
 /// Where a network filter `set_filter_state` says to which cluster `tcp_proxy` behind it routes.
 fn cluster_states<'n>(filter: &View<'n>) -> Vec<View<'n>> {
     let lists = filter.get("typed_config").map(|config| config.entries()).unwrap_or_default();
-    let states = lists.into_iter().flat_map(|(_, list)| list.items());
+    let states = lists.into_iter().flat_map(|(_, list)| list.one_or_more());
     states.filter(|state| state.text_of("object_key") == Some("envoy.tcp_proxy.cluster")).collect()
 }
 

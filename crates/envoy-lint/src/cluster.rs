@@ -135,7 +135,7 @@ fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
 
 fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
     let thresholds = cluster.at(&["circuit_breakers", "thresholds"]);
-    let all = thresholds.as_ref().map(View::items).unwrap_or_default();
+    let all = thresholds.as_ref().map(View::one_or_more).unwrap_or_default();
     let own = all.iter().find(|one| one.text_of("priority").is_none_or(|priority| priority == "DEFAULT"));
     let number = |key: &str| own.and_then(|own| own.text_of(key)).and_then(|text| text.parse::<u64>().ok());
     let low = |key: &str, default: u64| number(key).is_none_or(|number| number <= default);

@@ -59,7 +59,7 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
 }
 
 fn lint_mutations(mutations: &View<'_>, findings: &mut Findings) {
-    for mutation in mutations.items() {
+    for mutation in mutations.one_or_more() {
         if let Some(header) = mutation.at(&["append", "header"]) {
             lint_header(&header, findings);
         }
@@ -67,7 +67,7 @@ fn lint_mutations(mutations: &View<'_>, findings: &mut Findings) {
 }
 
 fn lint_additions(additions: &View<'_>, findings: &mut Findings) {
-    for addition in additions.items() {
+    for addition in additions.one_or_more() {
         if let Some(header) = addition.get("header") {
             lint_header(&header, findings);
         }

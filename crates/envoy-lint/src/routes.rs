@@ -111,7 +111,7 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
             "host_rewrite_path_regex" => client_routing::by("its path", &value, findings),
             "inline_cluster_specifier_plugin" => specifiers::lint(&value, findings),
             "cluster_specifier_plugins" => {
-                value.items().iter().for_each(|plugin| specifiers::lint(plugin, findings));
+                value.one_or_more().iter().for_each(|plugin| specifiers::lint(plugin, findings));
             }
             // A format, such as `%REQ(x-host)%`.
             "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {

@@ -63,14 +63,14 @@ fn find_chains<'n>(
         chains.push(Chain {
             listener: listener.map(str::to_owned),
             manager: view.clone(),
-            filters: filters.items(),
+            filters: filters.one_or_more(),
             // With an empty list, upgrades have the others.
-            upgrades: upgrades.filter(|filters| !filters.items().is_empty()).collect(),
+            upgrades: upgrades.filter(|filters| !filters.one_or_more().is_empty()).collect(),
             network: network.to_vec(),
         });
         return;
     }
-    let filters = view.get("filters").map(|filters| filters.items());
+    let filters = view.get("filters").map(|filters| filters.one_or_more());
     let inside = (listener, filters.as_deref().unwrap_or(network));
     for (_, value) in view.entries() {
         find_chains(&value, inside, chains);
@@ -87,7 +87,7 @@ fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Res
         is_rbac(&config) || is_in_other_form(filter, &config, &MAY_BE_RBAC)
     };
     let has_rbac = |chain: &Chain<'_>| {
-        let upgrades = chain.upgrades.iter().flat_map(View::items);
+        let upgrades = chain.upgrades.iter().flat_map(View::one_or_more);
         chain.filters.iter().cloned().chain(upgrades).any(|filter| may_be_rbac(&filter))
     };
     let mut named: Vec<Chain<'_>> = chains
@@ -197,7 +197,7 @@ fn read_upgrade(filters: &View<'_>, original: &mut Original) {
         let config = config(filter);
         kind(&config).is_some() || is_unreadable(filter, &config)
     };
-    let all = filters.items();
+    let all = filters.one_or_more();
     if all.iter().any(may_deny) {
         let condition =
             filters.inexpressible("upgrades have filters of their own, and no rule depends on them");

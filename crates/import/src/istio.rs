@@ -57,7 +57,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
 
 /// The resources of a document, which may be a list.
 fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
-    let items = document.list("items");
+    let items = document.get("items").map(|items| items.items()).unwrap_or_default();
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
 }
 

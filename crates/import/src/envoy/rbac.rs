@@ -254,7 +254,7 @@ impl Reader<'_> {
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
         if let Some(matchers) = value.at(&["or_match", "value_matchers"]) {
             return Expr::any(
-                matchers.items().iter().map(|one| self.claim_value(one, source, claim)).collect(),
+                matchers.one_or_more().iter().map(|one| self.claim_value(one, source, claim)).collect(),
             );
         }
         if let Some(text) = value.get("string_match") {

@@ -68,10 +68,29 @@ impl<'n> View<'n> {
         items.iter().enumerate().map(view).collect()
     }
 
-    /// The items of a list under a key.
+    /// The items of a list; another value is the only one. Envoy's parser of protocol buffers takes `key: value` for
+    /// `key: [value]` where a list is expected.
+    #[must_use]
+    pub fn one_or_more(&self) -> Vec<Self> {
+        if self.is_list() { self.items() } else { vec![self.clone()] }
+    }
+
+    /// The items of a list under a key, or the only one: see [`View::one_or_more`].
     #[must_use]
     pub fn list(&self, key: &str) -> Vec<Self> {
-        self.get(key).map(|view| view.items()).unwrap_or_default()
+        self.get(key).map(|view| view.one_or_more()).unwrap_or_default()
+    }
+
+    /// Whether this is a list.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(&self.node.value, Value::List(_))
+    }
+
+    /// Whether this is a mapping, also an empty one.
+    #[must_use]
+    pub fn is_mapping(&self) -> bool {
+        matches!(&self.node.value, Value::Map(_))
     }
 
     /// A text, a number or a boolean, as it is written.
@@ -89,16 +108,10 @@ impl<'n> View<'n> {
         self.get(key)?.text()
     }
 
-    /// The texts of a list under a key; `None` if an item is not a text, or the value is not a list.
+    /// The texts of a list under a key, or the only one; `None` if an item is not a text.
     #[must_use]
     pub fn texts_of(&self, key: &str) -> Option<Vec<&'n str>> {
-        match self.get(key) {
-            None => Some(Vec::new()),
-            Some(list) if matches!(&list.node.value, Value::List(_)) => {
-                list.items().iter().map(Self::text).collect()
-            }
-            Some(_) => None,
-        }
+        self.list(key).iter().map(Self::text).collect()
     }
 
     /// Whether the value under a key is true, as Envoy reads it: see [`View::boolean`].
