@@ -13,6 +13,9 @@ pub(crate) trait Notes {
     /// A condition that cannot be expressed at all.
     fn inexpressible(&self, message: impl Into<String>) -> Expr;
 
+    /// A condition that cannot be expressed, if this has a field besides these: it may limit what the others match.
+    fn unknown(&self, known: &[&str]) -> Option<Expr>;
+
     /// A condition that is nearly this one, in which a bit more may hold: that is not allowed unless it is accepted.
     fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr;
 
@@ -33,6 +36,11 @@ impl Notes for View<'_> {
             note,
             acceptable: false,
         }
+    }
+
+    fn unknown(&self, known: &[&str]) -> Option<Expr> {
+        let unknown = self.besides(known).into_iter().next()?;
+        Some(unknown.inexpressible("a field that is not known"))
     }
 
     fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr {

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use import::{Effect, Imported, Options, envoy_rbac, istio};
+use import::{Imported, Options, envoy_rbac};
 
 const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
 
@@ -13,11 +13,6 @@ fn envoy(original: &str) -> Result<Imported, String> {
     let original = original.replace("FILTERS", FILTERS);
     let options = Options { audiences: vec!["api".to_owned()], ..Options::default() };
     envoy_rbac(Path::new("in"), original.as_bytes(), &options).map_err(|problems| format!("{problems:?}"))
-}
-
-fn from_istio(original: &str, options: &Options) -> Result<Imported, String> {
-    let files = [(PathBuf::from("in"), original.as_bytes().to_vec())];
-    istio(&files, options).map_err(|problems| format!("{problems:?}"))
 }
 
 /// Envoy reads its configuration with a parser of protocol buffers that takes one element for a list of it.
@@ -85,5 +80,136 @@ fn one_element_is_a_list_of_it() {
         };
         let list = read(&template.replace('<', "[").replace('>', "]"));
         assert_eq!(read(&template.replace(['<', '>'], "")), list, "{template}");
+    }
+}
+
+/// Envoy starts with none of these. What they would mean is not known, so nothing is allowed, and all is denied.
+#[test]
+fn rules_that_are_not_as_expected_allow_nothing() {
+    let rules = |action: &str, policy: &str| {
+        envoy(&format!("rules: {{ action: {action}, policies: {policy} }}")).unwrap()
+    };
+    let checked = |policy: &str| {
+        let imported = rules("ALLOW", policy);
+        assert!(
+            imported.is_stricter() && !imported.policy.contains("allow:"),
+            "{policy}: {}",
+            imported.policy
+        );
+        denies_all(&rules("DENY", policy), policy);
+    };
+    for permission in [
+        "{ and_rules: { ids: [{ any: true }] } }",
+        "{ and_rules: [{ url_path: { path: { exact: /a } } }] }",
+        "{ or_rules: [{ url_path: { path: { exact: /a } } }] }",
+        "{ and_rules: { rules: [] } }",
+        "{ or_rules: {} }",
+        "{ and_rules: { rules: [{ any: true }], later: true } }",
+        "{ not_rule: { or_rules: { rules: [] } } }",
+        "{ not_rule: { and_rules: { rule: [{ any: true }] } } }",
+        "{ url_path: { path: { exact: /a }, later: true } }",
+        "{ uri_template: { name: a, typed_config: { path_template: /a }, later: true } }",
+        "{ uri_template: { name: a, typed_config: { path_template: /a, later: true } } }",
+    ] {
+        checked(&format!("{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"));
+    }
+    for policy in [
+        "{ a: { permission: [{ any: true }], principals: [{ any: true }] } }",
+        "{ a: { permissions: [], principals: [{ any: true }] } }",
+        "{ a: { permissions: [{ any: true }] } }",
+        "{ a: all }",
+        "[{ permissions: [{ any: true }], principals: [{ any: true }] }]",
+        "all",
+    ] {
+        checked(policy);
+    }
+    let imported = rules("[DENY]", "{ a: { permissions: [{ any: true }], principals: [{ any: true }] } }");
+    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+}
+
+/// Whether everyone is denied everything, with a note.
+fn denies_all(imported: &Imported, original: &str) {
+    let (_, deny) = imported.policy.split_once("deny:").unwrap_or_default();
+    assert!(imported.is_stricter() && deny.contains("\"* /**\""), "{original}: {}", imported.policy);
+}
+
+#[test]
+fn claims_that_are_not_as_expected_allow_nothing() {
+    for value in [
+        "{ or_match: { value_matchers: [] } }",
+        "{ or_match: { value_matcher: [{ string_match: { exact: eve } }] } }",
+        "{ or_match: { value_matchers: [{ string_match: { exact: eve } }], later: true } }",
+        "{ string_match: { exact: eve }, later: true }",
+        "{ list_match: { one_of: { string_match: { exact: eve }, later: true } } }",
+        "{ list_match: { one_of: { string_match: { exact: eve } }, later: true } }",
+    ] {
+        let with = |action: &str| {
+            envoy(&format!(
+                "http_filters:
+  - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication,
+      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }}, payload_in_metadata: pl }} }},
+      rules: [{{ match: {{ prefix: / }}, requires: {{ requires_any: {{ requirements: [{{ provider_name: a }}, {{ allow_missing: {{}} }}] }} }} }}] }} }}
+  - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, rules: {{ action: {action}, policies: {{ a: {{ permissions: [{{ any: true }}],
+      principals: [{{ metadata: {{ filter: envoy.filters.http.jwt_authn, path: [{{ key: pl }}, {{ key: sub }}], value: {value} }} }}] }} }} }} }} }}
+"
+            ))
+            .unwrap()
+        };
+        let imported = with("ALLOW");
+        assert!(
+            imported.is_stricter() && !imported.policy.contains("allow:"),
+            "{value}: {}",
+            imported.policy
+        );
+        denies_all(&with("DENY"), value);
+    }
+}
+
+#[test]
+fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
+    let with = |rules: &str| {
+        envoy(&format!(
+            "http_filters:
+  - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication, rules: {rules},
+      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }} }} }} }} }}
+  - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC,
+      rules: {{ policies: {{ a: {{ permissions: [{{ any: true }}], principals: [{{ any: true }}] }} }} }} }} }}
+"
+        ))
+        .unwrap()
+    };
+    let needed = "requires: { provider_name: a }";
+    let sound = with(&format!("[{{ match: {{ prefix: / }}, {needed} }}]"));
+    assert!(sound.policy.contains("authenticated") && !sound.is_stricter(), "{}", sound.policy);
+    for requires in [
+        "require: { provider_name: a }",
+        "requires: a",
+        "requires: { provider_name: a, allow_missing: {} }",
+        "requires: { requires_all: { requirement: [{ provider_name: a }] } }",
+        "requires: { requires_all: [{ provider_name: a }] }",
+        "requires: { requires_all: { requirements: [] } }",
+        "requires: { requires_all: { requirements: [{ allow_missing: {} }], later: true } }",
+        "requires: { requires_any: { requirements: [{ allow_missing: {} }], later: true } }",
+        "requires: { requires_any: { requirements: [] } }",
+        "requires: { requires_any: { requirements: [{ provider_name: b, allow_missing: {} }] } }",
+        "requires: { allow_missing: {} }, requirement_name: b",
+    ] {
+        denies_all(&with(&format!("[{{ match: {{ prefix: / }}, {requires} }}]")), requires);
+    }
+    // The first rule that matches decides. What is not as expected may match nothing, so that the next one decides.
+    let rest = format!("{{ match: {{ prefix: / }}, {needed} }}");
+    for first in [
+        "/public",
+        "{}",
+        "{ match: /public }",
+        "{ match: {} }",
+        "{ match: { case_sensitive: true } }",
+        "{ match: { prefix: [/public] } }",
+        "{ match: { path_separated_prefix: {} } }",
+        "{ match: { safe_regex: /public } }",
+    ] {
+        let imported = with(&format!("[{first}, {rest}]"));
+        let (anyone, _) = imported.policy.split_once("authenticated").unwrap_or((&imported.policy, ""));
+        assert!(imported.is_stricter() && !anyone.contains("\"* /**\""), "{first}: {}", imported.policy);
     }
 }

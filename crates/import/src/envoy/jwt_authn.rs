@@ -87,8 +87,10 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
     // Where the first rule that matches names a source, its tokens are verified.
     let mut verified: Vec<Vec<Expr>> = original.sources.all.iter().map(|_| Vec::new()).collect();
     for rule in filter.list("rules") {
-        let route =
-            rule.get("match").map_or_else(Expr::always, |route| super::routes::route(&route, options));
+        let route = match rule.get("match") {
+            Some(route) => super::routes::route(&route, options),
+            None => rule.inexpressible("`match` is expected here"),
+        };
         let named = rule.get("requirement_name").and_then(|name| {
             filter
                 .get("requirement_map")?
@@ -102,6 +104,9 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
+        // Envoy does not start with both, or with another field.
+        let requires_key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
+        let requirement = rule.unknown(&["match", requires_key]).unwrap_or(requirement);
         let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         for (source, verified) in original.sources.all.iter().zip(&mut verified) {
             let Some(requires) = &requires else { continue };
@@ -176,8 +181,21 @@ fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
         None => view.inexpressible("tokens of this provider are not accepted"),
     };
     let entries = requires.entries();
-    let Some((key, value)) = entries.first() else { return Expr::always() };
+    let (key, value) = match entries.as_slice() {
+        [one] => one,
+        [] if requires.is_mapping() => return Expr::always(),
+        _ => return requires.inexpressible("exactly one requirement is expected here"),
+    };
     let all = || value.list("requirements").iter().map(|one| requirement(one, sources)).collect();
+    if ["requires_any", "requires_all"].contains(&key.as_str()) {
+        // That all of none are met would be always.
+        if value.list("requirements").is_empty() {
+            return value.inexpressible("`requirements` are expected here");
+        }
+        if let Some(unknown) = value.unknown(&["requirements"]) {
+            return unknown;
+        }
+    }
     match key.as_str() {
         "provider_name" => provider(value, value.text().unwrap_or_default()),
         "requires_any" => any_of(value, all(), sources),
@@ -193,7 +211,9 @@ fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
     let requirements = value.list("requirements");
     let named: std::collections::BTreeSet<&str> =
         requirements.iter().filter_map(|one| one.text_of("provider_name")).collect();
-    if requirements.iter().any(|one| LENIENT.iter().any(|lenient| one.get(lenient).is_some())) {
+    let is_lenient =
+        |one: &View<'_>| matches!(one.entries().as_slice(), [(key, _)] if LENIENT.contains(&key.as_str()));
+    if requirements.iter().any(is_lenient) {
         return Expr::always();
     }
     let is_named = |source: &Source| named.iter().any(|name| source.is_provider(name));

@@ -55,8 +55,9 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
             unknown.inexpressible("a field that is not known"),
         )]);
     }
-    let policies = rules.get("policies").map(|policies| policies.named_entries()).unwrap_or_default();
-    let alternatives: Vec<Alternative> = policies
+    let policies = rules.get("policies");
+    let named = policies.as_ref().map(View::named_entries).unwrap_or_default();
+    let mut alternatives: Vec<Alternative> = named
         .iter()
         .map(|(name, policy)| Alternative {
             name: name.clone(),
@@ -64,7 +65,11 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
             condition: self::policy(policy, options, &original.sources),
         })
         .collect();
-    match rules.text_of("action").unwrap_or("ALLOW") {
+    if let Some(policies) = policies.filter(|policies| !policies.is_mapping()) {
+        let condition = policies.inexpressible("policies are expected here, each with its name");
+        alternatives.push(super::unnamed(&policies, "policies", condition));
+    }
+    match rules.get("action").map_or("ALLOW", |action| action.text().unwrap_or_default()) {
         "ALLOW" | "0" => original.allow.push(alternatives),
         "DENY" | "1" => {
             original.deny.extend(alternatives);
@@ -84,9 +89,12 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
 
 fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     let reader = Reader { options, sources };
-    let permissions = policy.list("permissions").iter().map(|one| reader.rule(one)).collect();
-    let principals = policy.list("principals").iter().map(|one| reader.rule(one)).collect();
-    let mut all = vec![Expr::any(permissions), Expr::any(principals)];
+    let one_of = |key: &str| match policy.list(key).as_slice() {
+        // Envoy does not start with such a policy. It is not one that matches nothing, because it could be a denial.
+        [] => policy.inexpressible(format!("`{key}` are expected here")),
+        all => Expr::any(all.iter().map(|one| reader.rule(one)).collect()),
+    };
+    let mut all = vec![one_of("permissions"), one_of("principals")];
     for key in ["condition", "checked_condition"] {
         all.extend(
             policy
@@ -114,12 +122,21 @@ impl Reader<'_> {
         let [(key, value)] = entries.as_slice() else {
             return rule.inexpressible("exactly one condition is expected here");
         };
+        let known: Option<&[&str]> = match key.as_str() {
+            "url_path" => Some(&["path"]),
+            "uri_template" => Some(&["name", "typed_config"]),
+            "sourced_metadata" => Some(&["metadata_matcher", "metadata_source"]),
+            _ => None,
+        };
+        if let Some(unknown) = known.and_then(|known| value.unknown(known)) {
+            return unknown;
+        }
         match key.as_str() {
             "any" if value.boolean() == Some(true) => Expr::always(),
-            "and_rules" => Expr::All(self.all(value, "rules")),
-            "or_rules" => Expr::any(self.all(value, "rules")),
-            "and_ids" => Expr::All(self.all(value, "ids")),
-            "or_ids" => Expr::any(self.all(value, "ids")),
+            "and_rules" => self.set(value, "rules", Expr::All),
+            "or_rules" => self.set(value, "rules", Expr::any),
+            "and_ids" => self.set(value, "ids", Expr::All),
+            "or_ids" => self.set(value, "ids", Expr::any),
             "not_rule" | "not_id" => self.rule(value).negated(),
             "header" => self.header(value),
             "url_path" => {
@@ -130,16 +147,7 @@ impl Reader<'_> {
                     None => value.inexpressible("a matcher that is not known"),
                 }
             }
-            "uri_template" => match value
-                .at(&["typed_config", "path_template"])
-                .or_else(|| value.at(&["typed_config", "value", "path_template"]))
-            {
-                Some(template) => {
-                    let text = template.text().unwrap_or_default().to_owned();
-                    matcher::path(&template, &Matcher::Template(text), false, self.options)
-                }
-                None => value.inexpressible("a matcher that is not known"),
-            },
+            "uri_template" => self.template(value),
             "metadata" => self.metadata(value),
             "sourced_metadata" => match (value.get("metadata_matcher"), value.text_of("metadata_source")) {
                 (Some(matcher), None | Some("DYNAMIC" | "0")) => self.metadata(&matcher),
@@ -160,8 +168,30 @@ impl Reader<'_> {
         }
     }
 
-    fn all(&self, set: &View<'_>, key: &str) -> Vec<Expr> {
-        set.list(key).iter().map(|one| self.rule(one)).collect()
+    /// All conditions under this key, or one of them. Without any, or with another key, it is not known what the set matches: that
+    /// all of none hold would be always.
+    fn set(&self, set: &View<'_>, key: &str, combined: fn(Vec<Expr>) -> Expr) -> Expr {
+        let all = set.list(key);
+        if all.is_empty() {
+            return set.inexpressible(format!("`{key}` are expected here"));
+        }
+        let condition = || combined(all.iter().map(|one| self.rule(one)).collect());
+        set.unknown(&[key]).unwrap_or_else(condition)
+    }
+
+    /// The path template of an extension.
+    fn template(&self, extension: &View<'_>) -> Expr {
+        let Some(config) = extension.get("typed_config") else {
+            return extension.inexpressible("a matcher that is not known");
+        };
+        let config = config.get("value").unwrap_or(config);
+        match config.get("path_template") {
+            Some(template) => config.unknown(&["@type", "path_template"]).unwrap_or_else(|| {
+                let text = template.text().unwrap_or_default().to_owned();
+                matcher::path(&template, &Matcher::Template(text), false, self.options)
+            }),
+            None => extension.inexpressible("a matcher that is not known"),
+        }
     }
 
     /// `HeaderMatcher`.
@@ -251,29 +281,46 @@ impl Reader<'_> {
         Expr::any(sources.into_iter().map(|source| self.claim_value(&value, source, claim)).collect())
     }
 
+    /// `ValueMatcher`.
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
-        if let Some(matchers) = value.at(&["or_match", "value_matchers"]) {
-            return Expr::any(
-                matchers.one_or_more().iter().map(|one| self.claim_value(one, source, claim)).collect(),
-            );
-        }
-        if let Some(text) = value.get("string_match") {
-            return match text_matcher::string_matcher(&text) {
+        const USERS: &str = "a grant names whole users and groups";
+        let entries = value.entries();
+        let [(key, matcher)] = entries.as_slice() else {
+            return value.inexpressible("exactly one condition is expected here");
+        };
+        match key.as_str() {
+            "or_match" => {
+                let all = matcher.list("value_matchers");
+                if all.is_empty() {
+                    return matcher.inexpressible("`value_matchers` are expected here");
+                }
+                let any = || Expr::any(all.iter().map(|one| self.claim_value(one, source, claim)).collect());
+                matcher.unknown(&["value_matchers"]).unwrap_or_else(any)
+            }
+            "string_match" => match text_matcher::string_matcher(matcher) {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
                     self.issuer_is(value, source, &text)
                 }
                 Some((Matcher::Exact(text), false)) => self.sources.claim_is(value, source, claim, &text),
                 Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_subject(value, source),
-                _ => value.inexpressible("a grant names whole users and groups"),
-            };
+                _ => value.inexpressible(USERS),
+            },
+            "list_match" => {
+                let one = matcher.get("one_of");
+                let text = one.as_ref().and_then(|one| one.get("string_match"));
+                let (Some(one), Some(text)) = (one, text) else {
+                    return value.inexpressible("a claim with such a value is not known to rolegate");
+                };
+                let unknown = matcher.unknown(&["one_of"]).or_else(|| one.unknown(&["string_match"]));
+                unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
+                    Some((Matcher::Exact(text), false)) => {
+                        self.sources.claim_has(value, source, claim, &text)
+                    }
+                    _ => value.inexpressible(USERS),
+                })
+            }
+            _ => value.inexpressible("a claim with such a value is not known to rolegate"),
         }
-        if let Some(text) = value.at(&["list_match", "one_of", "string_match"]) {
-            return match text_matcher::string_matcher(&text) {
-                Some((Matcher::Exact(text), false)) => self.sources.claim_has(value, source, claim, &text),
-                _ => value.inexpressible("a grant names whole users and groups"),
-            };
-        }
-        value.inexpressible("a claim with such a value is not known to rolegate")
     }
 
     /// The claim `iss` is that of the provider.

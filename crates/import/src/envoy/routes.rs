@@ -53,25 +53,33 @@ fn find<'n>(
 
 /// `RouteMatch`.
 pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
-    let all = route.entries().into_iter().map(|(key, value)| {
-        let text = || value.text().unwrap_or_default().to_owned();
-        let ignore_case = route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
-        let matcher = match key.as_str() {
-            "case_sensitive" => return Expr::always(),
-            "prefix" => Matcher::Prefix(text()),
-            "path" => Matcher::Exact(text()),
-            "path_separated_prefix" => {
-                let exact = matcher::path(&value, &Matcher::Exact(text()), ignore_case, options);
-                let below =
-                    matcher::path(&value, &Matcher::Prefix(format!("{}/", text())), ignore_case, options);
-                return Expr::any(vec![exact, below]);
-            }
-            "safe_regex" => Matcher::Regex(value.text_of("regex").unwrap_or_default().to_owned()),
+    const PATH: &str = "a path is expected here";
+    let ignore_case = route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
+    let mut all = route.entries();
+    all.retain(|(key, _)| key != "case_sensitive");
+    // Envoy does not start with a route that has no path. It is not one that matches all, before which no other counts.
+    if all.is_empty() {
+        return route.inexpressible(PATH);
+    }
+    let conditions = all.into_iter().map(|(key, value)| {
+        let text = match key.as_str() {
+            "prefix" | "path" | "path_separated_prefix" => value.text(),
+            "safe_regex" => value.text_of("regex"),
             _ => return value.inexpressible("of a route, only the path is imported"),
         };
-        // An empty prefix matches every path.
-        let matcher = if matcher == Matcher::Prefix(String::new()) { Matcher::Any } else { matcher };
-        matcher::path(&value, &matcher, ignore_case, options)
+        let Some(text) = text else { return value.inexpressible(PATH) };
+        let condition = |matcher: &Matcher| matcher::path(&value, matcher, ignore_case, options);
+        match key.as_str() {
+            // An empty prefix matches every path.
+            "prefix" if text.is_empty() => condition(&Matcher::Any),
+            "prefix" => condition(&Matcher::Prefix(text.to_owned())),
+            "path" => condition(&Matcher::Exact(text.to_owned())),
+            "path_separated_prefix" => Expr::any(vec![
+                condition(&Matcher::Exact(text.to_owned())),
+                condition(&Matcher::Prefix(format!("{text}/"))),
+            ]),
+            _ => condition(&Matcher::Regex(text.to_owned())),
+        }
     });
-    Expr::All(all.collect())
+    Expr::All(conditions.collect())
 }
