@@ -35,6 +35,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         let help = "give files with `AuthorizationPolicy` and `RequestAuthentication`";
         return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
     }
+    policies.iter().chain(&authentications).try_for_each(readable)?;
     let is_given = !policies.is_empty();
     if options.namespace.is_some() {
         named_namespaces(policies.iter().chain(&authentications))?;
@@ -59,6 +60,27 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
 fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     let items = document.get("items").map(|items| items.items()).unwrap_or_default();
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
+}
+
+/// Checks the fields that say for which workloads a resource is, and the list of issuers: if one were taken for missing, what a policy
+/// allows would be for more workloads.
+fn readable(resource: &View<'_>) -> Result<(), Problem> {
+    let Some(spec) = resource.get("spec") else { return Ok(()) };
+    let (labels, targets) = (spec.at(&["selector", "match_labels"]), spec.get("target_refs"));
+    let values = labels.as_ref().map(View::entries).unwrap_or_default();
+    let items = targets.as_ref().map(View::items).unwrap_or_default();
+    let mappings = [spec.get("selector"), labels.clone(), spec.get("target_ref")];
+    let no_mapping = mappings.into_iter().flatten().chain(items).find(|view| !view.is_mapping());
+    let no_list = [targets, spec.get("jwt_rules")].into_iter().flatten().find(|view| !view.is_list());
+    let no_text = values.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
+    let no_text = no_text.or_else(|| labels.filter(View::lacks_a_value));
+    let wrong = [(no_mapping, "a mapping"), (no_list, "a list"), (no_text, "a text for each label")];
+    match wrong.into_iter().find_map(|(view, expected)| Some((view?, expected))) {
+        Some((view, expected)) => {
+            Err(Problem::error(view.place(), format!("`{}`: {expected} is expected here", view.path)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// `kubectl apply` decides the namespace of a resource that names none: it may be that of the workload.
@@ -216,7 +238,8 @@ fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Origin
             continue;
         }
         let spec = policy.get("spec");
-        let action = spec.as_ref().and_then(|spec| spec.text_of("action")).unwrap_or("ALLOW");
+        let action = spec.as_ref().and_then(|spec| spec.get("action"));
+        let action = action.map_or("ALLOW", |action| action.text().unwrap_or_default());
         let alternatives = rules(policy, spec.as_ref(), options, original);
         match action {
             "ALLOW" => {
@@ -274,7 +297,13 @@ fn rules(
     let Some(spec) = spec else { return Vec::new() };
     let name = policy.at(&["metadata", "name"]).and_then(|name| name.text()).unwrap_or("policy").to_owned();
     let unknown = unknown_fields(spec, &["rules", "action", "provider"]);
-    let rules = spec.list("rules").into_iter().map(|rule| {
+    let rules = match rule::items(spec, "rules") {
+        Ok(rules) => rules,
+        Err(condition) => {
+            return vec![Alternative { name, origin: (spec.place(), spec.path.clone()), condition }];
+        }
+    };
+    let rules = rules.into_iter().map(|rule| {
         let limits = unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
         let condition = Expr::All(
             [rule::condition(&rule, options, &original.sources)].into_iter().chain(limits).collect(),

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use import::{Imported, Options, envoy_rbac};
+use import::{Imported, Options, envoy_rbac, istio};
 
 const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
 
@@ -13,6 +13,11 @@ fn envoy(original: &str) -> Result<Imported, String> {
     let original = original.replace("FILTERS", FILTERS);
     let options = Options { audiences: vec!["api".to_owned()], ..Options::default() };
     envoy_rbac(Path::new("in"), original.as_bytes(), &options).map_err(|problems| format!("{problems:?}"))
+}
+
+fn from_istio(original: &str, options: &Options) -> Result<Imported, String> {
+    let files = [(PathBuf::from("in"), original.as_bytes().to_vec())];
+    istio(&files, options).map_err(|problems| format!("{problems:?}"))
 }
 
 /// Envoy reads its configuration with a parser of protocol buffers that takes one element for a list of it.
@@ -212,4 +217,84 @@ fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
         let (anyone, _) = imported.policy.split_once("authenticated").unwrap_or((&imported.policy, ""));
         assert!(imported.is_stricter() && !anyone.contains("\"* /**\""), "{first}: {}", imported.policy);
     }
+}
+
+fn policy_of_istio(spec: &str) -> String {
+    format!("kind: AuthorizationPolicy\nmetadata: {{ name: a, namespace: shop }}\nspec: {{ {spec} }}\n")
+}
+
+/// Kubernetes refuses most of these. Istio's newer fields are not known, whatever their type.
+#[test]
+fn rules_of_istio_that_are_not_as_expected_allow_nothing() {
+    let with = |spec: &str| from_istio(&policy_of_istio(spec), &Options::default()).unwrap();
+    let checked = |rules: &str| {
+        let imported = with(&format!("rules: {rules}"));
+        assert!(
+            imported.is_stricter() && !imported.policy.contains("allow:"),
+            "{rules}: {}",
+            imported.policy
+        );
+        denies_all(&with(&format!("action: DENY, rules: {rules}")), rules);
+    };
+    for rule in [
+        "~",
+        "all",
+        "[]",
+        "{ to: { operation: { paths: [/a] } } }",
+        "{ from: { source: {} } }",
+        "{ from: [{ source: ~ }] }",
+        "{ from: [{}] }",
+        "{ from: [~] }",
+        "{ from: [{ source: all }] }",
+        "{ from: [{ source: {}, later: true }] }",
+        "{ from: [{ source: { later: { mtls: true }, anonymous: false } }] }",
+        "{ to: [{ operation: { later: true } }] }",
+        "{ to: [{ operation: { paths: { exact: /status } } }] }",
+        "{ to: [{ operation: { notPaths: { exact: /status } } }] }",
+        "{ to: [{ operation: { paths: [~] } }] }",
+        "{ when: { key: source.ip, values: [10.0.0.0/8] } }",
+        "{ when: [{ key: source.ip, values: 10.0.0.0/8 }] }",
+        "{ when: [{ key: source.ip, notValues: 10.0.0.0/8 }] }",
+        "{ when: [{ key: source.ip }] }",
+        "{ when: [source.ip] }",
+        "{ when: [~] }",
+        "{ later: true }",
+    ] {
+        checked(&format!("[{rule}]"));
+    }
+    checked("{ to: [{ operation: { paths: [/admin] } }] }");
+    checked("all");
+    let imported = with("rules: [{ to: [{ operation: { paths: /status } }] }]");
+    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+    // What is no text is no action: `ALLOW` is what a policy has that names none.
+    denies_all(&with("action: [DENY], rules: [{}]"), "action");
+    // Istio takes these for no condition.
+    for rule in ["{}", "{ from: [], to: ~ }", "{ to: [{ operation: { paths: [] } }] }"] {
+        let imported = with(&format!("rules: [{rule}]"));
+        assert!(
+            imported.policy.contains("\"* /**\"") && !imported.is_stricter(),
+            "{rule}: {}",
+            imported.policy
+        );
+    }
+}
+
+/// If these were taken for none, a policy that allows would be for more workloads.
+#[test]
+fn workloads_that_cannot_be_read_are_an_error() {
+    for spec in [
+        "targetRefs: { kind: Gateway, name: g }, rules: [{}]",
+        "targetRefs: [g], rules: [{}]",
+        "targetRef: g, rules: [{}]",
+        "selector: [a], rules: [{}]",
+        "selector: { matchLabels: [{ app: a }] }, rules: [{}]",
+        "selector: { matchLabels: { app: [a] } }, rules: [{}]",
+        "selector: { matchLabels: { app: ~ } }, rules: [{}]",
+    ] {
+        let error = from_istio(&policy_of_istio(spec), &Options::default()).unwrap_err();
+        assert!(error.contains("is expected here"), "{spec}: {error}");
+    }
+    let tokens = "kind: RequestAuthentication\nspec: { jwtRules: { issuer: 'https://a' } }\n";
+    let error = from_istio(tokens, &Options::default()).unwrap_err();
+    assert!(error.contains("a list is expected here"), "{error}");
 }

@@ -7,23 +7,43 @@ use crate::sources::{Kind, Sources};
 use crate::text_matcher::Matcher;
 use crate::view::{Notes as _, View};
 
+/// What is said of another value than a list. Kubernetes refuses it, unlike Envoy, which takes it for the only item.
+const A_LIST: &str = "a list is expected here";
+
 /// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
+    if !rule.is_mapping() {
+        // Not a rule without conditions, which is `{}`.
+        return rule.inexpressible("a rule is expected here");
+    }
     let reader = Reader { options, sources };
     let mut all = Vec::new();
     for (list, inner) in [("from", "source"), ("to", "operation")] {
-        let one = |item: &View<'_>| match item.get(inner) {
-            Some(value) => reader.fields(&value),
-            None => unknown(item, &[inner]),
+        let one = |item: &View<'_>| match item.get(inner).filter(View::is_mapping) {
+            Some(value) => Expr::All(vec![reader.fields(&value), unknown(item, &[inner])]),
+            None => item.inexpressible(format!("`{inner}` is expected here")),
         };
-        let items = rule.list(list);
-        if !items.is_empty() {
-            all.push(Expr::any(items.iter().map(one).collect()));
+        match items(rule, list) {
+            Ok(items) if items.is_empty() => {}
+            Ok(items) => all.push(Expr::any(items.iter().map(one).collect())),
+            Err(wrong) => all.push(wrong),
         }
     }
-    all.extend(rule.list("when").iter().map(|when| reader.when(when)));
+    match items(rule, "when") {
+        Ok(items) => all.extend(items.iter().map(|when| reader.when(when))),
+        Err(wrong) => all.push(wrong),
+    }
     all.push(unknown(rule, &["from", "to", "when"]));
     Expr::All(all)
+}
+
+/// The items of a list under a key. Another value there cannot be expressed: it is not the same as none, which would be no condition.
+pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Expr> {
+    match view.get(key) {
+        None => Ok(Vec::new()),
+        Some(list) if list.is_list() => Ok(list.items()),
+        Some(other) => Err(other.inexpressible(A_LIST)),
+    }
 }
 
 /// Fields that are not known.
@@ -57,12 +77,18 @@ impl Reader<'_> {
         let all =
             lists.into_iter().filter_map(|(list, negated)| Some(self.values(&when.get(list)?, key, negated)));
         let mut all: Vec<Expr> = all.collect();
+        if all.is_empty() {
+            all.push(when.inexpressible("`values` or `notValues` are expected here"));
+        }
         all.push(unknown(when, &["key", "values", "not_values"]));
         Expr::All(all)
     }
 
     /// One of these values; an empty list is no condition.
     fn values(&self, values: &View<'_>, name: &str, negated: bool) -> Expr {
+        if !values.is_list() {
+            return values.inexpressible(A_LIST);
+        }
         let items = values.items();
         if items.is_empty() {
             return Expr::always();

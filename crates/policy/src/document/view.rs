@@ -93,11 +93,17 @@ impl<'n> View<'n> {
         matches!(&self.node.value, Value::Map(_))
     }
 
+    /// Whether a key of this mapping has no value, which [`View::entries`] leaves out.
+    #[must_use]
+    pub fn lacks_a_value(&self) -> bool {
+        matches!(&self.node.value, Value::Map(entries) if entries.iter().any(|(_, node)| node.is_nothing()))
+    }
+
     /// A text, a number or a boolean, as it is written.
     #[must_use]
     pub fn text(&self) -> Option<&'n str> {
         match &self.node.value {
-            Value::Scalar(scalar) => Some(&scalar.text),
+            Value::Scalar(scalar) => Some(&*scalar.text).filter(|_| !scalar.is_nothing()),
             Value::List(_) | Value::Map(_) => None,
         }
     }
