@@ -12,7 +12,7 @@ use policy::{Place, Problem};
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
-use crate::note::Effect;
+use crate::note::{Effect, Note};
 use crate::view::{Notes as _, View};
 
 /// The namespace whose policies count for all others, unless an installation has another.
@@ -41,18 +41,25 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
         named_namespaces(policies.iter().chain(&authentications))?;
     }
     let options = &with_namespace(policies.iter().chain(&authentications), options)?;
+    let allowing = policies.iter().find(|policy| allows(policy)).cloned();
     let policies = of_workload(policies, options, &mut original)?;
     if is_given && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
         let message = "no `AuthorizationPolicy` here is for this workload";
         return Err(Problem::error(start.clone(), message).help("check `--namespace` and `--label`"));
     }
+    if let Some(policy) = allowing.filter(|_| !policies.iter().any(allows)) {
+        let message =
+            "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
+        let help = "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
+        return Err(Problem::error(policy.place(), message).help(help));
+    }
     let authentications = of_workload(authentications, options, &mut original)?;
     same_workload(policies.iter().chain(&authentications), options, &mut original)?;
     for authentication in &authentications {
         request_authentication::read(authentication, options, &mut original);
     }
-    read_policies(&policies, options, &mut original);
+    read_policies(&policies, options, start, &mut original);
     Ok(original)
 }
 
@@ -224,28 +231,18 @@ fn same_workload<'v, 'n: 'v>(
     Ok(())
 }
 
-fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Original) {
+fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, original: &mut Original) {
     let mut allow = Vec::new();
-    let mut allows = false;
     for policy in policies {
-        let dry_run = policy.at(&["metadata", "annotations"]).and_then(|annotations| {
-            annotations.named_entries().into_iter().find(|(key, _)| key == "istio.io/dry-run")
-        });
-        if let Some((_, value)) = dry_run.filter(|(_, value)| value.text().is_some_and(is_true)) {
+        if let Some(annotation) = dry_run(policy) {
             let message =
                 "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
-            original.notes.push(value.note(Effect::Same, message));
+            original.notes.push(annotation.note(Effect::Same, message));
             continue;
         }
-        let spec = policy.get("spec");
-        let action = spec.as_ref().and_then(|spec| spec.get("action"));
-        let action = action.map_or("ALLOW", |action| action.text().unwrap_or_default());
-        let alternatives = rules(policy, spec.as_ref(), options, original);
-        match action {
-            "ALLOW" => {
-                allows = true;
-                allow.extend(alternatives);
-            }
+        let alternatives = rules(policy, policy.get("spec").as_ref(), options, original);
+        match action(policy) {
+            "ALLOW" => allow.extend(alternatives),
             "DENY" => original.deny.extend(alternatives),
             "AUDIT" => {
                 original.notes.push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported"))
@@ -254,14 +251,34 @@ fn read_policies(policies: &[View<'_>], options: &Options, original: &mut Origin
             _ => original.deny.extend(alternatives.into_iter().map(|one| undecided(policy, one))),
         }
     }
-    if !allows {
-        let origin = policies.first().map_or_else(
-            || (Place::start_of(std::path::Path::new("")), String::new()),
-            |policy| (policy.place(), policy.path.clone()),
-        );
-        allow.push(Alternative { name: "no ALLOW policy".to_owned(), origin, condition: Expr::always() });
+    if !policies.iter().any(allows) {
+        // So it is in Istio; but a file may be missing.
+        let (at, path) = policies
+            .first()
+            .map_or_else(|| (start.clone(), String::new()), |policy| (policy.place(), policy.path.clone()));
+        let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed".to_owned();
+        original.notes.push(Note { at: at.clone(), path: path.clone(), message, effect: Effect::Same });
+        let name = "no ALLOW policy".to_owned();
+        allow.push(Alternative { name, origin: (at, path), condition: Expr::always() });
     }
     original.allow.push(allow);
+}
+
+/// What a policy does with the requests that it matches.
+fn action<'n>(policy: &View<'n>) -> &'n str {
+    policy.at(&["spec", "action"]).map_or("ALLOW", |action| action.text().unwrap_or_default())
+}
+
+/// Whether a policy allows requests, so that others are denied.
+fn allows(policy: &View<'_>) -> bool {
+    dry_run(policy).is_none() && action(policy) == "ALLOW"
+}
+
+/// What says that a policy decides nothing.
+fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
+    let annotations = policy.at(&["metadata", "annotations"])?.named_entries();
+    let annotation = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run");
+    annotation.map(|(_, value)| value).filter(|value| value.text().is_some_and(is_true))
 }
 
 /// Whether Istio reads this annotation as true (`strconv.ParseBool` of Go). Others than these, such as `yes`, are false.
