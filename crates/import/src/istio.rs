@@ -51,7 +51,8 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
     if let Some(policy) = allowing.filter(|_| !policies.iter().any(allows)) {
         let message =
             "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
-        let help = "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
+        let help =
+            "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
         return Err(Problem::error(policy.place(), message).help(help));
     }
     let authentications = of_workload(authentications, options, &mut original)?;

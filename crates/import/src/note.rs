@@ -25,8 +25,9 @@ pub enum Effect {
     /// The imported policy allows requests that the original denies; only where that was accepted.
     Wider,
     /// The imported policy allows more if requests are as the original does not expect them: other spellings of paths, where
-    /// nothing normalizes them, and tokens whose claim of groups is a text. Almost every original has one of these, so that
-    /// they need not be accepted: who always accepts them, accepts what is really wider as well.
+    /// nothing normalizes them, and tokens whose claim of groups is a text; or an application believes headers of a client that
+    /// the original removes. Almost every original has one of these, so that they need not be accepted: who always accepts them,
+    /// accepts what is really wider as well.
     Unexpected,
     /// The answers are the same.
     Same,

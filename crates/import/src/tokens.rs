@@ -59,12 +59,13 @@ pub(crate) fn read_from_authorization<'n>(
     Ok(())
 }
 
-/// Notes that a field which sets headers for the application is not imported.
+/// Notes that a field which sets headers for the application is not imported. The original also removes these headers from what
+/// clients send, so that an application believes them.
 pub(crate) fn note_headers(provider: &View<'_>, keys: &[&str], original: &mut Original) {
     for header in keys.iter().filter_map(|key| provider.get(key)) {
-        let message =
-            "headers for the application are not imported: write `allow_response: { set_headers: … }`";
-        original.notes.push(header.note(Effect::Same, message));
+        let message = "headers for the application are not imported: remove what clients send in them, or write \
+                       `allow_response: { set_headers: … }`";
+        original.notes.push(header.note(Effect::Unexpected, message));
     }
 }
 

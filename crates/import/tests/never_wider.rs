@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use import::{Imported, Options, envoy_rbac, istio};
+use import::{Effect, Imported, Options, envoy_rbac, istio};
 
 const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
 
@@ -297,4 +297,39 @@ fn workloads_that_cannot_be_read_are_an_error() {
     let tokens = "kind: RequestAuthentication\nspec: { jwtRules: { issuer: 'https://a' } }\n";
     let error = from_istio(tokens, &Options::default()).unwrap_err();
     assert!(error.contains("a list is expected here"), "{error}");
+}
+
+/// Envoy's filter removes them from what clients send. Without it an application would believe a client.
+#[test]
+fn headers_for_the_application_are_noted_as_what_clients_may_send() {
+    let envoy_with = |field: &str| {
+        envoy(&format!(
+            "http_filters:
+  - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication,
+      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }}, {field} }} }} }} }}
+  - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC }} }}
+"
+        ))
+        .unwrap()
+    };
+    let istio_with = |field: &str| {
+        let resource = format!(
+            "kind: RequestAuthentication\nspec: {{ jwtRules: [{{ issuer: 'https://a', audiences: [x], {field} }}] }}\n"
+        );
+        from_istio(&resource, &Options::default()).unwrap()
+    };
+    for imported in [
+        envoy_with("forward_payload_header: x-payload"),
+        envoy_with("claim_to_headers: [{ header_name: x-sub, claim_name: sub }]"),
+        // Also where no token of the issuer is accepted.
+        envoy_with("claim_to_headers: [{ header_name: x-sub, claim_name: sub }], later: true"),
+        istio_with("outputPayloadToHeader: x-payload"),
+        istio_with("outputClaimToHeaders: [{ header: x-sub, claim: sub }]"),
+        istio_with("outputClaimToHeaders: [{ header: x-sub, claim: sub }], later: true"),
+    ] {
+        let is_noted = |note: &import::Note| {
+            note.effect == Effect::Unexpected && note.message.contains("remove what clients send in them")
+        };
+        assert!(imported.notes.iter().any(is_noted), "{:?}", imported.notes);
+    }
 }

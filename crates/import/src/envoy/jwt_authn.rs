@@ -12,6 +12,7 @@ use crate::view::{Notes as _, View};
 pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {
     let providers = filter.get("providers").map(|providers| providers.named_entries()).unwrap_or_default();
     for (name, provider) in providers {
+        tokens::note_headers(&provider, &["forward_payload_header", "claim_to_headers"], original);
         match issuer(&provider, options, original) {
             Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
             Err(unaccepted) => tokens::note_unaccepted(&provider, unaccepted, original),
@@ -50,7 +51,6 @@ fn issuer<'n>(
     let issuer = tokens::issuer(provider, original)?.to_owned();
     let audiences = tokens::audiences(provider, options)?;
     tokens::read_from_authorization(provider, "value_prefix", original)?;
-    tokens::note_headers(provider, &["forward_payload_header", "claim_to_headers"], original);
     let wrong_keys = "keys are read from an `https` URL, a file or `inline_string`";
     let keys = keys(provider).ok_or_else(|| (provider.clone(), wrong_keys))?;
     let clock_skew = provider.text_of("clock_skew_seconds").map(|seconds| format!("{seconds}s"));

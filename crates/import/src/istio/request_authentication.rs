@@ -12,6 +12,7 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
     let Some(spec) = resource.get("spec") else { return };
     let unknown = super::unknown_fields(&spec, &["jwt_rules"]).into_iter().next();
     for rule in spec.list("jwt_rules") {
+        tokens::note_headers(&rule, &["output_payload_to_header", "output_claim_to_headers"], original);
         let known = unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
         match known.and_then(|()| issuer(&rule, options, original)) {
             Ok(issuer) => {
@@ -54,7 +55,6 @@ fn issuer<'n>(rule: &View<'n>, options: &Options, original: &mut Original) -> Re
     let issuer = tokens::issuer(rule, original)?.to_owned();
     let audiences = tokens::audiences(rule, options)?;
     tokens::read_from_authorization(rule, "prefix", original)?;
-    tokens::note_headers(rule, &["output_payload_to_header", "output_claim_to_headers"], original);
     let keys = match (rule.text_of("jwks_uri"), rule.text_of("jwks")) {
         (Some(url), None) if tokens::is_key_url(url) => Keys::Url(url.to_owned()),
         (None, Some(key_set)) => Keys::Inline(key_set.to_owned()),
