@@ -34,6 +34,12 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     }
     let chain = chosen(root, chains, options)?;
     read_chain(&chain, options, &mut original);
+    if original.allow.is_empty() {
+        // Envoy would allow all that no other filter denies.
+        let message = "no RBAC filter here is active";
+        let help = "leave `disabled` out, or give only the `typed_config` of the filter that routes enable";
+        return Err(Problem::error(chain.manager.place(), message).help(help));
+    }
     Ok(original)
 }
 
@@ -127,7 +133,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
                 let condition = filter.inexpressible(message);
                 original.allow.push(vec![unnamed(filter, "not read", condition)]);
             }
-        } else if is_other_security(filter) {
+        } else if kind(config).is_none() && may_deny(filter, "http", &HARMLESS) {
             original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
         }
     }
@@ -179,13 +185,10 @@ fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original
     });
 }
 
-/// Notes which filters of connections authorize them.
+/// Notes which filters of connections may deny them.
 fn note_network(chain: &Chain<'_>, original: &mut Original) {
-    let denies = |filter: &&View<'_>| {
-        let config = config(filter);
-        let names = ["filters.network.rbac", "filters.network.ext_authz"];
-        config.text_of("@type").is_some_and(|text| is_one_of(&names, text))
-    };
+    let is_http = |filter: &View<'_>| config(filter).get("http_filters").is_some();
+    let denies = |filter: &&View<'_>| !is_http(filter) && may_deny(filter, "network", &HARMLESS_NETWORK);
     let network = chain.network.iter().filter(denies);
     original.notes.extend(network.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
 }
@@ -193,12 +196,12 @@ fn note_network(chain: &Chain<'_>, original: &mut Original) {
 /// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends on an upgrade, so that what
 /// this list denies, nothing may allow.
 fn read_upgrade(filters: &View<'_>, original: &mut Original) {
-    let may_deny = |filter: &View<'_>| {
+    let is_imported = |filter: &View<'_>| {
         let config = config(filter);
         kind(&config).is_some() || is_unreadable(filter, &config)
     };
     let all = filters.one_or_more();
-    if all.iter().any(may_deny) {
+    if all.iter().any(is_imported) {
         let condition =
             filters.inexpressible("upgrades have filters of their own, and no rule depends on them");
         original.allow.push(vec![unnamed(filters, "upgrade", condition)]);
@@ -206,11 +209,11 @@ fn read_upgrade(filters: &View<'_>, original: &mut Original) {
         let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
         original.notes.push(filters.note(Effect::Stricter, message));
     }
-    let other = all.iter().filter(|filter| is_other_security(filter));
+    let other = all.iter().filter(|filter| !is_imported(filter) && may_deny(filter, "http", &HARMLESS));
     original.notes.extend(other.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
 }
 
-/// What is said of a filter that authorizes or authenticates requests, too.
+/// What is said of a filter that may deny requests, too.
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// A filter that is imported.
@@ -259,7 +262,8 @@ fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
 /// Whether this filter is of a kind that is imported, or may have such a filter in it, in a form that is not read: behind a
 /// matcher, from another server, in a `TypedStruct`, or of an older version of Envoy. What it denies is not known.
 fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
-    is_in_other_form(filter, config, &["rbac", "jwt_authn", "basic_auth", "composite"])
+    let is_untyped = || kind(config).is_none() && is_rbac(config);
+    is_untyped() || is_in_other_form(filter, config, &["rbac", "jwt_authn", "basic_auth", "composite"])
 }
 
 /// Whether the configuration of a filter that is imported, or of one for a route, has this type.
@@ -292,14 +296,45 @@ fn has_type(view: &View<'_>, is: &impl Fn(&str) -> bool) -> bool {
     view.entries().iter().any(in_field) || view.items().iter().any(|item| has_type(item, is))
 }
 
-/// Whether this filter authorizes or authenticates requests too.
-fn is_other_security(filter: &View<'_>) -> bool {
-    const NAMES: [&str; 9] =
-        ["ext_authz", "oauth2", "lua", "wasm", "csrf", "api_key_auth", "ext_proc", "golang", "TypedStruct"];
+/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may.
+const HARMLESS: [&str; 19] = [
+    "adaptive_concurrency",
+    "admission_control",
+    "bandwidth_limit",
+    "buffer",
+    "compressor",
+    "cors",
+    "decompressor",
+    "fault",
+    "grpc_http1_bridge",
+    "grpc_http1_reverse_bridge",
+    "grpc_stats",
+    "grpc_web",
+    "header_to_metadata",
+    "health_check",
+    "local_ratelimit",
+    "on_demand",
+    "ratelimit",
+    "router",
+    "stateful_session",
+];
+
+/// The same of connections.
+const HARMLESS_NETWORK: [&str; 5] =
+    ["connection_limit", "http_connection_manager", "local_ratelimit", "ratelimit", "tcp_proxy"];
+
+/// Whether this filter may deny: it is none of Envoy's own filters of this layer with these names.
+fn may_deny(filter: &View<'_>, layer: &str, harmless: &[&str]) -> bool {
     let config = config(filter);
-    let texts = [filter.text_of("name"), config.text_of("@type")];
-    kind(&config).is_none()
-        && texts.into_iter().flatten().any(|text| NAMES.iter().any(|name| text.contains(name)))
+    let url = config.text_of("@type").or_else(|| config.text_of("type_url"));
+    let name = match url.map(|url| url.rsplit('/').next().unwrap_or_default()) {
+        Some(name) => name.strip_prefix("envoy.extensions.filters."),
+        // A name is free where the configuration is elsewhere.
+        None if filter.get("config_discovery").is_some() => None,
+        None => filter.text_of("name").and_then(|name| name.strip_prefix("envoy.filters.")),
+    };
+    let mut parts = name.unwrap_or_default().split('.');
+    parts.next() != Some(layer) || !parts.next().is_some_and(|name| harmless.contains(&name))
 }
 
 /// A condition without a name of its own.

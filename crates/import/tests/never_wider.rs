@@ -333,3 +333,69 @@ fn headers_for_the_application_are_noted_as_what_clients_may_send() {
         assert!(imported.notes.iter().any(is_noted), "{:?}", imported.notes);
     }
 }
+
+#[test]
+fn a_filter_that_is_disabled_denies_nothing() {
+    let open = "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
+    let rbac = |disabled: &str| {
+        format!("{{ name: rbac, {disabled} typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, {open} }} }}")
+    };
+    let composite =
+        "{ name: a, disabled: true, typed_config: { '@type': FILTERS.composite.v3.Composite } }".to_owned();
+    for filter in
+        [rbac("disabled: true,"), composite, format!("{{ typed_config: {{ {open} }}, disabled: true }}")]
+    {
+        let error = envoy(&format!("http_filters: [{filter}]")).unwrap_err();
+        assert!(error.contains("no RBAC filter here is active"), "{filter}: {error}");
+        assert!(envoy(&format!("http_filters: [{filter}, {}]", rbac(""))).is_ok());
+    }
+    // Envoy does not start with a filter that has no type.
+    let untyped = "{ typed_config: { rules: { action: DENY } } }";
+    let imported = envoy(&format!("http_filters: [{untyped}, {}]", rbac(""))).unwrap();
+    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+}
+
+/// Who replaces the old filters must not take out one that denies, too.
+#[test]
+fn a_filter_that_may_deny_is_to_be_kept() {
+    let noted = |http: &str, network: &str| {
+        let original = format!(
+            "filters:
+  - {network}
+  - name: hcm
+    typed_config:
+      normalize_path: true
+      merge_slashes: true
+      upgrade_configs: [{{ filters: [{http}] }}]
+      http_filters:
+        - {http}
+        - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC }} }}
+"
+        );
+        let imported = envoy(&original).unwrap();
+        imported.notes.iter().filter(|note| note.message == "this filter is not imported: keep it").count()
+    };
+    let router = "{ name: r, typed_config: { '@type': FILTERS.router.v3.Router } }";
+    let tcp =
+        "{ name: t, typed_config: { '@type': envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }";
+    assert_eq!(noted(router, tcp), 0);
+    assert_eq!(noted("{ name: envoy.filters.http.cors }", "{ name: envoy.filters.network.tcp_proxy }"), 0);
+    for http in [
+        "{ name: envoy.filters.http.dynamic_modules, typed_config: { '@type': FILTERS.dynamic_modules.v3.DynamicModuleFilter } }",
+        "{ name: envoy.filters.http.mcp, typed_config: { '@type': acme.authz.v1.Authz } }",
+        "{ name: istio_authn, typed_config: { '@type': istio.envoy.config.filter.http.authn.v2alpha1.FilterConfig } }",
+        "{ name: envoy.filters.http.ext_authz }",
+        "{ name: envoy.filters.http.router, config_discovery: { type_urls: [acme.authz.v1.Authz] } }",
+        "{ name: envoy.filters.http.router, typed_config: { '@type': type.googleapis.com/acme.envoy.extensions.filters.http.router.v3.Router } }",
+        "{}",
+    ] {
+        assert_eq!(noted(http, tcp), 2, "{http}");
+    }
+    for network in [
+        "{ name: envoy.filters.network.ext_authz }",
+        "{ name: a, typed_config: { '@type': envoy.extensions.filters.network.rbac.v3.RBAC } }",
+        "{ name: a, typed_config: { '@type': acme.Firewall } }",
+    ] {
+        assert_eq!(noted(router, network), 1, "{network}");
+    }
+}
