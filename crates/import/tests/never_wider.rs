@@ -1,8 +1,6 @@
 //! An import is never wider than its original without an error or a note that says so: lists that are written as one element,
 //! and values that are not what is expected.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use std::path::{Path, PathBuf};
 
 use import::{Effect, Imported, Options, envoy_rbac, istio};
@@ -398,4 +396,22 @@ fn a_filter_that_may_deny_is_to_be_kept() {
     ] {
         assert_eq!(noted(router, network), 1, "{network}");
     }
+}
+
+/// Envoy joins the lists of both spellings of a field, so that one of them alone is not what it does.
+#[test]
+fn a_field_in_two_spellings_is_an_error() {
+    let rbac = "[{ name: rbac, typed_config: { '@type': FILTERS.rbac.v3.RBAC } }]";
+    let rules = "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
+    for original in [
+        format!("http_filters: {rbac}\nhttpFilters: {rbac}"),
+        format!("http_filters: {rbac}\nupgrade_configs: []\nupgradeConfigs: [{{ filters: {rbac} }}]"),
+        format!("http_filters: {rbac}\nroute_config: [{{ requestHeaders: [], request_headers: [] }}]"),
+        format!("{rules}\nshadow_rules: {{}}\nshadowRules: {{}}"),
+    ] {
+        let error = envoy(&original).unwrap_err();
+        assert!(error.contains("this field is here in two spellings"), "{original}: {error}");
+    }
+    // Not what has no value.
+    assert!(envoy(&format!("http_filters: {rbac}\nhttpFilters: ~")).is_ok());
 }
