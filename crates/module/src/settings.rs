@@ -52,7 +52,7 @@ pub(crate) struct FilterSettings {
     /// Whether the inventory of a search cluster must be fetched before `/readyz` reports ready for the first time.
     #[serde(default = "yes")]
     inventory_needed: bool,
-    /// Number of threads that hash passwords; 0 means half the cores.
+    /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
     #[serde(default)]
     pub(crate) hash_threads: u16,
     /// Maximum number of passwords that wait to be hashed.

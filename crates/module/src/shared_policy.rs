@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem;
-use std::num::NonZero;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread::{self, JoinHandle};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use ::admin::AdminAddress;
 use identity::VerificationResult;
-use runtime::hashing::Hashing;
+use runtime::hashing::{self, Hashing};
 use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
@@ -112,14 +111,13 @@ impl SharedPolicy {
             ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
         ]);
         let loaded = if settings.console && !is_off { loaded.with_denials() } else { loaded };
-        let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
+        let cannot_start = |error: io::Error| {
+            format!("rolegate cannot start: {}", runtime::start_error(&error, "`hash-threads`"))
+        };
         let runtime = LOADING.run(move || loaded.start())?.map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
-        let threads = match usize::from(settings.hash_threads) {
-            0 => (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(1),
-            threads => threads,
-        };
+        let threads = hashing::threads(settings.hash_threads.into());
         let hashing =
             Hashing::start(threads, settings.hash_queue.into(), cache_result).map_err(cannot_start)?;
         let hashing = Arc::new(hashing);

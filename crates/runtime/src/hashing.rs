@@ -11,6 +11,7 @@ mod queue;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -22,6 +23,24 @@ use tokio::sync::oneshot;
 use crate::client_network::ClientNetwork;
 use crate::priority;
 use queue::{Entry, Queue};
+
+/// The most threads by default, however many cores there are. Each takes the memory that its hash names while it works
+/// (19 MiB for one of `rolegate hash-password`), and strangers who send wrong passwords decide how many work at once. Half of
+/// 64 cores would take 608 MiB, more than the limit of memory of most services and containers.
+const MAX_DEFAULT_THREADS: usize = 8;
+
+/// The number of hashing threads for the setting `hash-threads`: 0 means half the cores, at least 1 and at most 8.
+#[must_use]
+pub fn threads(setting: usize) -> usize {
+    threads_on(setting, thread::available_parallelism().map_or(1, NonZero::get))
+}
+
+fn threads_on(setting: usize, cores: usize) -> usize {
+    match setting {
+        0 => (cores / 2).clamp(1, MAX_DEFAULT_THREADS),
+        threads => threads,
+    }
+}
 
 /// The hashing threads and their queue. The threads end when this is dropped.
 #[derive(Debug)]
@@ -310,6 +329,13 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_does_not_take_ever_more_memory_with_more_cores() {
+        let by_default = [1, 2, 3, 4, 16, 17, 64, 1024].map(|cores| threads_on(0, cores));
+        assert_eq!(by_default, [1, 1, 1, 2, 8, 8, 8, 8]);
+        assert_eq!([threads_on(1, 64), threads_on(32, 1)], [1, 32]);
+    }
 
     #[test]
     fn totals_are_not_waited_for_while_the_queue_is_used() {

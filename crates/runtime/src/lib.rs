@@ -44,6 +44,7 @@ mod runtime;
 pub mod settings;
 mod shadow;
 mod share;
+mod start_error;
 pub mod status;
 #[cfg(test)]
 mod test_log;
@@ -62,5 +63,6 @@ pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
+pub use start_error::start_error;
 pub use thread_authorizer::ThreadAuthorizer;
 pub use trace_context::{DecisionTrace, Id, RecordedSpan, TraceContext, Tracing};

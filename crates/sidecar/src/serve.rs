@@ -67,7 +67,7 @@ pub enum ServeError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The system cannot provide a thread, a socket or the like.
-    #[error("cannot start: {0}")]
+    #[error("cannot start: {}", runtime::start_error(.0, "`threads` and `hash-threads`"))]
     System(#[from] io::Error),
     /// A second signal to stop came before all requests had ended.
     #[error("stopped at once by a second signal")]

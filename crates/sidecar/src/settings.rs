@@ -172,7 +172,7 @@ pub struct Settings {
     )]
     pub max_waiting_checks: u16,
 
-    /// Number of threads that hash passwords; 0 means half the cores.
+    /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use runtime::hashing;
+
 use super::tls::Tls;
 
 /// Sizes and limits of the server. The defaults suit production.
@@ -29,7 +31,7 @@ pub struct Options {
     /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is answered: for the rest of
     /// its message and the verification of its credentials. A shorter `grpc-timeout` replaces it for that request.
     pub request_timeout: Duration,
-    /// Number of threads that hash passwords; 0 means half the cores, but at least one.
+    /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
     pub hash_threads: usize,
     /// Maximum number of passwords that wait to be hashed.
     pub hash_queue: usize,
@@ -60,13 +62,10 @@ impl Default for Options {
 impl Options {
     /// Replaces zeros by the actual numbers.
     pub(super) fn resolved(mut self) -> Self {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
         if self.threads == 0 {
-            self.threads = cores;
+            self.threads = thread::available_parallelism().map_or(1, NonZero::get);
         }
-        if self.hash_threads == 0 {
-            self.hash_threads = (cores / 2).max(1);
-        }
+        self.hash_threads = hashing::threads(self.hash_threads);
         self
     }
 }
