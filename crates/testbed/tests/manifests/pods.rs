@@ -110,7 +110,13 @@ fn rolegate_has_probes() {
             assert!(!container[probe].is_null(), "{at}: no {probe}");
         }
         let live = json!({ "command": ["/rolegate", "health", "--live"] });
-        assert_eq!(container["livenessProbe"]["exec"], live, "{at}: a bad policy is no death");
+        for probe in ["startupProbe", "livenessProbe"] {
+            assert_eq!(
+                container[probe]["exec"], live,
+                "{at}: {probe}: what is not ready is no reason to kill it"
+            );
+        }
+        assert_ne!(container["readinessProbe"]["exec"], live, "{at}: it gets requests before it is ready");
         let user = &container["securityContext"]["runAsUser"];
         assert!(user.is_null() || *user == 65532, "{at}: {user}");
     }

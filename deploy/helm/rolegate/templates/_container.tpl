@@ -66,14 +66,11 @@ ports:
   - { name: grpc, containerPort: 9191 }
   {{- end }}
   - { name: authz-metrics, containerPort: 9193 }
-# Until there is a policy, the other probes do not run, and containers after a sidecar do not start.
+# Whether the process answers, not whether it is ready: the kubelet kills a container whose startup probe fails, and a
+# server of bundles or keys that is down is no reason to. Containers after a sidecar start then, perhaps before there is a
+# policy: Envoy denies every request meanwhile, and the readiness probe keeps the pod out of its Services.
 startupProbe:
-  {{- if $command }}
-  # A command, because the kubelet's gRPC probe reaches neither a Unix socket nor loopback, and speaks no TLS.
-  exec: { command: [/rolegate, health] }
-  {{- else }}
-  grpc: { port: 9191 }
-  {{- end }}
+  exec: { command: [/rolegate, health, --live] }
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
