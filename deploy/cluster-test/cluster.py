@@ -46,7 +46,7 @@ class Namespace:
         """Waits until nothing is left of those that have been deleted."""
         while cls.leaving:
             gone = cls.leaving.pop()
-            kubectl("wait", f"namespace/{gone.name}", "--for=delete", "--timeout=90s", wait=100)
+            kubectl("wait", f"namespace/{gone.name}", "--for=delete", "--timeout=120s", wait=130)
 
     def kubectl(self, *arguments, given=None, wait=CALL):
         """What a call of `kubectl` prints, in this namespace."""

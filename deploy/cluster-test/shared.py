@@ -81,8 +81,9 @@ def with_addresses(manifest, addresses):
 def deleted(own):
     service = own.object("service", "people")["spec"]
     target = f"http://{service['clusterIP']}:{service['ports'][0]['port']}/people"
-    allowed = Load(own, target, "--basic", "bob:builder", rate=200, seconds=25)
-    denied = Load(own, target, "--method", "DELETE", "--basic", "bob:builder", rate=100, seconds=22)
+    # Longer than the replica takes to go: it waits for 35 s, and drains for 10 s and more.
+    allowed = Load(own, target, "--basic", "bob:builder", rate=200, seconds=75)
+    denied = Load(own, target, "--method", "DELETE", "--basic", "bob:builder", rate=100, seconds=72)
     time.sleep(2)
-    own.kubectl("delete", "pod", ready(own)[0]["metadata"]["name"], "--wait=true", wait=60)
+    own.kubectl("delete", "pod", ready(own)[0]["metadata"]["name"], "--wait=true", wait=75)
     return f"{allowed.result().only('200')}; {denied.result().only('403')}"

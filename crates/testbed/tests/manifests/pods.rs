@@ -272,6 +272,28 @@ fn the_chart_and_the_overlays_run_rolegate_alike() {
     assert_eq!(library("examples/module"), library("helm example module"));
 }
 
+/// The pods that a node drains may be all that an Envoy knows: they answer until it knows others.
+#[test]
+fn a_deleted_replica_answers_until_envoys_know_another() {
+    let mut found = 0;
+    for (at, pod, container) in rolegates() {
+        // A sidecar is told to stop when its Envoy has ended.
+        if container["restartPolicy"] == "Always" {
+            continue;
+        }
+        let sleep = &container["lifecycle"]["preStop"]["sleep"]["seconds"];
+        // 30 s in a cache of DNS, and 5 s until Envoy asks again.
+        assert!(sleep.as_u64().is_some_and(|seconds| seconds >= 35), "{at}: {sleep}");
+        let arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
+        let drain = arguments.iter().filter_map(|flag| flag.strip_prefix("--drain-")?.split_once('='));
+        let drain: u64 = drain.map(|(_, time)| time.strip_suffix('s').unwrap().parse::<u64>().unwrap()).sum();
+        let time = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+        assert!(drain > 0 && time > sleep.as_u64().unwrap() + drain, "{at}: {time}");
+        found += 1;
+    }
+    assert!(found >= 5, "only {found} shared rolegates were found");
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }

@@ -1,6 +1,7 @@
 {{/*
 The container `rolegate`, without its place in a list. Takes a dictionary: `root`, the chart's own context; `listen`,
-`drainDelay`, `drainTimeout`; `resources`, where the values have none; `native`, whether it is a native sidecar.
+`drainDelay`, `drainTimeout`; `resources`, where the values have none; `native`, whether it is a native sidecar;
+`preStopSleep`, the seconds before it is told to stop.
 */}}
 {{- define "rolegate.container" -}}
 {{- $root := .root -}}
@@ -131,6 +132,14 @@ volumeMounts:
 {{- end }}
 {{- else }}
 - { name: {{ $.prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
+{{- with .preStopSleep }}
+# The pod has already left DNS, which Envoys see only after up to 35 s (answers are cached for 30 s, and asked for every 5 s):
+# until then it answers as before. Otherwise draining a node could stop all replicas that an Envoy knows, since an evicted
+# replica does not wait for `minReadySeconds` of its replacement.
+lifecycle:
+  preStop:
+    sleep: { seconds: {{ int64 . }} }
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if include "rolegate.usersName" .root }}
