@@ -39,6 +39,15 @@ fn selectors_find_the_pods() {
         let scaled = of_kind(manifests, "HorizontalPodAutoscaler");
         let target = &scaled.first().unwrap()["spec"]["scaleTargetRef"];
         assert_eq!(target["name"], deployments.first().unwrap()["metadata"]["name"], "{name}: autoscaler");
+        let target = &scaled.first().unwrap()["spec"]["metrics"][0]["resource"]["target"]["averageValue"];
+        let limit = &containers(&template["spec"]).next().unwrap()["resources"]["limits"]["cpu"];
+        let cores = |quantity: &Value| {
+            let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
+            let thousandths = text.strip_suffix('m').map(|number| number.parse::<f64>().unwrap() / 1000.0);
+            thousandths.unwrap_or_else(|| text.parse().unwrap())
+        };
+        // A replica is added where a tenth more than the target is used.
+        assert!(1.1 * cores(target) < cores(limit), "{name}: {target} of {limit}");
         // Two who hold the same number would fight over it.
         assert!(spec["replicas"].is_null(), "{name}: replicas beside an autoscaler");
     }

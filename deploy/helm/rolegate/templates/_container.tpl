@@ -7,8 +7,43 @@ The container `rolegate`, without its place in a list. Takes a dictionary: `root
 {{- $root := .root -}}
 {{- $tls := and (not .native) $root.Values.tls.existingSecret -}}
 {{- $own := index $root.Values.settings "tls-certificate" -}}
-{{- if and $tls $own }}
-{{- fail "values: `tls.existingSecret` and `settings.tls-certificate` are both set: leave one out" }}
+{{- if and (not .native) $root.Values.tls.clientCa (not $tls) }}
+{{- fail "values: `tls.clientCa` needs `tls.existingSecret`; with `settings.tls-certificate` write `settings.tls-client-ca`" }}
+{{- end -}}
+{{- /* The flags that other values set: given twice, rolegate would not start. */}}
+{{- $taken := dict -}}
+{{- if $tls }}
+{{- $_ := set $taken "tls-certificate" "tls.existingSecret" }}
+{{- $_ := set $taken "tls-key" "tls.existingSecret" }}
+{{- if $root.Values.tls.clientCa }}
+{{- $_ := set $taken "tls-client-ca" "tls.clientCa" }}
+{{- end }}
+{{- end }}
+{{- with $root.Values.bundle }}
+{{- if and .url .credentials.existingSecret }}
+{{- $_ := set $taken "bundle-credentials" "bundle.credentials.existingSecret" }}
+{{- end }}
+{{- if and .url .ca.existingConfigMap }}
+{{- $_ := set $taken "bundle-ca" "bundle.ca.existingConfigMap" }}
+{{- end }}
+{{- if and .url .cache.enabled }}
+{{- $_ := set $taken "bundle-cache" "bundle.cache.enabled" }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := $taken }}
+{{- if hasKey $root.Values.settings $name }}
+{{- printf "values: `%s` and `settings.%s` are both set: leave one out" $value $name | fail }}
+{{- end }}
+{{- end }}
+{{- /* Without a limit of the processor its threads are as many as the node's cores, and strangers' passwords fill the memory. */}}
+{{- $resources := $root.Values.resources | default .resources -}}
+{{- $limits := $resources.limits | default dict -}}
+{{- if and (hasKey $limits "memory") (not (hasKey $limits "cpu")) }}
+{{- range list "threads" "hash-threads" }}
+{{- if eq (index $root.Values.settings . | default 0 | toString) "0" }}
+{{- fail "values: `resources.limits` has `memory` but no `cpu`, so rolegate would run one thread per core of the node: set `resources.limits.cpu` too (`resources` replaces all defaults), or `settings.threads` and `settings.hash-threads`" }}
+{{- end }}
+{{- end }}
 {{- end -}}
 {{- /* The kubelet can probe neither a Unix socket nor loopback, and speaks no TLS in a gRPC probe: it runs a command. */}}
 {{- $command := or .native $tls $own -}}
@@ -45,8 +80,12 @@ args:
   - --admin=127.0.0.1:9192
   # Prometheus connects from outside the pod. This listener serves only /metrics.
   - --metrics=0.0.0.0:9193
-  {{- $defaults := dict "drain-delay" .drainDelay "drain-timeout" .drainTimeout }}
-  {{- range $name, $value := merge (dict) $root.Values.settings $defaults }}
+  {{- /* Not `merge`, which takes a 0 for a value that is missing. */}}
+  {{- $flags := dict "drain-delay" .drainDelay "drain-timeout" .drainTimeout }}
+  {{- range $name, $value := $root.Values.settings }}
+  {{- $_ := set $flags $name $value }}
+  {{- end }}
+  {{- range $name, $value := $flags }}
   {{- /* Helm reads a number of a file as a float, and writes a large one as 1e+06. */}}
   {{- $number := kindIs "float64" $value }}
   - {{ printf "--%s=%v" $name (ternary (int64 $value) $value $number) | quote }}
@@ -77,6 +116,7 @@ startupProbe:
   failureThreshold: 60
 readinessProbe:
   {{- if $command }}
+  # A command, because the kubelet's gRPC probe reaches neither a Unix socket nor loopback, and speaks no TLS.
   exec: { command: [/rolegate, health] }
   {{- else }}
   # The same health check as Envoy's. It fails without a policy and during shutdown, so that no new Envoy connects.
@@ -92,8 +132,16 @@ livenessProbe:
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
+{{- with .preStopSleep }}
+# The pod has already left DNS, which Envoys see only after up to 35 s (answers are cached for 30 s, and asked for every 5 s):
+# until then it answers as before. Otherwise draining a node could stop all replicas that an Envoy knows, since an evicted
+# replica does not wait for `minReadySeconds` of its replacement.
+lifecycle:
+  preStop:
+    sleep: { seconds: {{ int64 . }} }
+{{- end }}
 resources:
-  {{- $root.Values.resources | default .resources | toYaml | nindent 2 }}
+  {{- $resources | toYaml | nindent 2 }}
 securityContext:
   {{- if .native }}
   # A different user from the application's, so that the application cannot read rolegate's memory.
@@ -132,14 +180,6 @@ volumeMounts:
 {{- end }}
 {{- else }}
 - { name: {{ $.prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
-{{- with .preStopSleep }}
-# The pod has already left DNS, which Envoys see only after up to 35 s (answers are cached for 30 s, and asked for every 5 s):
-# until then it answers as before. Otherwise draining a node could stop all replicas that an Envoy knows, since an evicted
-# replica does not wait for `minReadySeconds` of its replacement.
-lifecycle:
-  preStop:
-    sleep: { seconds: {{ int64 . }} }
-{{- end }}
 {{- end }}
 {{- end }}
 {{- if include "rolegate.usersName" .root }}
