@@ -4,7 +4,6 @@
 //! address of the same policy with the old ones: the pages are about the newest, and so is its console.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -19,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::settings::FilterSettings;
+use crate::shared_policy::cannot_start;
 
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
@@ -135,10 +135,6 @@ fn start_console(
         runs_in: RunsIn::Envoy,
     };
     Console::start(sources).map_err(cannot_start)
-}
-
-fn cannot_start(error: io::Error) -> String {
-    format!("rolegate cannot start: {error}")
 }
 
 impl Drop for SampledConsole {

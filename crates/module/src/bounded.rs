@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::shared_policy::cannot_start;
+
 /// What loads a configuration. Much more time than the largest policy takes; until then Envoy neither starts nor updates anything.
 pub(crate) static LOADING: Bounded = Bounded::new(Duration::from_secs(60));
 
@@ -48,10 +50,8 @@ impl Bounded {
             // Fails if it is too late.
             let _ = send.send(work());
         };
-        let thread = thread::Builder::new()
-            .name("rolegate-load".to_owned())
-            .spawn(work)
-            .map_err(|error| format!("rolegate cannot start: {error}"))?;
+        let thread =
+            thread::Builder::new().name("rolegate-load".to_owned()).spawn(work).map_err(cannot_start)?;
         result.recv_timeout(self.limit).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).push(thread);

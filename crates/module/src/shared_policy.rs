@@ -52,6 +52,12 @@ pub(crate) struct SharedPolicy {
 /// How much longer than `keys-wait` the start waits for the thread that fetches keys.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The message about a thread or the like that the system does not give.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
+pub(crate) fn cannot_start(error: io::Error) -> String {
+    format!("rolegate cannot start: {}", runtime::start_error(&error, "`hash-threads`"))
+}
+
 /// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
 /// not change these settings keeps the policy, its caches and its keys.
 static SHARED_POLICIES: Mutex<Vec<Weak<SharedPolicy>>> = Mutex::new(Vec::new());
@@ -111,9 +117,6 @@ impl SharedPolicy {
             ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
         ]);
         let loaded = if settings.console && !is_off { loaded.with_denials() } else { loaded };
-        let cannot_start = |error: io::Error| {
-            format!("rolegate cannot start: {}", runtime::start_error(&error, "`hash-threads`"))
-        };
         let runtime = LOADING.run(move || loaded.start())?.map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
