@@ -1,7 +1,8 @@
 //! The last good bundle on disk, for a restart while the server cannot be reached.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ const NAME: usize = 16;
 const UNFINISHED: &str = ".bundle-";
 /// The age at which such a file is one that was left by a process that was killed. Writing takes seconds.
 const ABANDONED: Duration = Duration::from_secs(3600);
+/// The file that is locked while a bundle is replaced. It stays: without it, two could lock files of the same name.
+const LOCK: &str = ".bundles.lock";
 
 /// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
 #[derive(Debug)]
@@ -48,11 +51,17 @@ impl Cache {
         }
     }
 
-    /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle.
+    /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle. Returns
+    /// whether it is stored: not if `may_replace` says no about the bundle of at most `max_size` bytes that is there.
     ///
     /// # Errors
-    /// When it cannot be written. The file that was there stays.
-    pub(crate) fn store(&self, bytes: &[u8]) -> io::Result<()> {
+    /// When it cannot be written, or the file that is there cannot be read: that may have a newer bundle. It stays.
+    pub(crate) fn store(
+        &self,
+        bytes: &[u8],
+        max_size: usize,
+        may_replace: impl FnOnce(&[u8]) -> bool,
+    ) -> io::Result<bool> {
         if !self.folder.exists() {
             fs::create_dir_all(&self.folder)?;
             // Where a volume was to be mounted, it is lost with the container.
@@ -63,9 +72,27 @@ impl Cache {
         let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)?;
         new.write_all(bytes)?;
         new.as_file().sync_all()?;
-        new.persist(&self.file)?;
+        // As late as possible: the file system may have stopped this thread for long, and others have stored meanwhile.
+        let _locked = self.lock()?;
+        let there =
+            self.read(max_size).map_err(|error| io::Error::other(format!("the one there: {error}")))?;
+        let stores = there.is_none_or(|there| may_replace(&there));
+        if stores {
+            new.persist(&self.file)?;
+        }
         self.remove_abandoned();
-        Ok(())
+        Ok(stores)
+    }
+
+    /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with the file.
+    fn lock(&self) -> io::Result<File> {
+        let path = self.folder.join(LOCK);
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        // Some network file systems have no locks. What is there is still looked at just before it is replaced.
+        if let Err(error) = file.lock() {
+            tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
+        }
+        Ok(file)
     }
 
     /// Without this, each process that is killed while it stores a bundle would leave a file for ever. What cannot be removed
@@ -88,6 +115,15 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The names in a folder, but for the lock.
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.retain(|name| name != LOCK);
+        names.sort();
+        names
+    }
 
     /// Nothing there is the usual first start. All else must be said, because then an older bundle may be accepted.
     #[test]
@@ -114,11 +150,11 @@ mod tests {
         file(".bundle-old", long_ago);
         file(".bundle-being-written", Duration::ZERO);
         file("bundle-of-another-url.tar.gz", long_ago);
-        cache.store(b"new").unwrap();
-        let mut left: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, [".bundle-being-written", "bundle-of-another-url.tar.gz", "bundle.tar.gz"]);
+        cache.store(b"new", 100, |_| true).unwrap();
+        assert_eq!(
+            names(folder.path()),
+            [".bundle-being-written", "bundle-of-another-url.tar.gz", "bundle.tar.gz"]
+        );
     }
 
     /// As by replicas with one volume, whose processes have the same number.
@@ -127,10 +163,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
         let bundles = [vec![1; 300_000], vec![2; 200_000]];
-        cache.store(&bundles[0]).unwrap();
+        let store = |bundle: &[u8]| cache.store(bundle, 400_000, |_| true).unwrap();
+        store(&bundles[0]);
         std::thread::scope(|scope| {
             for bundle in &bundles {
-                scope.spawn(|| (0..100).for_each(|_| cache.store(bundle).unwrap()));
+                scope.spawn(|| (0..100).for_each(|_| assert!(store(bundle))));
             }
             for _ in 0..100 {
                 let stored = cache.read(400_000).unwrap().unwrap();
@@ -139,6 +176,27 @@ mod tests {
         });
         let mode = std::os::unix::fs::MetadataExt::mode(&cache.file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
+        assert_eq!(names(folder.path()), ["bundle.tar.gz"], "no other file is left");
+    }
+
+    /// Whatever their order, and however long each takes: what is there when a bundle is replaced is what was looked at.
+    #[test]
+    fn of_bundles_stored_at_the_same_time_the_last_one_allowed_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+        std::thread::scope(|scope| {
+            for first in 0..4_u8 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for number in (first..100).step_by(4) {
+                        cache.store(&[number], 100, |there| there < &[number][..]).unwrap();
+                        let stored = cache.read(100).unwrap().unwrap();
+                        assert!(stored >= vec![number], "{stored:?} in place of {number}");
+                    }
+                });
+            }
+        });
+        assert_eq!(cache.read(100), Ok(Some(vec![99])));
+        assert_eq!(names(folder.path()), ["bundle.tar.gz"]);
     }
 }

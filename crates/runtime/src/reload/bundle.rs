@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use bundle::{BundleError, PublicKey};
+use bundle::{Bundle, BundleError, PublicKey};
 use identity::FetchedKeys;
 use policy::Problem;
 
@@ -42,8 +42,8 @@ pub(crate) enum Taken {
 #[derive(Debug)]
 pub(super) struct BundleState {
     source: Arc<BundleSource>,
-    /// The newest bundle that was verified: the active one, or the cached one if it does not compile. No older one is
-    /// accepted.
+    /// The newest bundle that was verified: the active one, or one that was in the cache, where another rolegate may store
+    /// newer ones. No older one is accepted.
     newest: Option<Version>,
     /// The active one.
     active: Option<Version>,
@@ -58,6 +58,12 @@ struct Version {
     revision: u64,
     /// The hash of its manifest.
     digest: String,
+}
+
+impl Version {
+    fn of(bundle: &Bundle) -> Self {
+        Self { revision: bundle.manifest.revision, digest: bundle.digest() }
+    }
 }
 
 #[derive(Debug)]
@@ -153,20 +159,53 @@ impl BundleState {
         self.active.as_ref().map(|active| active.revision)
     }
 
+    /// Looks at the cache again, where another rolegate may have stored a newer bundle than this one was given. A cached bundle
+    /// that cannot be read or is not accepted stops no new one: otherwise damage to the cache could stop all of them.
+    fn note_cached(&mut self, keys: &[PublicKey], background: &Background) {
+        let Some(cache) = &self.source.cache else { return };
+        let (source, keys) = (self.source.clone(), keys.to_vec());
+        let cached = background.run_short(move || cached_version(&source, &keys));
+        match cached.unwrap_or_else(|unfinished| Err(unfinished.to_string())) {
+            Ok(Some(cached)) => {
+                if self.newest.as_ref().is_none_or(|newest| newest.revision < cached.revision) {
+                    self.newest = Some(cached);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let file = cache.file().display();
+                tracing::warn!(%file, error, "the fetched policy bundle is not compared with the cached one");
+            }
+        }
+    }
+
     /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None` without a cache.
     fn store(&mut self, background: &Background) -> Option<bool> {
         let cache = self.source.cache.as_ref()?;
-        let Some(bytes) = &self.uncached else { return Some(self.active.is_some()) };
-        let (source, bytes) = (self.source.clone(), bytes.clone());
-        let stored =
-            background.run_short(move || source.cache.as_ref().map_or(Ok(()), |cache| cache.store(&bytes)));
+        let (Some(bytes), Some(active)) = (&self.uncached, &self.active) else {
+            return Some(self.active.is_some());
+        };
+        let (source, bytes, active) = (self.source.clone(), bytes.clone(), active.clone());
+        let stored = background.run_short(move || {
+            let Some(cache) = &source.cache else { return Ok(true) };
+            let keys = source.public_keys().map_err(io::Error::other)?;
+            // What would not be used at a start, is no loss.
+            let may_replace = |cached: &[u8]| {
+                version(&source, cached, &keys).map_or(true, |cached| not_older(&active, &cached).is_ok())
+            };
+            cache.store(&bytes, source.max_compressed(), may_replace)
+        });
+        let file = cache.file().display();
         match stored.unwrap_or_else(|unfinished| Err(io::Error::other(unfinished.to_string()))) {
-            Ok(()) => {
+            Ok(true) => {
                 self.uncached = None;
                 Some(true)
             }
+            Ok(false) => {
+                tracing::warn!(%file, "the active policy bundle is not cached: the one there is newer, or another one of its revision");
+                Some(false)
+            }
             Err(error) => {
-                let file = cache.file().display();
                 tracing::warn!(%file, %error, "the active policy bundle is not cached: a restart needs the server");
                 Some(false)
             }
@@ -224,6 +263,7 @@ impl Reloader {
         if state.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
             return self.take_unchanged(state, background);
         }
+        state.note_cached(&keys, background);
         let opened = {
             let (source, bytes, keys) = (source.clone(), bytes.clone(), keys.clone());
             let (newest, active, fetched) =
@@ -348,18 +388,38 @@ fn open(
     fetched: &FetchedKeys,
 ) -> Result<Opened, NotAccepted> {
     let bundle = source.open(bytes, keys)?;
-    let version = Version { revision: bundle.manifest.revision, digest: bundle.digest() };
-    match newest {
-        Some(newest) if version.revision < newest.revision => {
-            return Err(NotAccepted::Old { revision: version.revision, newest: newest.revision });
-        }
-        Some(newest) if version.revision == newest.revision && version != *newest => {
-            return Err(NotAccepted::SameRevision(version.revision));
-        }
-        Some(_) | None => {}
+    let version = Version::of(&bundle);
+    if let Some(newest) = newest {
+        not_older(&version, newest)?;
     }
     let key = bundle.signed_by.as_ref().filter(|_| !keys.is_empty()).map(ToString::to_string);
     let policy = (active != Some(&version))
         .then(|| compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), fetched));
     Ok(Opened { version, key, policy })
 }
+
+/// The version of an acceptable bundle.
+fn version(source: &BundleSource, bytes: &[u8], keys: &[PublicKey]) -> Result<Version, BundleError> {
+    source.open(bytes, keys).map(|bundle| Version::of(&bundle))
+}
+
+/// The version of the bundle that is in the cache now, if there is one.
+fn cached_version(source: &BundleSource, keys: &[PublicKey]) -> Result<Option<Version>, String> {
+    let Some(cache) = &source.cache else { return Ok(None) };
+    let Some(bytes) = cache.read(source.max_compressed())? else { return Ok(None) };
+    version(source, &bytes, keys).map(Some).map_err(|error| error.to_string())
+}
+
+/// Whether this version may take the place of the newest one: only a newer one, or the same.
+fn not_older(version: &Version, newest: &Version) -> Result<(), NotAccepted> {
+    if version.revision < newest.revision {
+        return Err(NotAccepted::Old { revision: version.revision, newest: newest.revision });
+    }
+    if version.revision == newest.revision && version != newest {
+        return Err(NotAccepted::SameRevision(version.revision));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,7 @@ async fn both_policies_are_cached_in_one_folder() {
     let server = start(&active, &publisher, &shadow);
     server.wait_for_metric("rolegate_shadow_bundle_revision", 1.0);
     drop(server);
-    assert_eq!(std::fs::read_dir(publisher.path("cache")).unwrap().count(), 2);
+    assert_eq!(publisher.cached().len(), 2);
     active.answer(Sent::Away);
     candidate.answer(Sent::Away);
     let server = start(&active, &publisher, &shadow);

@@ -59,6 +59,12 @@ impl Publisher {
         read(&self.path("bundle.tar.gz"))
     }
 
+    /// The files in the cache, but for the one that is locked while another is replaced.
+    pub(crate) fn cached(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.path("cache")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|file| !file.ends_with(".bundles.lock")).collect()
+    }
+
     /// A signed bundle that opens this path to all.
     pub(crate) fn signed(&self, path: &str, revision: u32) -> Vec<u8> {
         self.signed_by("key", &open_to_all(path), revision)
@@ -298,8 +304,7 @@ async fn a_restart_without_the_server_uses_the_cached_bundle() {
     server
         .wait_for_log_line(&["the folder of `bundle-cache` did not exist: created", &publisher.arg("cache")]);
     drop(server);
-    let cached = std::fs::read_dir(publisher.path("cache")).unwrap().map(|entry| entry.unwrap().path());
-    let cached: Vec<PathBuf> = cached.collect();
+    let cached = publisher.cached();
     assert_eq!(cached.len(), 1, "{cached:?}");
     assert_eq!(cached[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
@@ -356,7 +361,7 @@ async fn a_full_disk_costs_only_the_cache() {
     let admin = admin["address"].as_str().unwrap().parse().unwrap();
     let (_, page) = crate::process::http_get(admin, "/metrics").unwrap();
     assert!(page.contains("rolegate_bundle_cached 0"), "{page}");
-    assert_eq!(std::fs::read_dir(publisher.path("cache")).unwrap().count(), 0);
+    assert_eq!(publisher.cached().len(), 0);
     child.kill().unwrap();
     child.wait().unwrap();
 }
