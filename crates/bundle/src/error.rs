@@ -2,6 +2,11 @@
 
 use crate::keys::KeyId;
 
+/// The most bytes that an error repeats of a bundle, but for the last character.
+const MAX_TEXT: usize = 200;
+/// The most of them in a name, so that what is wrong with it is not cut off.
+const MAX_NAME: usize = 100;
+
 /// Why a bundle is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
@@ -20,4 +25,34 @@ pub enum BundleError {
     /// Its signature is not that of its manifest.
     #[error("the signature of the bundle is wrong")]
     WrongSignature,
+}
+
+impl BundleError {
+    /// [`Self::Malformed`], with a text that may repeat something of the bundle.
+    pub(crate) fn malformed(text: impl AsRef<str>) -> Self {
+        Self::Malformed(shown(text.as_ref(), &['"', '\'', '\\'], MAX_TEXT))
+    }
+}
+
+/// A name in a bundle, in quotes.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", shown(name, &['\''], MAX_NAME))
+}
+
+/// The beginning of a text that anyone may have made, on one line: errors are logged, and printed on terminals. Characters are
+/// escaped unless they are `plain`.
+fn shown(text: &str, plain: &[char], max: usize) -> String {
+    let mut shown = String::new();
+    for letter in text.chars() {
+        if shown.len() >= max {
+            shown.push('\u{2026}');
+            break;
+        }
+        if plain.contains(&letter) {
+            shown.push(letter);
+        } else {
+            shown.extend(letter.escape_debug());
+        }
+    }
+    shown
 }

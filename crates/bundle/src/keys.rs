@@ -44,6 +44,13 @@ pub enum KeyError {
     Randomness,
 }
 
+impl KeyId {
+    /// Whether this text is one.
+    pub(crate) fn is_valid(text: &str) -> bool {
+        text.len() == 2 * KEY_ID && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+}
+
 impl PublicKey {
     /// Reads a public key in PEM.
     ///

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::error::quoted;
+
 /// The version of the format.
 const FORMAT: u32 = 1;
 /// Its name in the archive.
@@ -80,14 +82,14 @@ impl Manifest {
         }
         let name = self.files.iter().find_map(|file| Some((&file.name, name_fault(&file.name)?)));
         if let Some((name, fault)) = name {
-            return Some(format!("the name {name:?} {fault}"));
+            return Some(format!("the name {} {fault}", quoted(name)));
         }
         let names = || self.files.iter().map(|file| &file.name);
         if let Some((_, name)) = names().zip(names().skip(1)).find(|(one, next)| one >= next) {
-            return Some(format!("the name {name:?} is there twice, or not sorted"));
+            return Some(format!("the name {} is there twice, or not sorted", quoted(name)));
         }
         let listed = names().any(|name| *name == self.policy);
-        (!listed).then(|| format!("the policy {:?} is not one of the files", self.policy))
+        (!listed).then(|| format!("the policy {} is not one of the files", quoted(&self.policy)))
     }
 }
 

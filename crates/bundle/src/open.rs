@@ -8,7 +8,7 @@ use flate2::bufread::GzDecoder;
 use policy::MapFiles;
 use tar::{Archive, Entries, EntryType};
 
-use crate::error::BundleError;
+use crate::error::{BundleError, quoted};
 use crate::keys::{KeyId, PublicKey};
 use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE, sha256};
 use crate::signature::Signature;
@@ -47,14 +47,13 @@ impl Bundle {
         let mut archive = Archive::new(Bounded { inner: GzDecoder::new(bytes), left: &left });
         let mut reader = Reader { entries: archive.entries().map_err(malformed)?.raw(true) };
         let manifest_bytes = reader.file(MANIFEST, MAX_MANIFEST)?;
-        let manifest = Manifest::read(&manifest_bytes).map_err(BundleError::Malformed)?;
+        let manifest = Manifest::read(&manifest_bytes).map_err(BundleError::malformed)?;
         let mut next = reader.next()?;
         let mut signature: Option<Signature> = None;
         if let Some(entry) = next.as_mut().filter(|entry| entry.name == SIGNATURE) {
             let bytes = entry.read(MAX_SIGNATURE)?;
-            let read = serde_json::from_slice(&bytes);
-            signature =
-                Some(read.map_err(|_| BundleError::Malformed("its signature cannot be read".to_owned()))?);
+            let read = Signature::read(&bytes);
+            signature = Some(read.ok_or_else(|| BundleError::malformed("its signature cannot be read"))?);
             next = reader.next()?;
         }
         match &signature {
@@ -75,13 +74,16 @@ impl Bundle {
             let entry = entry.ok_or_else(|| missing(&file.name))?;
             let bytes = entry.read(file.size)?;
             if u64::try_from(bytes.len()) != Ok(file.size) || sha256(&bytes) != file.sha256 {
-                return Err(BundleError::Malformed(format!("{:?} is not as the manifest says", file.name)));
+                return Err(BundleError::malformed(format!(
+                    "{} is not as the manifest says",
+                    quoted(&file.name)
+                )));
             }
             files.0.insert(PathBuf::from(&file.name), bytes);
             next = reader.next()?;
         }
         if let Some(entry) = next {
-            return Err(BundleError::Malformed(format!("{:?} is not in the manifest", entry.name)));
+            return Err(BundleError::malformed(format!("{} is not in the manifest", quoted(&entry.name))));
         }
         end(archive.into_inner())?;
         Ok(Self { manifest, signed_by: signature.map(|signature| signature.key()), files, manifest_bytes })
@@ -100,7 +102,7 @@ fn end(mut archive: Bounded<'_, GzDecoder<&[u8]>>) -> Result<(), BundleError> {
     // Reads to the end, where the checksum is verified.
     archive.read_to_end(&mut rest).map_err(malformed)?;
     if rest.iter().any(|byte| *byte != 0) || !archive.inner.into_inner().is_empty() {
-        return Err(BundleError::Malformed("something follows its last file".to_owned()));
+        return Err(BundleError::malformed("something follows its last file"));
     }
     Ok(())
 }
@@ -119,10 +121,13 @@ impl<'a, R: Read> Reader<'a, R> {
     fn next(&mut self) -> Result<Option<Unread<'a, R>>, BundleError> {
         let Some(entry) = self.entries.next().transpose().map_err(malformed)? else { return Ok(None) };
         let name = String::from_utf8(entry.path_bytes().into_owned());
-        let name = name.map_err(|_| BundleError::Malformed("a name is not UTF-8".to_owned()))?;
+        let name = name.map_err(|_| BundleError::malformed("a name is not UTF-8"))?;
         let kind = entry.header().entry_type();
         if kind != EntryType::Regular {
-            return Err(BundleError::Malformed(format!("{name:?} is not a plain file but {kind:?}")));
+            return Err(BundleError::malformed(format!(
+                "{} is not a plain file but {kind:?}",
+                quoted(&name)
+            )));
         }
         Ok(Some(Unread { name, entry }))
     }
@@ -136,7 +141,7 @@ impl<'a, R: Read> Reader<'a, R> {
 impl<R: Read> Unread<'_, R> {
     fn read(&mut self, max: u64) -> Result<Vec<u8>, BundleError> {
         if self.entry.header().size().map_err(malformed)? > max {
-            return Err(BundleError::Malformed(format!("{:?} is larger than it may be", self.name)));
+            return Err(BundleError::malformed(format!("{} is larger than it may be", quoted(&self.name))));
         }
         let mut bytes = Vec::new();
         self.entry.read_to_end(&mut bytes).map_err(malformed)?;
@@ -160,12 +165,12 @@ impl<R: Read> Read for Bounded<'_, R> {
 }
 
 fn missing(name: &str) -> BundleError {
-    BundleError::Malformed(format!("{name:?} is not where it must be"))
+    BundleError::malformed(format!("{} is not where it must be", quoted(name)))
 }
 
 fn malformed(error: io::Error) -> BundleError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        return BundleError::Malformed("it is truncated".to_owned());
+        return BundleError::malformed("it is truncated");
     }
-    BundleError::Malformed(error.to_string())
+    BundleError::malformed(error.to_string())
 }

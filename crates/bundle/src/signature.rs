@@ -22,6 +22,12 @@ impl Signature {
         Self { key: id.to_string(), ed25519: BASE64_STANDARD.encode(key.sign(manifest)) }
     }
 
+    /// Reads a signature. `None` if it is none: its key must be an id, because people are shown it.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let signature: Self = serde_json::from_slice(bytes).ok()?;
+        KeyId::is_valid(&signature.key).then_some(signature)
+    }
+
     pub(crate) fn key(&self) -> KeyId {
         KeyId(self.key.clone())
     }

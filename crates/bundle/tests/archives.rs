@@ -182,6 +182,60 @@ fn only_plain_files_that_the_manifest_lists_are_accepted() {
     malformed_because(&bundle, "is there twice");
 }
 
+/// People read the id of the key in the output of `rolegate bundle inspect`, which must not say more than it does.
+#[test]
+fn the_id_of_a_key_is_nothing_but_an_id() {
+    let (pair, _) = pair();
+    let id = pair.public_key().unwrap().id().to_string();
+    let policy: (&str, &[u8]) = ("policy.yaml", b"version: 1\n");
+    let listed = manifest("policy.yaml", &[policy]);
+    let with = |key: &str| {
+        let signature = json!({ "key": key, "ed25519": "" }).to_string();
+        let (first, file) = (regular("manifest.json", &listed), regular(policy.0, policy.1));
+        archive(&[first, regular("signature.json", signature.as_bytes()), file])
+    };
+    assert_eq!(Bundle::open(&with(&id), &[], MAX).unwrap().signed_by.unwrap().to_string(), id);
+    let forged = "0123456789abcdef, verified\npolicy    policy.yaml: revision fine\u{1b}[8m";
+    for key in [forged, "0123456789ABCDEF", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg", ""] {
+        malformed_because(&with(key), "its signature cannot be read");
+    }
+}
+
+/// What is wrong with a bundle is logged, also if anyone could have made it.
+#[test]
+fn no_error_repeats_much_of_a_bundle_or_any_control_character() {
+    let bad = "\n\u{1b}[8m\u{202e}";
+    let long = format!("{bad}{}", "a".repeat(1 << 20));
+    let name = bad.repeat(10);
+    let listed = |name: &str| manifest("policy.yaml", &[(name, b"")]);
+    let entry = json!({ "name": "p", "size": 0, "sha256": "" });
+    let field = json!({ "format": 1, "revision": 7, "policy": "p", "files": [entry], &long: 1 }).to_string();
+    let mut tar = gunzip(&archive(&[regular(&name, b"")]));
+    // The size of the first entry is no number, which the error about it names; and so the checksum is another.
+    tar[124..136].fill(b'z');
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar[..512].iter().map(|byte| u32::from(*byte)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let first = |bytes: &[u8]| archive(&[regular("manifest.json", bytes)]);
+    for (bundle, reason) in [
+        (first(field.as_bytes()), "its manifest: unknown field `\\n\\u{1b}[8m\\u{202e}aaa"),
+        (first(&listed(&long)), "is longer than 255 bytes"),
+        (first(&listed(&name)), "has a backslash or a control character"),
+        (first(&manifest(&long, &[("policy.yaml", b"")])), "is not one of the files"),
+        (gzip(&tar), "numeric field"),
+        (archive(&[(&name, EntryType::Symlink, b"")]), "is not a plain file"),
+        (
+            archive(&[regular("manifest.json", &listed("policy.yaml")), regular(&name, b"")]),
+            "where it must be",
+        ),
+    ] {
+        malformed_because(&bundle, reason);
+        let error = Bundle::open(&bundle, &[], MAX).unwrap_err().to_string();
+        assert!(error.len() < 300 && !error.contains(char::is_control), "{}: {error:.400?}", error.len());
+        assert!(!error.contains('\u{202e}'), "{error:?}");
+    }
+}
+
 /// Small compressed, large unpacked: at each place where an archive can be large.
 #[test]
 fn an_archive_bomb_is_not_unpacked() {
