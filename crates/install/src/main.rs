@@ -4,6 +4,7 @@
 //!     rolegate-module [FOLDER]        the default is /modules
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,10 +16,7 @@ const LIBRARY: &str = "librolegate.so";
 const FOLDER: &str = "/modules";
 
 fn main() -> ExitCode {
-    let mut arguments = env::args_os();
-    // The library is beside this program, whose full path is the entrypoint of the image.
-    let library = PathBuf::from(arguments.next().unwrap_or_default()).with_file_name(LIBRARY);
-    let arguments: Vec<OsString> = arguments.collect();
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let folder = match arguments.as_slice() {
         [] => PathBuf::from(FOLDER),
         [folder] if !folder.as_encoded_bytes().starts_with(b"-") => PathBuf::from(folder),
@@ -29,29 +27,43 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match copy(&library, &folder) {
+    match library().and_then(|library| copy(&library, &folder)) {
         Ok(bytes) => {
             eprintln!("{} has {bytes} bytes", folder.join(LIBRARY).display());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("cannot copy {LIBRARY} to {}: {error}", folder.display());
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
 }
 
+/// The library, which is beside this program, whatever name this was started by.
+fn library() -> Result<PathBuf, String> {
+    let program = env::current_exe();
+    let program = program.map_err(|error| format!("cannot find {LIBRARY} beside this program: {error}"))?;
+    Ok(program.with_file_name(LIBRARY))
+}
+
 /// Copies the library, which is there as a whole or not at all: an Envoy that runs keeps the file that it has opened.
-fn copy(library: &Path, folder: &Path) -> io::Result<u64> {
+///
+/// # Errors
+/// Which of the two is at fault, the library or the folder: an error of the copy does not say.
+fn copy(library: &Path, folder: &Path) -> Result<u64, String> {
+    if let Err(error) = File::open(library) {
+        return Err(format!("cannot read {}: {error}", library.display()));
+    }
+    let failed = |error| format!("cannot copy {} to {}: {error}", library.display(), folder.display());
     let part = folder.join(format!(".{LIBRARY}.part"));
     // One of an earlier attempt may be read-only, like the library itself.
     if let Err(error) = fs::remove_file(&part)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(error);
+        return Err(failed(error));
     }
-    let bytes = fs::copy(library, &part)?;
-    fs::rename(&part, folder.join(LIBRARY))?;
+    let bytes = fs::copy(library, &part).map_err(failed)?;
+    fs::rename(&part, folder.join(LIBRARY)).map_err(failed)?;
     Ok(bytes)
 }
 
@@ -71,7 +83,12 @@ mod tests {
         }
         fs::write(volume.path().join(".librolegate.so.part"), "left over").unwrap();
         assert!(copy(&library, volume.path()).is_ok());
-        assert!(copy(&image.path().join("none"), volume.path()).is_err());
-        assert!(copy(&library, &volume.path().join("none")).is_err());
+        let missing = image.path().join("none");
+        let error = copy(&missing, volume.path()).unwrap_err();
+        assert!(error.starts_with(&format!("cannot read {}: ", missing.display())), "{error}");
+        let missing = volume.path().join("none");
+        let error = copy(&library, &missing).unwrap_err();
+        let copied = format!("cannot copy {} to {}: ", library.display(), missing.display());
+        assert!(error.starts_with(&copied), "{error}");
     }
 }
