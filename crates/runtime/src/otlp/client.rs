@@ -147,8 +147,8 @@ impl Collector {
     }
 
     /// What of a message of the collector may be logged: nothing if it gets headers, because it may repeat a part of them.
-    pub(super) fn shown<'m>(&self, message: &'m str) -> &'m str {
-        if self.sends_headers() { "" } else { cut(message) }
+    pub(super) fn shown(&self, message: &str) -> String {
+        if self.sends_headers() { String::new() } else { https::shown(message) }
     }
 
     fn sends_headers(&self) -> bool {
@@ -206,7 +206,7 @@ impl SendError {
         let reason = match std::error::Error::source(status) {
             Some(cause) => of_connection(https::reason_of_connection(cause, trusts_file), sends_headers),
             None if sends_headers => format!("it answers {:?}", status.code()),
-            None => format!("it answers {:?}: {}", status.code(), cut(status.message())),
+            None => format!("it answers {:?}: {}", status.code(), https::shown(status.message())),
         };
         Self { reason, retry }
     }
@@ -224,10 +224,6 @@ fn of_connection(mut reason: String, sends_headers: bool) -> String {
         reason.truncate(end);
     }
     reason
-}
-
-fn cut(message: &str) -> &str {
-    message.get(..message.floor_char_boundary(200)).unwrap_or_default()
 }
 
 /// The URL without a path, with a port.

@@ -5,7 +5,7 @@ use std::error::Error;
 use hyper::StatusCode;
 
 use super::Cloud;
-use crate::https::HttpsError;
+use crate::https::{self, HttpsError};
 
 /// Variables of the environment that have secrets. No error shows a value of them.
 const SECRETS: [&str; 11] = [
@@ -67,7 +67,7 @@ impl StoreError {
         }
         // The outermost text only adds that it is about a store.
         let text = chain().nth(1).map_or_else(|| error.to_string(), ToString::to_string);
-        Self::Other(without_secrets(text))
+        Self::Other(https::shown(&without_secrets(text)))
     }
 
     /// The error for an answer with this status.
@@ -90,7 +90,7 @@ impl StoreError {
                     format!("the credentials do not permit it: {}", cloud.permission())
                 }
                 (status, Some(region)) if status.is_redirection() || status == StatusCode::BAD_REQUEST => {
-                    format!("the bucket is in another region: set `AWS_REGION` to `{region}`")
+                    format!("the bucket is in another region: set `AWS_REGION` to `{}`", https::shown(region))
                 }
                 (_, _) => String::new(),
             },
