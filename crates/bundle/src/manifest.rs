@@ -68,8 +68,9 @@ impl Manifest {
         }
     }
 
-    /// The sum of the sizes of the files.
-    pub(crate) fn size(&self) -> u64 {
+    /// The sum of the sizes of the files, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 

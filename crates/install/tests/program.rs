@@ -1,7 +1,5 @@
 //! The program as it is started.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;

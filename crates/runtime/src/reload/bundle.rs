@@ -189,7 +189,7 @@ impl BundleState {
         let stored = background.run_short(move || {
             let Some(cache) = &source.cache else { return Ok(true) };
             let keys = source.public_keys().map_err(io::Error::other)?;
-            // What would not be used at a start, is no loss.
+            // What would not be used at a start is no loss.
             let may_replace = |cached: &[u8]| {
                 version(&source, cached, &keys).map_or(true, |cached| not_older(&active, &cached).is_ok())
             };

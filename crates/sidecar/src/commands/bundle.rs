@@ -11,6 +11,7 @@ use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
 use identity::FetchedKeys;
 use policy::Problem;
 use runtime::compiled_policy::{self, CompiledPolicy};
+use runtime::settings::BundleSettings;
 use runtime::{clock, files};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -82,10 +83,23 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
         may_replace(&args.out, &bundle)?;
     }
     replace(&args.out, &bytes, output)?;
+    warn_of_size(&args.out, &bundle, output);
     let (path, files) = (args.out.display(), loaded::counted(packed.len(), "file"));
     let id = &compiled.authorizer.revision().policy;
     output.line(&format!("{path}: revision {revision}, {files}, policy {id}, not signed"));
     Ok(Exit::Success)
+}
+
+/// The commands accept larger bundles than servers do, whose settings they do not know.
+fn warn_of_size(path: &Path, bundle: &Bundle, output: &mut Output<'_>) {
+    let (size, max) = (bundle.manifest.size(), BundleSettings::default().max_size);
+    if size > max as u64 {
+        output.warning(&format!(
+            "{}: its files have {size} bytes: servers accept it only with a larger `bundle-max-size`, which is {} MiB by default",
+            path.display(),
+            max >> 20
+        ));
+    }
 }
 
 /// A file that is there must be an older bundle, or the same one: a newer one may be what servers have.
@@ -146,6 +160,7 @@ fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
 fn verify(args: &BundleVerify, output: &mut Output<'_>) -> Result<Exit, Failed> {
     let keys = trusted(&PublicKeys { public_key: args.public_key.clone() })?;
     let bundle = opened(&args.bundle, &read(&args.bundle, MAX_SIZE)?, &keys)?;
+    warn_of_size(&args.bundle, &bundle, output);
     let revision = bundle.manifest.revision;
     let key = bundle.signed_by.map(|key| format!(", signed by the key {key}")).unwrap_or_default();
     output.line(&format!("{}: revision {revision}{key}", args.bundle.display()));
@@ -157,6 +172,7 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
     let bundle = opened(&args.bundle, &bytes, &[])?;
     // One that is not accepted is shown too: that is what people look for.
     let refused = opened(&args.bundle, &bytes, &keys).err();
+    warn_of_size(&args.bundle, &bundle, output);
     let verified = !keys.is_empty() && refused.is_none();
     let compiled = compile(&bundle);
     let id = compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());

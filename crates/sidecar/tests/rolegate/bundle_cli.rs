@@ -78,6 +78,28 @@ fn a_newer_bundle_is_not_replaced_without_force() {
     assert!(errors.contains("the file is there, and no bundle"), "{errors}");
 }
 
+/// The commands do not know the limit of the servers, but its default.
+#[test]
+fn a_bundle_too_large_for_servers_is_noticed_before_they_get_it() {
+    let (publisher, policy) = (Publisher::new(), PolicyFolder::new(&open_to_all("/a")));
+    let cases = std::fs::File::create(policy.path().join("cases.yaml")).unwrap();
+    let (bundle, key, public) =
+        (publisher.arg("bundle.tar.gz"), publisher.arg("key"), publisher.arg("key.pub"));
+    for (size, is_large) in [(60 << 20, false), (64 << 20, true)] {
+        cases.set_len(size).unwrap();
+        let (code, _, built) = run(&["bundle", "build", &policy.arg(), "-o", &bundle]);
+        assert_eq!(code, 0, "{built}");
+        let (code, _, errors) = run(&["bundle", "sign", "--key", &key, &bundle]);
+        assert_eq!(code, 0, "{errors}");
+        let (code, _, verified) = run(&["bundle", "verify", "--public-key", &public, &bundle]);
+        assert_eq!(code, 0, "{verified}");
+        for errors in [built, verified] {
+            assert_eq!(errors.contains("warning: "), is_large, "{errors}");
+            assert_eq!(errors.contains("only with a larger `bundle-max-size`"), is_large, "{errors}");
+        }
+    }
+}
+
 #[test]
 fn a_key_of_the_other_kind_is_a_wrong_argument() {
     let publisher = Publisher::new();
