@@ -1,11 +1,7 @@
 //! Why a bundle is not accepted.
 
 use crate::keys::KeyId;
-
-/// The most bytes that an error repeats of a bundle, but for the last character.
-const MAX_TEXT: usize = 200;
-/// The most of them in a name, so that what is wrong with it is not cut off.
-const MAX_NAME: usize = 100;
+use crate::shown::one_line;
 
 /// Why a bundle is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,29 +26,6 @@ pub enum BundleError {
 impl BundleError {
     /// [`Self::Malformed`], with a text that may repeat something of the bundle.
     pub(crate) fn malformed(text: impl AsRef<str>) -> Self {
-        Self::Malformed(shown(text.as_ref(), &['"', '\'', '\\'], MAX_TEXT))
+        Self::Malformed(one_line(text.as_ref()))
     }
-}
-
-/// A name in a bundle, in quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", shown(name, &['\''], MAX_NAME))
-}
-
-/// The beginning of a text that anyone may have made, on one line: errors are logged, and printed on terminals. Characters are
-/// escaped unless they are `plain`.
-fn shown(text: &str, plain: &[char], max: usize) -> String {
-    let mut shown = String::new();
-    for letter in text.chars() {
-        if shown.len() >= max {
-            shown.push('\u{2026}');
-            break;
-        }
-        if plain.contains(&letter) {
-            shown.push(letter);
-        } else {
-            shown.extend(letter.escape_debug());
-        }
-    }
-    shown
 }

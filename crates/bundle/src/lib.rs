@@ -13,6 +13,7 @@ mod error;
 mod keys;
 mod manifest;
 mod open;
+mod shown;
 mod signature;
 
 pub use build::{BuildError, build, sign};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::error::quoted;
+use crate::shown::quoted;
 
 /// The version of the format.
 const FORMAT: u32 = 1;

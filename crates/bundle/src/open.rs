@@ -8,9 +8,10 @@ use flate2::bufread::GzDecoder;
 use policy::MapFiles;
 use tar::{Archive, Entries, EntryType};
 
-use crate::error::{BundleError, quoted};
+use crate::error::BundleError;
 use crate::keys::{KeyId, PublicKey};
 use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE, sha256};
+use crate::shown::quoted;
 use crate::signature::Signature;
 
 /// Maximum size of the manifest, in bytes: room for 10,000 files with long names.
