@@ -324,7 +324,8 @@ fn not_cached(facts: &Facts) -> Option<Trouble> {
         severity: Severity::Warning,
         what: "The active bundle is not in the cache".to_owned(),
         more: Vec::new(),
-        hint: "A restart needs the server of the bundle. See whether `bundle-cache` can be written."
+        hint: "A restart needs the server of the bundle. The log says why: whether `bundle-cache` cannot be written, or has a newer \
+               bundle than this server gives."
             .to_owned(),
     })
 }

@@ -196,7 +196,7 @@ mod tests {
             let mut failures = 0;
             while failures < 3
                 && let Ok(Event::Bundle(Fetched::Failed, taken)) =
-                    received.recv_timeout(Duration::from_secs(20))
+                    received.recv_timeout(Duration::from_secs(60))
             {
                 failures += 1;
                 let _ = taken.send(Taken::NotAccepted);
