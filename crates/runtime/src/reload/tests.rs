@@ -124,7 +124,7 @@ fn panics_at(text: &'static str, reloader: Reloader) -> Policies {
     Policies { events }
 }
 
-fn settings(folder: &Path) -> PolicySettings {
+pub(super) fn settings(folder: &Path) -> PolicySettings {
     PolicySettings {
         policy: PolicySource::Path(folder.to_owned()),
         shadow: None,

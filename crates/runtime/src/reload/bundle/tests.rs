@@ -11,9 +11,8 @@ use bundle::KeyPair;
 use tempfile::TempDir;
 
 use super::*;
-use crate::settings::{
-    BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
-};
+use crate::reload::tests::settings;
+use crate::settings::{BundleSettings, PolicySettings, PolicySource};
 use crate::status::Status;
 
 /// A folder with the public key of those who publish, and the cache.
@@ -66,16 +65,8 @@ impl Shared {
         let bundle = BundleSettings { public_keys, cache: Some(self.cache()), ..BundleSettings::default() };
         let settings = PolicySettings {
             policy: PolicySource::Bundle("http://127.0.0.1:1/bundle".into()),
-            shadow: None,
             bundle,
-            poll_interval: Duration::ZERO,
-            max_policy_age: Duration::ZERO,
-            max_keys_age: Duration::ZERO,
-            on_stale: OnStale::Keep,
-            keys_needed: KeysNeeded::None,
-            inventory_needed: false,
-            decision_log: DecisionLogSettings::off(),
-            otlp: OtlpSettings::off(),
+            ..settings(self.folder.path())
         };
         let status = Arc::new(Status::default());
         let reloader = Reloader::first(&settings, Arc::default(), status.clone()).unwrap();
