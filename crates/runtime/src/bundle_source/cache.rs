@@ -1,10 +1,11 @@
 //! The last good bundle on disk, for a restart while the server cannot be reached.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use policy::KeyUrl;
 
@@ -19,6 +20,8 @@ const UNFINISHED: &str = ".bundle-";
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// The file that is locked while a bundle is replaced. It stays: without it, two could lock files of the same name.
 const LOCK: &str = ".bundles.lock";
+/// How long a bundle waits for that. Others have it only while they read a bundle; one that was stopped meanwhile has it for ever.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
 #[derive(Debug)]
@@ -52,7 +55,8 @@ impl Cache {
     }
 
     /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle. Returns
-    /// whether it is stored: not if `may_replace` says no about the bundle of at most `max_size` bytes that is there.
+    /// whether it is stored: not if `may_replace` says no about the bundle that is there. One of more than `max_size` bytes, which
+    /// would never be used, is replaced.
     ///
     /// # Errors
     /// When it cannot be written, or the file that is there cannot be read: that may have a newer bundle. It stays.
@@ -74,8 +78,9 @@ impl Cache {
         new.as_file().sync_all()?;
         // As late as possible: the file system may have stopped this thread for long, and others have stored meanwhile.
         let _locked = self.lock()?;
-        let there =
-            self.read(max_size).map_err(|error| io::Error::other(format!("the one there: {error}")))?;
+        let is_too_large =
+            self.file.metadata().is_ok_and(|there| there.is_file() && there.len() > max_size as u64);
+        let there = if is_too_large { None } else { self.read(max_size).map_err(unreadable)? };
         let stores = there.is_none_or(|there| may_replace(&there));
         if stores {
             new.persist(&self.file)?;
@@ -85,14 +90,31 @@ impl Cache {
     }
 
     /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with the file.
+    ///
+    /// # Errors
+    /// When the file of the lock cannot be opened, or another process has it for long.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        // Some network file systems have no locks. What is there is still looked at just before it is replaced.
-        if let Err(error) = file.lock() {
-            tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
+        let named = |error: String| io::Error::other(format!("{}: {error}", path.display()));
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|error| named(error.to_string()))?;
+        let end = Instant::now() + LOCK_WAIT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    thread::sleep(Duration::from_millis(50));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(named("another rolegate has it locked: has that been stopped?".to_owned()));
+                }
+                // Some network file systems have no locks. What is there is still looked at just before it is replaced.
+                Err(TryLockError::Error(error)) => {
+                    tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
+                    return Ok(file);
+                }
+            }
         }
-        Ok(file)
     }
 
     /// Without this, each process that is killed while it stores a bundle would leave a file for ever. What cannot be removed
@@ -110,6 +132,10 @@ impl Cache {
             }
         }
     }
+}
+
+fn unreadable(error: String) -> io::Error {
+    io::Error::other(format!("the one there may be newer: {error}. Remove it, or let rolegate read it"))
 }
 
 #[cfg(test)]
@@ -177,6 +203,34 @@ mod tests {
         let mode = std::os::unix::fs::MetadataExt::mode(&cache.file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(names(folder.path()), ["bundle.tar.gz"], "no other file is left");
+    }
+
+    /// One that was stopped has the lock for ever. The file of the other stays as it is.
+    #[test]
+    fn a_lock_that_is_never_released_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+        assert!(cache.store(b"first", 100, |_| true).unwrap());
+        let other = File::open(folder.path().join(LOCK)).unwrap();
+        other.lock().unwrap();
+        let error = cache.store(b"second", 100, |_| true).unwrap_err().to_string();
+        assert!(
+            error.ends_with(".bundles.lock: another rolegate has it locked: has that been stopped?"),
+            "{error}"
+        );
+        assert_eq!(cache.read(100).unwrap().unwrap(), b"first");
+        drop(other);
+        assert!(cache.store(b"second", 100, |_| true).unwrap());
+    }
+
+    /// It would never be used: a setting was made smaller, or somebody appended to the file.
+    #[test]
+    fn a_bundle_that_is_too_large_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+        fs::write(&cache.file, [0; 101]).unwrap();
+        assert!(cache.store(b"new", 100, |_| panic!("it is not even looked at")).unwrap());
+        assert_eq!(cache.read(100).unwrap().unwrap(), b"new");
     }
 
     /// Whatever their order, and however long each takes: what is there when a bundle is replaced is what was looked at.

@@ -189,9 +189,13 @@ impl BundleState {
         let stored = background.run_short(move || {
             let Some(cache) = &source.cache else { return Ok(true) };
             let keys = source.public_keys().map_err(io::Error::other)?;
-            // What would not be used at a start is no loss.
-            let may_replace = |cached: &[u8]| {
-                version(&source, cached, &keys).map_or(true, |cached| not_older(&active, &cached).is_ok())
+            let may_replace = |cached: &[u8]| match version(&source, cached, &keys) {
+                Ok(cached) => not_older(&active, &cached).is_ok(),
+                // It would not be used at a start. But another rolegate, with other keys or sizes, may have stored it.
+                Err(error) => {
+                    tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
+                    true
+                }
             };
             cache.store(&bytes, source.max_compressed(), may_replace)
         });
@@ -217,13 +221,18 @@ impl Reloader {
     /// Takes what a fetch gave.
     pub(super) fn take_bundle(&mut self, fetched: &Fetched, background: &Background) -> Taken {
         let Some(mut state) = self.bundle.take() else { return Taken::NotAccepted };
-        let taken = catch_unwind(AssertUnwindSafe(|| match fetched {
-            Fetched::Failed => {
-                self.note_bundle(&state, BundleResult::Failed);
-                Taken::NotAccepted
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            if state.active.is_none() {
+                self.take_cached(&mut state, background);
             }
-            Fetched::Unchanged => self.take_unchanged(&mut state, background),
-            Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
+            match fetched {
+                Fetched::Failed => {
+                    self.note_bundle(&state, BundleResult::Failed);
+                    Taken::NotAccepted
+                }
+                Fetched::Unchanged => self.take_unchanged(&mut state, background),
+                Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
+            }
         }));
         let taken = taken.unwrap_or_else(|_| {
             let url = &state.source.url;
@@ -235,6 +244,34 @@ impl Reloader {
         });
         self.bundle = Some(state);
         taken
+    }
+
+    /// Without a policy, one that another rolegate has cached since the start is used, as one that was there at the start.
+    fn take_cached(&mut self, state: &mut BundleState, background: &Background) {
+        let source = state.source.clone();
+        let Some(cache) = &source.cache else { return };
+        let Ok(keys) = public_keys(&source, background) else { return };
+        let before = state.newest.clone();
+        state.note_cached(&keys, background);
+        // One that does not compile is tried once.
+        if state.newest == before {
+            return;
+        }
+        let opened = {
+            let (source, newest, fetched) = (source.clone(), state.newest.clone(), self.fetched.clone());
+            let open = move || {
+                let cache = source.cache.as_ref()?;
+                let bytes = cache.read(source.max_compressed()).ok()??;
+                open(&source, &bytes, &keys, newest.as_ref(), None, &fetched).ok()
+            };
+            background.run(open).ok().flatten()
+        };
+        let Some(Opened { version, policy: Some(policy), .. }) = opened else { return };
+        if self.activate(policy, &[], &[], background) {
+            let (file, revision) = (cache.file().display(), version.revision);
+            tracing::info!(%file, revision, "the cached policy bundle is used until one is fetched");
+            state.active = Some(version);
+        }
     }
 
     /// The server still has what was fetched last, whose result may have been that it is not accepted.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testbed::manifests::{deploy, helm, run_helm};
 
 use crate::pods::containers;
-use crate::variants::{example, of_kind};
+use crate::variants::{example, of_kind, try_example};
 
 fn shared(values: &[&str]) -> Vec<Value> {
     helm(&deploy("helm/rolegate"), "edge", values).unwrap_or_else(|error| panic!("{error}"))
@@ -128,8 +128,8 @@ fn a_limit_of_memory_needs_one_of_threads() {
     {
         assert_eq!(rolegate(&shared(values))["resources"]["limits"]["memory"], "1Gi");
     }
-    let done = std::panic::catch_unwind(|| example(&["rolegate.resources.limits.memory=1Gi"]));
-    assert!(done.is_err(), "a sidecar is accepted");
+    let problem = try_example(&["rolegate.resources.limits.memory=1Gi"]).unwrap_err();
+    assert!(problem.contains("`resources.limits.cpu`"), "a sidecar: {problem}");
 }
 
 /// The kubelet kills what has not ended by then.
@@ -179,9 +179,11 @@ fn the_autoscaler_has_a_target_that_can_be_exceeded() {
     ] {
         assert_eq!(target(values), wanted, "{values:?}");
     }
-    for values in
-        [&["resources.limits.cpu=1", "autoscaling.targetCpu=1"][..], &["autoscaling.targetCpu=1900m"]]
-    {
+    for values in [
+        &["resources.limits.cpu=1", "autoscaling.targetCpu=1"][..],
+        &["autoscaling.targetCpu=1900m"],
+        &["settings.threads=1", "autoscaling.targetCpu=1"],
+    ] {
         let problem = refusal(values);
         assert!(problem.contains("no replica would ever be added"), "{values:?}: {problem}");
     }

@@ -126,10 +126,15 @@ fn released(name: &str, values: &[&str]) -> Variant {
 
 /// The application's chart that includes ours, in a folder of its own: Helm writes into it.
 pub(crate) fn example(values: &[&str]) -> Vec<Value> {
+    try_example(values).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, or why Helm refuses these values.
+pub(crate) fn try_example(values: &[&str]) -> Result<Vec<Value>, String> {
     let folder = tempfile::tempdir().unwrap();
     testbed::policies::copy(&deploy("helm"), folder.path()).unwrap();
     run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));
-    helm(&folder.path().join("example"), "people", values).unwrap_or_else(|error| panic!("{error}"))
+    helm(&folder.path().join("example"), "people", values).map_err(|error| error.to_string())
 }
 
 /// The manifests that are files of their own.

@@ -59,15 +59,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "rolegate.targetCpu" -}}
 {{- $limits := (include "rolegate.shared.resources" . | fromYaml).limits | default dict -}}
 {{- $limit := include "rolegate.millicores" ($limits.cpu | default 0) | int64 -}}
+{{- $threads := mul 1000 (index .Values.settings "threads" | default 0 | int64) -}}
+{{- $most := ternary $threads $limit (and (gt $threads 0) (or (eq $limit 0) (lt $threads $limit))) -}}
 {{- with .Values.autoscaling.targetCpu -}}
 {{- /* The autoscaler adds a replica only where the target is exceeded by a tenth. */}}
-{{- if and $limit (ge (mul 11 (include "rolegate.millicores" . | int64)) (mul 10 $limit)) }}
-{{- fail "values: `autoscaling.targetCpu` is so near to `resources.limits.cpu` that no replica would ever be added: leave it empty, or write less than nine tenths of the limit" }}
+{{- if and $most (ge (mul 11 (include "rolegate.millicores" . | int64)) (mul 10 $most)) }}
+{{- fail "values: `autoscaling.targetCpu` is so near to `resources.limits.cpu` (or `settings.threads`) that no replica would ever be added: leave it empty, or write less than ten elevenths of that" }}
 {{- end -}}
 {{- . -}}
 {{- else -}}
-{{- $threads := mul 1000 (index .Values.settings "threads" | default 0 | int64) -}}
-{{- $most := ternary $threads $limit (and (gt $threads 0) (or (eq $limit 0) (lt $threads $limit))) -}}
 {{- printf "%dm" (max 1 (div (ternary $most 2000 (gt $most 0)) 2)) -}}
 {{- end -}}
 {{- end -}}

@@ -95,23 +95,3 @@ fn validation_starts_nothing() {
     assert!(host.is_none() && route.is_none());
     assert!(fake::logged().iter().any(|line| line.contains("policy.yaml:1:")));
 }
-
-/// The thread that fetches keys and bundles reads these credentials for each fetch. The start must not wait for it for ever.
-#[test]
-fn a_fetch_that_hangs_at_a_file_does_not_stop_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let config = format!(
-        r#"{{"policy": "http://127.0.0.1:1/bundle", "bundle-credentials": "{}", "keys-wait": "0"}}"#,
-        pipe.display()
-    );
-    // For the check at the start. After that nobody writes to it.
-    let writer = pipe.clone();
-    let writer = std::thread::spawn(move || std::fs::write(writer, "token").unwrap());
-    let host = Host::<Authorization>::load(b"rolegate", config.as_bytes()).unwrap();
-    writer.join().unwrap();
-    assert_eq!(decided(&get(&host, "/open", &[])), 503);
-    // The thread goes on, and ends.
-    drop(std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
-}

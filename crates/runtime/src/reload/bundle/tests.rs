@@ -108,7 +108,8 @@ fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
     assert_eq!(other.take(&shared.signed("/new", 6)), Taken::Active);
     drop(other);
     assert_eq!(one.take(&shared.signed("/old", 5)), Taken::NotAccepted);
-    assert_eq!((one.refused_as_old(), one.facts().revision), (1, None));
+    // It had no policy, so it uses the cached one.
+    assert_eq!((one.refused_as_old(), one.facts().revision), (1, Some(6)));
     assert_eq!(shared.cached_revision(), 6);
     // Nor is another one of the same revision, nor the old one after the cache was removed.
     assert_eq!(one.take(&shared.signed("/another", 6)), Taken::NotAccepted);
@@ -117,6 +118,19 @@ fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
     assert_eq!(one.refused_as_old(), 3);
     assert_eq!(one.take(&shared.signed("/new", 6)), Taken::Active);
     assert_eq!(shared.rolegate().facts().revision, Some(6));
+}
+
+/// The server is away for one of two rolegates, which started before the other one had cached anything.
+#[test]
+fn without_a_policy_what_another_rolegate_caches_is_used() {
+    let shared = Shared::new();
+    let (mut one, mut other) = (shared.rolegate(), shared.rolegate());
+    assert_eq!(one.reloader.take_bundle(&Fetched::Failed, &one.background), Taken::NotAccepted);
+    assert_eq!(one.facts().revision, None);
+    assert_eq!(other.take(&shared.signed("/new", 6)), Taken::Active);
+    assert_eq!(one.reloader.take_bundle(&Fetched::Failed, &one.background), Taken::NotAccepted);
+    assert_eq!(one.facts().revision, Some(6));
+    assert!(one.reloader.good.is_some(), "it decides by it");
 }
 
 /// A bundle that could not be stored is stored at a later fetch. By then another rolegate may have stored a newer one.
