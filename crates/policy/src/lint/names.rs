@@ -92,7 +92,7 @@ fn unlikely(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What has been done to find the names that are meant.
+/// The bounds on the search for similar names.
 struct Work {
     /// How many names have been compared.
     compared: usize,
@@ -106,8 +106,8 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Whether so many names may be compared with one more.
-    fn allows(&mut self, names: usize) -> bool {
+    /// Takes so many names to compare with one more; whether they may be compared.
+    fn take(&mut self, names: usize) -> bool {
         self.compared += names;
         self.compared <= MAX_COMPARISONS
     }
@@ -152,7 +152,7 @@ impl Known {
     }
 
     fn near(&mut self, name: &str) -> Option<String> {
-        if !self.work.allows(self.names.len()) {
+        if !self.work.take(self.names.len()) {
             return None;
         }
         let mut names = self.names.iter().map(String::as_str);
@@ -322,7 +322,7 @@ fn warn_of_absent<'s, 'i: 's>(
         return;
     }
     let count = sources.iter().map(|(_, names)| names.only.as_ref().map_or(0, HashSet::len)).sum();
-    let may_compare = work.allows(count);
+    let may_compare = work.take(count);
     let with_prefix = sources.iter().filter(|_| may_compare).find_map(|(_, names)| {
         let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
         known.filter(|known| differ_by_prefix(name, known)).min()
