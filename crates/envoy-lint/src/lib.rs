@@ -49,12 +49,18 @@ use filter::Discovered;
 /// one finding, on its line or on those directly above it.
 ///
 /// # Errors
-/// If the file is not YAML, or has neither the filter `ext_authz` nor rolegate's library in it.
+/// If the file is not YAML, has a field in two spellings (`upgrade_configs` and `upgradeConfigs`), or has neither the filter
+/// `ext_authz` nor rolegate's library in it.
 pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
     let documents = documents(&mut reader, bytes)?;
     let roots: Vec<View<'_>> = documents.iter().map(|root| View::root(root, &file)).collect();
+    // Only one of them would be looked at.
+    let in_two: Vec<Problem> = roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
+    if !in_two.is_empty() {
+        return Err(in_two);
+    }
     let mut discovered = Discovered::default();
     roots.iter().for_each(|root| discovered.add(root));
     let configurations: Vec<_> = roots.iter().map(|root| Configuration::of(root, &discovered)).collect();

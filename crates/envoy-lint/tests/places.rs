@@ -265,3 +265,31 @@ fn a_composite_cluster_leads_to_its_parts() {
     );
     assert!(kinds(&text).contains(&Kind::BypassListener), "{:?}", kinds(&text));
 }
+
+/// Envoy joins the lists of both spellings of a field. If only one were read, what is in the other would not be found.
+#[test]
+fn a_field_in_two_spellings_is_an_error() {
+    let manager = |more: &str| format!("{{ http_filters: [{{ {FILTER} }}], {more} }}");
+    let upgrades = "[{ upgrade_type: websocket, filters: [{ name: envoy.filters.http.router }] }]";
+    assert!(kinds(&manager(&format!("upgradeConfigs: {upgrades}"))).contains(&Kind::UpgradeFilters));
+    let twice = manager(&format!("upgrade_configs: [], upgradeConfigs: {upgrades}"));
+    let problems = |text: &str| lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap_err();
+    for (text, count) in [(twice.clone(), 1), (format!("{}\n---\n[{twice}]\n---\n{twice}", manager("")), 2)] {
+        let problems = problems(&text);
+        assert_eq!(problems.len(), count, "{problems:?}");
+        let is_expected = |problem: &policy::Problem| {
+            problem.to_string().contains("upgradeConfigs`: this field is here in two spellings")
+        };
+        assert!(problems.iter().all(is_expected), "{problems:?}");
+    }
+    // Names are no fields, nor is what is in values of any content, such as those that `/config_dump` prints.
+    let free = "{ aB: [{ cD: 1, c_d: 2 }], a_b: ~ }";
+    for more in [
+        format!("metadata: {{ filter_metadata: {free} }}"),
+        format!("node: {{ metadata: {free} }}"),
+        format!("config: {{ '@type': type.googleapis.com/google.protobuf.Struct, value: {free} }}"),
+        "typed_per_filter_config: { aB: {}, a_b: {} }".to_owned(),
+    ] {
+        kinds(&manager(&more));
+    }
+}

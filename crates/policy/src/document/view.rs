@@ -1,10 +1,32 @@
 //! A value of a document with its place and its path, for files that are read without knowing all of their keys.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::tree::{Mark, Node, Value};
-use crate::problem::Place;
+use crate::problem::{Place, Problem};
+
+/// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of them.
+const WITH_NAMES: [&str; 14] = [
+    "annotations",
+    "context_extensions",
+    "data",
+    "fields",
+    "labels",
+    "match_labels",
+    "policies",
+    "properties",
+    "providers",
+    "requirement_map",
+    "string_data",
+    "typed_extension_protocol_options",
+    "typed_filter_metadata",
+    "typed_per_filter_config",
+];
+
+/// Values of Envoy with any content, in which no key is a field.
+const FREE: [&str; 4] = ["filter_metadata", "json_format", "node", "static_layer"];
 
 /// A value of a document.
 #[derive(Clone, Debug)]
@@ -136,6 +158,33 @@ impl<'n> View<'n> {
             "false" | "no" | "off" | "n" | "f" | "0" => Some(false),
             _ => None,
         }
+    }
+
+    /// Checks that no field in or below this value is there in snake case and in camel case. [`View::get`] would find one of them,
+    /// and Envoy joins lists of both.
+    ///
+    /// # Errors
+    /// If one is.
+    pub fn in_one_spelling(&self) -> Result<(), Problem> {
+        self.in_one_spelling_under("")
+    }
+
+    fn in_one_spelling_under(&self, key: &str) -> Result<(), Problem> {
+        let is_struct = || self.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.Struct"));
+        if FREE.contains(&key) || is_struct() {
+            return Ok(());
+        }
+        let has_names = WITH_NAMES.contains(&key);
+        let mut known = BTreeSet::new();
+        for (key, value) in self.entries() {
+            // A name may be that of a field.
+            value.in_one_spelling_under(if has_names { "" } else { &key })?;
+            if !has_names && !known.insert(key) {
+                let message = format!("`{}`: this field is here in two spellings", value.path);
+                return Err(Problem::error(value.place(), message).help("write it once"));
+            }
+        }
+        self.items().iter().try_for_each(Self::in_one_spelling)
     }
 
     /// Its place.
