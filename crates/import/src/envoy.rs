@@ -150,8 +150,8 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
                 let condition = filter.inexpressible(message);
                 original.allow.push(vec![unnamed(filter, "not read", condition)]);
             }
-        } else if kind(config).is_none() && may_deny(filter, "http", &HARMLESS) {
-            original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
+        } else if kind(config).is_none() {
+            note_http(filter, original);
         }
     }
     let mut names = Vec::new();
@@ -202,6 +202,16 @@ fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original
     });
 }
 
+/// Notes an HTTP filter that may deny requests, and such filters that the router has in itself.
+fn note_http(filter: &View<'_>, original: &mut Original) {
+    if may_deny(filter, "http", &HARMLESS) {
+        original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
+    }
+    for inner in config(filter).list("upstream_http_filters") {
+        note_http(&inner, original);
+    }
+}
+
 /// Notes which filters of connections may deny them.
 fn note_network(chain: &Chain<'_>, original: &mut Original) {
     let is_http = |filter: &View<'_>| config(filter).get("http_filters").is_some();
@@ -226,11 +236,10 @@ fn read_upgrade(filters: &View<'_>, original: &mut Original) {
         let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
         original.notes.push(filters.note(Effect::Stricter, message));
     }
-    let other = all.iter().filter(|filter| !is_imported(filter) && may_deny(filter, "http", &HARMLESS));
-    original.notes.extend(other.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
+    all.iter().filter(|filter| !is_imported(filter)).for_each(|filter| note_http(filter, original));
 }
 
-/// What is said of a filter that may deny requests, too.
+/// The note about a filter that is not imported and may deny requests or connections.
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// A filter that is imported.
@@ -313,8 +322,9 @@ fn has_type(view: &View<'_>, is: &impl Fn(&str) -> bool) -> bool {
     view.entries().iter().any(in_field) || view.items().iter().any(|item| has_type(item, is))
 }
 
-/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may.
-const HARMLESS: [&str; 19] = [
+/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may: also `fault` and limits of rates,
+/// which can depend on headers, on addresses, or on another service.
+const HARMLESS: [&str; 17] = [
     "adaptive_concurrency",
     "admission_control",
     "bandwidth_limit",
@@ -322,23 +332,20 @@ const HARMLESS: [&str; 19] = [
     "compressor",
     "cors",
     "decompressor",
-    "fault",
     "grpc_http1_bridge",
     "grpc_http1_reverse_bridge",
     "grpc_stats",
     "grpc_web",
     "header_to_metadata",
     "health_check",
-    "local_ratelimit",
     "on_demand",
-    "ratelimit",
     "router",
     "stateful_session",
+    "upstream_codec",
 ];
 
-/// The same of connections.
-const HARMLESS_NETWORK: [&str; 5] =
-    ["connection_limit", "http_connection_manager", "local_ratelimit", "ratelimit", "tcp_proxy"];
+/// Network filters that deny nobody by who they are.
+const HARMLESS_NETWORK: [&str; 3] = ["connection_limit", "http_connection_manager", "tcp_proxy"];
 
 /// Whether this filter may deny: it is none of Envoy's own filters of this layer with these names.
 fn may_deny(filter: &View<'_>, layer: &str, harmless: &[&str]) -> bool {

@@ -377,12 +377,23 @@ fn a_filter_that_may_deny_is_to_be_kept() {
     let tcp =
         "{ name: t, typed_config: { '@type': envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }";
     assert_eq!(noted(router, tcp), 0);
+    let upstream = |inner: &str| {
+        format!(
+            "{{ name: r, typed_config: {{ '@type': FILTERS.router.v3.Router, upstream_http_filters: [{inner}] }} }}"
+        )
+    };
+    let codec = "{ name: c, typed_config: { '@type': FILTERS.upstream_codec.v3.UpstreamCodec } }";
+    assert_eq!(noted(&upstream(codec), tcp), 0);
+    assert_eq!(noted(&upstream(&format!("{codec}, {{ name: envoy.filters.http.ext_authz }}")), tcp), 2);
     assert_eq!(noted("{ name: envoy.filters.http.cors }", "{ name: envoy.filters.network.tcp_proxy }"), 0);
     for http in [
         "{ name: envoy.filters.http.dynamic_modules, typed_config: { '@type': FILTERS.dynamic_modules.v3.DynamicModuleFilter } }",
         "{ name: envoy.filters.http.mcp, typed_config: { '@type': acme.authz.v1.Authz } }",
         "{ name: istio_authn, typed_config: { '@type': istio.envoy.config.filter.http.authn.v2alpha1.FilterConfig } }",
         "{ name: envoy.filters.http.ext_authz }",
+        "{ name: envoy.filters.http.fault }",
+        "{ name: envoy.filters.http.ratelimit }",
+        "{ name: envoy.filters.http.local_ratelimit }",
         "{ name: envoy.filters.http.router, config_discovery: { type_urls: [acme.authz.v1.Authz] } }",
         "{ name: envoy.filters.http.router, typed_config: { '@type': type.googleapis.com/acme.envoy.extensions.filters.http.router.v3.Router } }",
         "{}",
@@ -391,6 +402,8 @@ fn a_filter_that_may_deny_is_to_be_kept() {
     }
     for network in [
         "{ name: envoy.filters.network.ext_authz }",
+        "{ name: envoy.filters.network.ratelimit }",
+        "{ name: envoy.filters.network.local_ratelimit }",
         "{ name: a, typed_config: { '@type': envoy.extensions.filters.network.rbac.v3.RBAC } }",
         "{ name: a, typed_config: { '@type': acme.Firewall } }",
     ] {
