@@ -5,8 +5,6 @@ mod jwt_authn;
 mod rbac;
 mod routes;
 
-use std::collections::BTreeSet;
-
 use policy::Problem;
 
 use crate::Options;
@@ -31,12 +29,12 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
             };
             return Err(Problem::error(root.place(), message).help(help));
         }
-        in_one_spelling(&filter)?;
+        root.in_one_spelling()?;
         rbac::read(&filter, options, &mut original);
         return Ok(original);
     }
     let chain = chosen(root, chains, options)?;
-    in_one_spelling(&chain.manager)?;
+    chain.manager.in_one_spelling()?;
     read_chain(&chain, options, &mut original);
     if original.allow.is_empty() {
         // Envoy would allow all that no other filter denies.
@@ -45,19 +43,6 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
         return Err(Problem::error(chain.manager.place(), message).help(help));
     }
     Ok(original)
-}
-
-/// Checks that no field below this value is there as `snake_case` and as `camelCase`. Envoy joins lists of both.
-fn in_one_spelling(view: &View<'_>) -> Result<(), Problem> {
-    let mut keys = BTreeSet::new();
-    for (key, value) in view.entries() {
-        if !keys.insert(key) {
-            let message = format!("`{}`: this field is here in two spellings", value.path);
-            return Err(Problem::error(value.place(), message).help("write it once"));
-        }
-        in_one_spelling(&value)?;
-    }
-    view.items().iter().try_for_each(in_one_spelling)
 }
 
 /// The HTTP filters of a listener.

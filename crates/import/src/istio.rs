@@ -71,13 +71,16 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
 }
 
 /// Checks the fields that say for which workloads a resource is, and the list of issuers: if one were taken for missing, what a policy
-/// allows would be for more workloads.
+/// allows would be for more workloads, or what it denies for none.
 fn readable(resource: &View<'_>) -> Result<(), Problem> {
+    resource.in_one_spelling()?;
     let Some(spec) = resource.get("spec") else { return Ok(()) };
     let (labels, targets) = (spec.at(&["selector", "match_labels"]), spec.get("target_refs"));
     let values = labels.as_ref().map(View::entries).unwrap_or_default();
     let items = targets.as_ref().map(View::items).unwrap_or_default();
-    let mappings = [spec.get("selector"), labels.clone(), spec.get("target_ref")];
+    let metadata = resource.get("metadata");
+    let mappings =
+        [metadata, Some(spec.clone()), spec.get("selector"), labels.clone(), spec.get("target_ref")];
     let no_mapping = mappings.into_iter().flatten().chain(items).find(|view| !view.is_mapping());
     let no_list = [targets, spec.get("jwt_rules")].into_iter().flatten().find(|view| !view.is_list());
     let no_text = values.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());

@@ -421,10 +421,33 @@ fn a_field_in_two_spellings_is_an_error() {
         format!("http_filters: {rbac}\nupgrade_configs: []\nupgradeConfigs: [{{ filters: {rbac} }}]"),
         format!("http_filters: {rbac}\nroute_config: [{{ requestHeaders: [], request_headers: [] }}]"),
         format!("{rules}\nshadow_rules: {{}}\nshadowRules: {{}}"),
+        format!("typed_config: {{ {rules} }}\ntypedConfig: {{ {rules} }}"),
+        "rules: { policies: { policies: { url_path: {}, urlPath: {} } } }".to_owned(),
     ] {
         let error = envoy(&original).unwrap_err();
         assert!(error.contains("this field is here in two spellings"), "{original}: {error}");
     }
+    let selector = "selector: { matchLabels: { app: a }, match_labels: {} }, rules: [{}]";
+    let error = from_istio(&policy_of_istio(selector), &Options::default()).unwrap_err();
+    assert!(error.contains("this field is here in two spellings"), "{error}");
+    // Names are no fields, nor is what is in values of any content.
+    let open = "{ permissions: [{ any: true }], principals: [{ any: true }] }";
+    for original in [
+        format!("rules: {{ policies: {{ readAll: {open}, read_all: {open} }} }}"),
+        format!(
+            "http_filters: {rbac}\nroute_config: {{ typed_per_filter_config: {{ aB: {{}}, a_b: {{}} }} }}"
+        ),
+        format!(
+            "http_filters: {rbac}\nroute_config: {{ metadata: {{ filter_metadata: {{ a: [{{ aB: 1, a_b: 2 }}] }} }} }}"
+        ),
+        format!(
+            "http_filters: {rbac}\nx: {{ '@type': type.googleapis.com/google.protobuf.Struct, value: {{ aB: 1, a_b: 2 }} }}"
+        ),
+    ] {
+        envoy(&original).unwrap();
+    }
+    let labels = "selector: { matchLabels: { appName: a, app_name: a } }, rules: [{}]";
+    assert!(from_istio(&policy_of_istio(labels), &Options::default()).is_ok());
     // Not what has no value.
     assert!(envoy(&format!("http_filters: {rbac}\nhttpFilters: ~")).is_ok());
 }
