@@ -88,7 +88,9 @@ fn readable(resource: &View<'_>) -> Result<(), Problem> {
     let wrong = [(no_mapping, "a mapping"), (no_list, "a list"), (no_text, "a text for each label")];
     match wrong.into_iter().find_map(|(view, expected)| Some((view?, expected))) {
         Some((view, expected)) => {
-            Err(Problem::error(view.place(), format!("`{}`: {expected} is expected here", view.path)))
+            let message = format!("`{}`: {expected} is expected here", view.path);
+            Err(Problem::error(view.place(), message)
+                .help("correct it: Kubernetes would refuse this resource"))
         }
         None => Ok(()),
     }
