@@ -17,9 +17,10 @@ pub(crate) enum Matcher {
     Template(String),
 }
 
-/// A string matcher, and whether it ignores case. `None` if it is not known.
+/// A string matcher, and whether it ignores case. `None` if it is not known, or if there is none: Envoy refuses that, and an empty
+/// text would match nothing, also where a denial was meant.
 pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
-    let ignore_case = view.is_true("ignore_case");
+    let ignore_case = view.get("ignore_case").map_or(Some(false), |value| value.boolean())?;
     let mut found = None;
     for (key, value) in view.entries() {
         let text = || value.text().map(str::to_owned);
@@ -29,22 +30,25 @@ pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
             "prefix" => Matcher::Prefix(text()?),
             "suffix" => Matcher::Suffix(text()?),
             "contains" => Matcher::Contains(text()?),
-            "safe_regex" => Matcher::Regex(value.text_of("regex")?.to_owned()),
+            "safe_regex" => Matcher::Regex(regex(&value)?),
             _ => return None,
         };
         if found.replace(matcher).is_some() {
             return None;
         }
     }
-    // Without any, the text is empty (proto3).
-    Some((found.unwrap_or(Matcher::Exact(String::new())), ignore_case)).map(|(matcher, ignore_case)| {
-        match matcher {
-            Matcher::Prefix(text) | Matcher::Suffix(text) | Matcher::Contains(text) if text.is_empty() => {
-                (Matcher::Any, false)
-            }
-            Matcher::Regex(regex) if [".*", "(.*)", "^.*$"].contains(&&*regex) => (Matcher::Any, false),
-            Matcher::Regex(regex) => (Matcher::Regex(regex), false),
-            matcher => (matcher, ignore_case),
+    Some(match found? {
+        Matcher::Prefix(text) | Matcher::Suffix(text) | Matcher::Contains(text) if text.is_empty() => {
+            (Matcher::Any, false)
         }
+        Matcher::Regex(regex) if [".*", "(.*)", "^.*$"].contains(&&*regex) => (Matcher::Any, false),
+        Matcher::Regex(regex) => (Matcher::Regex(regex), false),
+        matcher => (matcher, ignore_case),
     })
+}
+
+/// The regular expression of a `RegexMatcher`. `None` if it has none, or a field that is not known.
+pub(crate) fn regex(view: &View<'_>) -> Option<String> {
+    let is_known = view.besides(&["regex", "google_re2"]).is_empty();
+    view.text_of("regex").filter(|_| is_known).map(str::to_owned)
 }

@@ -23,7 +23,8 @@ pub(crate) fn issuer<'n>(provider: &View<'n>, original: &Original) -> Result<&'n
 /// Its audiences, or those of the options where it names none.
 pub(crate) fn audiences<'n>(provider: &View<'n>, options: &Options) -> Result<Vec<String>, Unaccepted<'n>> {
     let named = provider.texts_of("audiences");
-    let named = named.ok_or_else(|| (provider.clone(), "a list of audiences is expected here"))?;
+    let at = || provider.get("audiences").unwrap_or_else(|| provider.clone());
+    let named = named.ok_or_else(|| (at(), "a list of audiences is expected here"))?;
     let audiences: Vec<String> = named.into_iter().map(str::to_owned).collect();
     match (audiences.is_empty(), options.audiences.is_empty()) {
         (false, _) => Ok(audiences),

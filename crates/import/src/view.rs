@@ -13,8 +13,12 @@ pub(crate) trait Notes {
     /// A condition that cannot be expressed at all.
     fn inexpressible(&self, message: impl Into<String>) -> Expr;
 
-    /// A condition that cannot be expressed, if this has a field besides these: it may limit what the others match.
+    /// Conditions that cannot be expressed, if this has fields besides these: they may limit what the others match.
     fn unknown(&self, known: &[&str]) -> Option<Expr>;
+
+    /// The items of a list, which is the only field of this, combined. Without an item, or with another field, it is not known what
+    /// this matches: that all of none hold would be always.
+    fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr;
 
     /// A condition that is nearly this one, in which a bit more may hold: that is not allowed unless it is accepted.
     fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr;
@@ -39,8 +43,17 @@ impl Notes for View<'_> {
     }
 
     fn unknown(&self, known: &[&str]) -> Option<Expr> {
-        let unknown = self.besides(known).into_iter().next()?;
-        Some(unknown.inexpressible("a field that is not known"))
+        let unknown = self.besides(known);
+        let all = || unknown.iter().map(|field| field.inexpressible("a field that is not known")).collect();
+        (!unknown.is_empty()).then(|| Expr::All(all()))
+    }
+
+    fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr {
+        let all = self.list(key);
+        if all.is_empty() {
+            return self.inexpressible(format!("`{key}` are expected here"));
+        }
+        self.unknown(&[key]).unwrap_or_else(|| combine(&all))
     }
 
     fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr {

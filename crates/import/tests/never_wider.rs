@@ -94,12 +94,8 @@ fn rules_that_are_not_as_expected_allow_nothing() {
     };
     let checked = |policy: &str| {
         let imported = rules("ALLOW", policy);
-        assert!(
-            imported.is_stricter() && !imported.policy.contains("allow:"),
-            "{policy}: {}",
-            imported.policy
-        );
-        denies_all(&rules("DENY", policy), policy);
+        assert_allows_nothing(&imported, policy);
+        assert_denies_all(&rules("DENY", policy), policy);
     };
     for permission in [
         "{ and_rules: { ids: [{ any: true }] } }",
@@ -113,6 +109,16 @@ fn rules_that_are_not_as_expected_allow_nothing() {
         "{ url_path: { path: { exact: /a }, later: true } }",
         "{ uri_template: { name: a, typed_config: { path_template: /a }, later: true } }",
         "{ uri_template: { name: a, typed_config: { path_template: /a, later: true } } }",
+        "{ url_path: { path: /admin } }",
+        "{ url_path: { path: [/admin] } }",
+        "{ url_path: { path: {} } }",
+        "{ url_path: { path: { ignore_case: true } } }",
+        "{ url_path: { path: { exact: /a, ignore_case: maybe } } }",
+        "{ url_path: { path: { safe_regex: { regex: /a, later: true } } } }",
+        "{ not_rule: { url_path: { path: /admin } } }",
+        "{ header: { name: ':path', string_match: {} } }",
+        "{ header: { name: ':method', safe_regex_match: { regex: GET, later: true } } }",
+        "{ header: { name: ':method', exact_match: GET, invert_match: maybe } }",
     ] {
         checked(&format!("{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"));
     }
@@ -121,23 +127,48 @@ fn rules_that_are_not_as_expected_allow_nothing() {
         "{ a: { permissions: [], principals: [{ any: true }] } }",
         "{ a: { permissions: [{ any: true }] } }",
         "{ a: all }",
+        "{ a: ~ }",
         "[{ permissions: [{ any: true }], principals: [{ any: true }] }]",
         "all",
     ] {
         checked(policy);
     }
+    let with_none =
+        "{ a: ~, b: { permissions: [{ url_path: { path: { exact: /b } } }], principals: [{ any: true }] } }";
+    assert_denies_all(&rules("DENY", with_none), with_none);
     let imported = rules("[DENY]", "{ a: { permissions: [{ any: true }], principals: [{ any: true }] } }");
-    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+    assert_allows_nothing(&imported, "action");
 }
 
-/// Whether everyone is denied everything, with a note.
-fn denies_all(imported: &Imported, original: &str) {
+/// A note says that the policy is stricter, and it has no `allow`.
+fn assert_allows_nothing(imported: &Imported, original: &str) {
+    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{original}: {}", imported.policy);
+}
+
+/// Everyone is denied everything, with a note.
+fn assert_denies_all(imported: &Imported, original: &str) {
     let (_, deny) = imported.policy.split_once("deny:").unwrap_or_default();
     assert!(imported.is_stricter() && deny.contains("\"* /**\""), "{original}: {}", imported.policy);
 }
 
 #[test]
 fn claims_that_are_not_as_expected_allow_nothing() {
+    let checked = |principal: &str| {
+        let with = |action: &str| {
+            envoy(&format!(
+                "http_filters:
+  - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication,
+      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }}, payload_in_metadata: pl }} }},
+      rules: [{{ match: {{ prefix: / }}, requires: {{ requires_any: {{ requirements: [{{ provider_name: a }}, {{ allow_missing: {{}} }}] }} }} }}] }} }}
+  - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, rules: {{ action: {action}, policies: {{ a: {{
+      permissions: [{{ any: true }}], principals: [{principal}] }} }} }} }} }}
+"
+            ))
+            .unwrap()
+        };
+        assert_allows_nothing(&with("ALLOW"), principal);
+        assert_denies_all(&with("DENY"), principal);
+    };
     for value in [
         "{ or_match: { value_matchers: [] } }",
         "{ or_match: { value_matcher: [{ string_match: { exact: eve } }] } }",
@@ -145,42 +176,39 @@ fn claims_that_are_not_as_expected_allow_nothing() {
         "{ string_match: { exact: eve }, later: true }",
         "{ list_match: { one_of: { string_match: { exact: eve }, later: true } } }",
         "{ list_match: { one_of: { string_match: { exact: eve } }, later: true } }",
+        "{ string_match: eve }",
+        "{ string_match: {} }",
+        "{ list_match: { one_of: { string_match: eve } } }",
+        "{ string_match: { exact: eve } }, invert: maybe",
     ] {
-        let with = |action: &str| {
-            envoy(&format!(
-                "http_filters:
-  - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication,
-      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }}, payload_in_metadata: pl }} }},
-      rules: [{{ match: {{ prefix: / }}, requires: {{ requires_any: {{ requirements: [{{ provider_name: a }}, {{ allow_missing: {{}} }}] }} }} }}] }} }}
-  - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, rules: {{ action: {action}, policies: {{ a: {{ permissions: [{{ any: true }}],
-      principals: [{{ metadata: {{ filter: envoy.filters.http.jwt_authn, path: [{{ key: pl }}, {{ key: sub }}], value: {value} }} }}] }} }} }} }} }}
-"
-            ))
-            .unwrap()
-        };
-        let imported = with("ALLOW");
-        assert!(
-            imported.is_stricter() && !imported.policy.contains("allow:"),
-            "{value}: {}",
-            imported.policy
+        let metadata = format!(
+            "filter: envoy.filters.http.jwt_authn, path: [{{ key: pl }}, {{ key: sub }}], value: {value}"
         );
-        denies_all(&with("DENY"), value);
+        checked(&format!("{{ metadata: {{ {metadata} }} }}"));
+        checked(&format!("{{ sourced_metadata: {{ metadata_matcher: {{ {metadata} }} }} }}"));
+    }
+    let metadata = "filter: envoy.filters.http.jwt_authn, path: [{ key: pl }, { key: sub }], value: { string_match: { exact: eve } }";
+    for source in ["[ROUTE]", "ROUTE", "{}"] {
+        checked(&format!(
+            "{{ sourced_metadata: {{ metadata_matcher: {{ {metadata} }}, metadata_source: {source} }} }}"
+        ));
     }
 }
 
 #[test]
 fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
-    let with = |rules: &str| {
+    let with_provider = |field: &str, rules: &str| {
         envoy(&format!(
             "http_filters:
   - {{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication, rules: {rules},
-      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }} }} }} }} }}
+      providers: {{ a: {{ issuer: 'https://a', remote_jwks: {{ http_uri: {{ uri: 'https://a/jwks' }} }}{field} }} }} }} }}
   - {{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC,
       rules: {{ policies: {{ a: {{ permissions: [{{ any: true }}], principals: [{{ any: true }}] }} }} }} }} }}
 "
         ))
         .unwrap()
     };
+    let with = |rules: &str| with_provider("", rules);
     let needed = "requires: { provider_name: a }";
     let sound = with(&format!("[{{ match: {{ prefix: / }}, {needed} }}]"));
     assert!(sound.policy.contains("authenticated") && !sound.is_stricter(), "{}", sound.policy);
@@ -194,10 +222,15 @@ fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
         "requires: { requires_all: { requirements: [{ allow_missing: {} }], later: true } }",
         "requires: { requires_any: { requirements: [{ allow_missing: {} }], later: true } }",
         "requires: { requires_any: { requirements: [] } }",
-        "requires: { requires_any: { requirements: [{ provider_name: b, allow_missing: {} }] } }",
+        "requires: { requires_any: { requirements: [{ provider_name: a, allow_missing: {} }] } }",
+        "requires: { requires_any: { requirements: [{ provider_name: a, later: true }] } }",
         "requires: { allow_missing: {} }, requirement_name: b",
     ] {
-        denies_all(&with(&format!("[{{ match: {{ prefix: / }}, {requires} }}]")), requires);
+        assert_denies_all(&with(&format!("[{{ match: {{ prefix: / }}, {requires} }}]")), requires);
+    }
+    for field in [", clock_skew_seconds: [0]", ", audiences: [[api]]", ", later: true"] {
+        let imported = with_provider(field, &format!("[{{ match: {{ prefix: / }}, {needed} }}]"));
+        assert_denies_all(&imported, field);
     }
     // The first rule that matches decides. What is not as expected may match nothing, so that the next one decides.
     let rest = format!("{{ match: {{ prefix: / }}, {needed} }}");
@@ -210,6 +243,7 @@ fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
         "{ match: { prefix: [/public] } }",
         "{ match: { path_separated_prefix: {} } }",
         "{ match: { safe_regex: /public } }",
+        "{ match: { safe_regex: { regex: /public, later: true } } }",
     ] {
         let imported = with(&format!("[{first}, {rest}]"));
         let (anyone, _) = imported.policy.split_once("authenticated").unwrap_or((&imported.policy, ""));
@@ -227,12 +261,8 @@ fn rules_of_istio_that_are_not_as_expected_allow_nothing() {
     let with = |spec: &str| from_istio(&policy_of_istio(spec), &Options::default()).unwrap();
     let checked = |rules: &str| {
         let imported = with(&format!("rules: {rules}"));
-        assert!(
-            imported.is_stricter() && !imported.policy.contains("allow:"),
-            "{rules}: {}",
-            imported.policy
-        );
-        denies_all(&with(&format!("action: DENY, rules: {rules}")), rules);
+        assert_allows_nothing(&imported, rules);
+        assert_denies_all(&with(&format!("action: DENY, rules: {rules}")), rules);
     };
     for rule in [
         "~",
@@ -254,6 +284,8 @@ fn rules_of_istio_that_are_not_as_expected_allow_nothing() {
         "{ when: [{ key: source.ip, values: 10.0.0.0/8 }] }",
         "{ when: [{ key: source.ip, notValues: 10.0.0.0/8 }] }",
         "{ when: [{ key: source.ip }] }",
+        "{ when: [{ key: source.ip, values: [] }] }",
+        "{ when: [{ key: source.ip, values: [], notValues: [] }] }",
         "{ when: [source.ip] }",
         "{ when: [~] }",
         "{ later: true }",
@@ -263,9 +295,9 @@ fn rules_of_istio_that_are_not_as_expected_allow_nothing() {
     checked("{ to: [{ operation: { paths: [/admin] } }] }");
     checked("all");
     let imported = with("rules: [{ to: [{ operation: { paths: /status } }] }]");
-    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+    assert_allows_nothing(&imported, "paths");
     // What is no text is no action: `ALLOW` is what a policy has that names none.
-    denies_all(&with("action: [DENY], rules: [{}]"), "action");
+    assert_denies_all(&with("action: [DENY], rules: [{}]"), "action");
     // Istio takes these for no condition.
     for rule in ["{}", "{ from: [], to: ~ }", "{ to: [{ operation: { paths: [] } }] }"] {
         let imported = with(&format!("rules: [{rule}]"));
@@ -291,6 +323,14 @@ fn workloads_that_cannot_be_read_are_an_error() {
     ] {
         let error = from_istio(&policy_of_istio(spec), &Options::default()).unwrap_err();
         assert!(error.contains("is expected here"), "{spec}: {error}");
+    }
+    for resource in [
+        "{ kind: AuthorizationPolicy, spec: [{ action: DENY, rules: [{}] }] }",
+        "{ kind: AuthorizationPolicy, spec: all }",
+        "{ kind: AuthorizationPolicy, metadata: [{ namespace: shop }], spec: { rules: [{}] } }",
+    ] {
+        let error = from_istio(resource, &Options::default()).unwrap_err();
+        assert!(error.contains("a mapping is expected here"), "{resource}: {error}");
     }
     let tokens = "kind: RequestAuthentication\nspec: { jwtRules: { issuer: 'https://a' } }\n";
     let error = from_istio(tokens, &Options::default()).unwrap_err();
@@ -350,7 +390,7 @@ fn a_filter_that_is_disabled_denies_nothing() {
     // Envoy does not start with a filter that has no type.
     let untyped = "{ typed_config: { rules: { action: DENY } } }";
     let imported = envoy(&format!("http_filters: [{untyped}, {}]", rbac(""))).unwrap();
-    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{}", imported.policy);
+    assert_allows_nothing(&imported, untyped);
 }
 
 /// Who replaces the old filters must not take out one that denies, too.

@@ -1,5 +1,7 @@
 //! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
 
+use std::collections::BTreeSet;
+
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
@@ -53,7 +55,11 @@ fn issuer<'n>(
     tokens::read_from_authorization(provider, "value_prefix", original)?;
     let wrong_keys = "keys are read from an `https` URL, a file or `inline_string`";
     let keys = keys(provider).ok_or_else(|| (provider.clone(), wrong_keys))?;
-    let clock_skew = provider.text_of("clock_skew_seconds").map(|seconds| format!("{seconds}s"));
+    let clock_skew = provider.get("clock_skew_seconds").map(|seconds| match seconds.text() {
+        Some(text) => Ok(format!("{text}s")),
+        None => Err((seconds, "a number of seconds is expected here")),
+    });
+    let clock_skew = clock_skew.transpose()?;
     let payload = provider.text_of("payload_in_metadata").map(str::to_owned);
     Ok(Issuer { issuer, audiences, keys, clock_skew, payload })
 }
@@ -186,20 +192,11 @@ fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
         [] if requires.is_mapping() => return Expr::always(),
         _ => return requires.inexpressible("exactly one requirement is expected here"),
     };
-    let all = || value.list("requirements").iter().map(|one| requirement(one, sources)).collect();
-    if ["requires_any", "requires_all"].contains(&key.as_str()) {
-        // That all of none are met would be always.
-        if value.list("requirements").is_empty() {
-            return value.inexpressible("`requirements` are expected here");
-        }
-        if let Some(unknown) = value.unknown(&["requirements"]) {
-            return unknown;
-        }
-    }
+    let all = |all: &[View<'_>]| all.iter().map(|one| requirement(one, sources)).collect();
     match key.as_str() {
         "provider_name" => provider(value, value.text().unwrap_or_default()),
-        "requires_any" => any_of(value, all(), sources),
-        "requires_all" => Expr::All(all()),
+        "requires_any" => value.combined("requirements", |one| any_of(one, all(one), sources)),
+        "requires_all" => value.combined("requirements", |each| Expr::All(all(each))),
         lenient if LENIENT.contains(&lenient) => Expr::always(),
         _ => value.inexpressible("this requirement cannot be expressed"),
     }
@@ -207,10 +204,10 @@ fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
 
 /// One of these: any caller with credentials, if they name all identity sources and nothing else. With `allow_missing`
 /// among them, callers without a token pass as well.
-fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
-    let requirements = value.list("requirements");
-    let named: std::collections::BTreeSet<&str> =
-        requirements.iter().filter_map(|one| one.text_of("provider_name")).collect();
+fn any_of<'n>(requirements: &[View<'n>], all: Vec<Expr>, sources: &Sources) -> Expr {
+    // What has another field beside the name requires something that is not known.
+    let name = |one: &View<'n>| one.text_of("provider_name").filter(|_| one.entries().len() == 1);
+    let named: BTreeSet<&str> = requirements.iter().filter_map(name).collect();
     let is_lenient =
         |one: &View<'_>| matches!(one.entries().as_slice(), [(key, _)] if LENIENT.contains(&key.as_str()));
     if requirements.iter().any(is_lenient) {

@@ -28,12 +28,8 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
             original.notes.push(shadow.note(Effect::Same, message));
         }
     }
-    for unknown in filter.besides(&IGNORED) {
-        original.allow.push(vec![super::unnamed(
-            &unknown,
-            "unknown",
-            unknown.inexpressible("a field that is not known"),
-        )]);
+    if let Some(unknown) = filter.unknown(&IGNORED) {
+        original.allow.push(vec![super::unnamed(filter, "unknown", unknown)]);
     }
     match (filter.get("rules"), filter.get("matcher")) {
         // Envoy ignores `rules` beside it.
@@ -48,12 +44,8 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
 }
 
 fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
-    for unknown in rules.besides(&["action", "policies", "audit_logging_options"]) {
-        original.allow.push(vec![super::unnamed(
-            &unknown,
-            "unknown",
-            unknown.inexpressible("a field that is not known"),
-        )]);
+    if let Some(unknown) = rules.unknown(&["action", "policies", "audit_logging_options"]) {
+        original.allow.push(vec![super::unnamed(rules, "unknown", unknown)]);
     }
     let policies = rules.get("policies");
     let named = policies.as_ref().map(View::named_entries).unwrap_or_default();
@@ -65,7 +57,7 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
             condition: self::policy(policy, options, &original.sources),
         })
         .collect();
-    if let Some(policies) = policies.filter(|policies| !policies.is_mapping()) {
+    if let Some(policies) = policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value()) {
         let condition = policies.inexpressible("policies are expected here, each with its name");
         alternatives.push(super::unnamed(&policies, "policies", condition));
     }
@@ -103,9 +95,7 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
         );
     }
     let known = ["permissions", "principals", "condition", "checked_condition", "cel_config"];
-    all.extend(
-        policy.besides(&known).iter().map(|unknown| unknown.inexpressible("a field that is not known")),
-    );
+    all.extend(policy.unknown(&known));
     Expr::All(all)
 }
 
@@ -149,10 +139,14 @@ impl Reader<'_> {
             }
             "uri_template" => self.template(value),
             "metadata" => self.metadata(value),
-            "sourced_metadata" => match (value.get("metadata_matcher"), value.text_of("metadata_source")) {
-                (Some(matcher), None | Some("DYNAMIC" | "0")) => self.metadata(&matcher),
-                _ => value.inexpressible("metadata of a route is not known to rolegate"),
-            },
+            "sourced_metadata" => {
+                let source = value.get("metadata_source");
+                let source = source.map_or("DYNAMIC", |source| source.text().unwrap_or_default());
+                match value.get("metadata_matcher") {
+                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => self.metadata(&matcher),
+                    _ => value.inexpressible("metadata of a route is not known to rolegate"),
+                }
+            }
             "authenticated" => value.inexpressible("certificates of clients are not known to rolegate"),
             "source_ip" | "direct_remote_ip" | "remote_ip" => {
                 value.inexpressible("a rule does not depend on the address of the client")
@@ -168,15 +162,9 @@ impl Reader<'_> {
         }
     }
 
-    /// All conditions under this key, or one of them. Without any, or with another key, it is not known what the set matches: that
-    /// all of none hold would be always.
-    fn set(&self, set: &View<'_>, key: &str, combined: fn(Vec<Expr>) -> Expr) -> Expr {
-        let all = set.list(key);
-        if all.is_empty() {
-            return set.inexpressible(format!("`{key}` are expected here"));
-        }
-        let condition = || combined(all.iter().map(|one| self.rule(one)).collect());
-        set.unknown(&[key]).unwrap_or_else(condition)
+    /// All conditions under this key, or one of them.
+    fn set(&self, set: &View<'_>, key: &str, combine: fn(Vec<Expr>) -> Expr) -> Expr {
+        set.combined(key, |all| combine(all.iter().map(|one| self.rule(one)).collect()))
     }
 
     /// The path template of an extension.
@@ -207,9 +195,7 @@ impl Reader<'_> {
                 "prefix_match" => text("prefix_match").map(|text| (Matcher::Prefix(text), false)),
                 "suffix_match" => text("suffix_match").map(|text| (Matcher::Suffix(text), false)),
                 "contains_match" => text("contains_match").map(|text| (Matcher::Contains(text), false)),
-                "safe_regex_match" => {
-                    value.text_of("regex").map(|regex| (Matcher::Regex(regex.to_owned()), false))
-                }
+                "safe_regex_match" => text_matcher::regex(&value).map(|regex| (Matcher::Regex(regex), false)),
                 "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
                 "string_match" => text_matcher::string_matcher(&value),
                 _ => None,
@@ -227,7 +213,7 @@ impl Reader<'_> {
             ":authority" | "host" => matcher::host(header, &matcher, self.options),
             _ => self.user_header(header, &name, (&matcher, ignore_case)),
         };
-        if header.is_true("invert_match") { expr.negated() } else { expr }
+        inverted(header, "invert_match", expr)
     }
 
     /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is the client's.
@@ -256,7 +242,7 @@ impl Reader<'_> {
         } else {
             metadata.inexpressible("of metadata, only the claims of tokens are known to rolegate")
         };
-        if metadata.is_true("invert") { expr.negated() } else { expr }
+        inverted(metadata, "invert", expr)
     }
 
     /// Claims, which the filter `jwt_authn` writes below the key of the provider.
@@ -270,8 +256,8 @@ impl Reader<'_> {
         if claim.is_empty() {
             return metadata.inexpressible("a claim is expected here");
         }
-        if let Some(unknown) = metadata.besides(&["filter", "path", "value", "invert"]).first() {
-            return unknown.inexpressible("a field that is not known");
+        if let Some(unknown) = metadata.unknown(&["filter", "path", "value", "invert"]) {
+            return unknown;
         }
         let sources = self.sources.of_payload(payload);
         if sources.is_empty() {
@@ -289,14 +275,9 @@ impl Reader<'_> {
             return value.inexpressible("exactly one condition is expected here");
         };
         match key.as_str() {
-            "or_match" => {
-                let all = matcher.list("value_matchers");
-                if all.is_empty() {
-                    return matcher.inexpressible("`value_matchers` are expected here");
-                }
-                let any = || Expr::any(all.iter().map(|one| self.claim_value(one, source, claim)).collect());
-                matcher.unknown(&["value_matchers"]).unwrap_or_else(any)
-            }
+            "or_match" => matcher.combined("value_matchers", |all| {
+                Expr::any(all.iter().map(|one| self.claim_value(one, source, claim)).collect())
+            }),
             "string_match" => match text_matcher::string_matcher(matcher) {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
                     self.issuer_is(value, source, &text)
@@ -329,5 +310,14 @@ impl Reader<'_> {
             Some(Kind::Jwt(issuer)) if issuer.issuer == text => self.sources.any_verified(value, source),
             _ => Expr::never(),
         }
+    }
+}
+
+/// A condition, or its opposite if the field under this key is true.
+fn inverted(view: &View<'_>, key: &str, condition: Expr) -> Expr {
+    match view.get(key).map_or(Some(false), |value| value.boolean()) {
+        Some(true) => condition.negated(),
+        Some(false) => condition,
+        None => view.inexpressible(format!("`{key}` is `true` or `false`")),
     }
 }

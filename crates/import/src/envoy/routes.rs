@@ -4,7 +4,7 @@ use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
 use crate::matcher;
-use crate::text_matcher::Matcher;
+use crate::text_matcher::{self, Matcher};
 use crate::view::{Notes as _, View};
 
 /// Denies what routes with a configuration of these filters match: it may be stricter, and is not imported.
@@ -64,7 +64,7 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     let conditions = all.into_iter().map(|(key, value)| {
         let text = match key.as_str() {
             "prefix" | "path" | "path_separated_prefix" => value.text(),
-            "safe_regex" => value.text_of("regex"),
+            "safe_regex" => value.text_of("regex").filter(|_| text_matcher::regex(&value).is_some()),
             _ => return value.inexpressible("of a route, only the path is imported"),
         };
         let Some(text) = text else { return value.inexpressible(PATH) };

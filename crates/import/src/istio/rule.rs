@@ -8,7 +8,7 @@ use crate::text_matcher::Matcher;
 use crate::view::{Notes as _, View};
 
 /// What is said of another value than a list. Kubernetes refuses it, unlike Envoy, which takes it for the only item.
-const A_LIST: &str = "a list is expected here";
+const LIST_EXPECTED: &str = "a list is expected here";
 
 /// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
@@ -20,7 +20,9 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
     let mut all = Vec::new();
     for (list, inner) in [("from", "source"), ("to", "operation")] {
         let one = |item: &View<'_>| match item.get(inner).filter(View::is_mapping) {
-            Some(value) => Expr::All(vec![reader.fields(&value), unknown(item, &[inner])]),
+            Some(value) => {
+                Expr::All(item.unknown(&[inner]).into_iter().chain([reader.fields(&value)]).collect())
+            }
             None => item.inexpressible(format!("`{inner}` is expected here")),
         };
         match items(rule, list) {
@@ -33,7 +35,7 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
         Ok(items) => all.extend(items.iter().map(|when| reader.when(when))),
         Err(wrong) => all.push(wrong),
     }
-    all.push(unknown(rule, &["from", "to", "when"]));
+    all.extend(rule.unknown(&["from", "to", "when"]));
     Expr::All(all)
 }
 
@@ -42,14 +44,8 @@ pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Exp
     match view.get(key) {
         None => Ok(Vec::new()),
         Some(list) if list.is_list() => Ok(list.items()),
-        Some(other) => Err(other.inexpressible(A_LIST)),
+        Some(other) => Err(other.inexpressible(LIST_EXPECTED)),
     }
-}
-
-/// Fields that are not known.
-fn unknown(view: &View<'_>, known: &[&str]) -> Expr {
-    let unknown = view.besides(known);
-    Expr::All(unknown.iter().map(|field| field.inexpressible("a field that is not known")).collect())
 }
 
 struct Reader<'r> {
@@ -70,24 +66,24 @@ impl Reader<'_> {
         Expr::All(all.collect())
     }
 
-    /// A condition of `when`: one of `values`, and none of `notValues`.
+    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses one without any.
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
         let lists = [("values", false), ("not_values", true)];
-        let all =
-            lists.into_iter().filter_map(|(list, negated)| Some(self.values(&when.get(list)?, key, negated)));
-        let mut all: Vec<Expr> = all.collect();
+        let given = lists.into_iter().filter_map(|(list, negated)| Some((when.get(list)?, negated)));
+        let given = given.filter(|(values, _)| !values.is_list() || !values.items().is_empty());
+        let mut all: Vec<Expr> = given.map(|(values, negated)| self.values(&values, key, negated)).collect();
         if all.is_empty() {
             all.push(when.inexpressible("`values` or `notValues` are expected here"));
         }
-        all.push(unknown(when, &["key", "values", "not_values"]));
+        all.extend(when.unknown(&["key", "values", "not_values"]));
         Expr::All(all)
     }
 
     /// One of these values; an empty list is no condition.
     fn values(&self, values: &View<'_>, name: &str, negated: bool) -> Expr {
         if !values.is_list() {
-            return values.inexpressible(A_LIST);
+            return values.inexpressible(LIST_EXPECTED);
         }
         let items = values.items();
         if items.is_empty() {
