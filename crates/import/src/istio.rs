@@ -85,7 +85,13 @@ fn readable(resource: &View<'_>) -> Result<(), Problem> {
     let no_list = [targets, spec.get("jwt_rules")].into_iter().flatten().find(|view| !view.is_list());
     let no_text = values.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
     let no_text = no_text.or_else(|| labels.filter(View::lacks_a_value));
-    let wrong = [(no_mapping, "a mapping"), (no_list, "a list"), (no_text, "a text for each label")];
+    let namespace = resource.at(&["metadata", "namespace"]).filter(|namespace| namespace.text().is_none());
+    let wrong = [
+        (no_mapping, "a mapping"),
+        (no_list, "a list"),
+        (no_text, "a text for each label"),
+        (namespace, "a text"),
+    ];
     match wrong.into_iter().find_map(|(view, expected)| Some((view?, expected))) {
         Some((view, expected)) => {
             let message = format!("`{}`: {expected} is expected here", view.path);

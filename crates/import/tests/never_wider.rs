@@ -110,7 +110,6 @@ fn rules_that_are_not_as_expected_allow_nothing() {
         "{ uri_template: { name: a, typed_config: { path_template: /a }, later: true } }",
         "{ uri_template: { name: a, typed_config: { path_template: /a, later: true } } }",
         "{ url_path: { path: /admin } }",
-        "{ url_path: { path: [/admin] } }",
         "{ url_path: { path: {} } }",
         "{ url_path: { path: { ignore_case: true } } }",
         "{ url_path: { path: { exact: /a, ignore_case: maybe } } }",
@@ -186,6 +185,11 @@ fn claims_that_are_not_as_expected_allow_nothing() {
         );
         checked(&format!("{{ metadata: {{ {metadata} }} }}"));
         checked(&format!("{{ sourced_metadata: {{ metadata_matcher: {{ {metadata} }} }} }}"));
+    }
+    for path in ["[{ key: pl }, { key: sub, later: true }]", "[{ key: pl }, sub]", "[{ key: pl }]"] {
+        checked(&format!(
+            "{{ metadata: {{ filter: envoy.filters.http.jwt_authn, path: {path}, value: {{ string_match: {{ exact: eve }} }} }} }}"
+        ));
     }
     let metadata = "filter: envoy.filters.http.jwt_authn, path: [{ key: pl }, { key: sub }], value: { string_match: { exact: eve } }";
     for source in ["[ROUTE]", "ROUTE", "{}"] {
@@ -332,6 +336,9 @@ fn workloads_that_cannot_be_read_are_an_error() {
         let error = from_istio(resource, &Options::default()).unwrap_err();
         assert!(error.contains("a mapping is expected here"), "{resource}: {error}");
     }
+    let namespace = "{ kind: AuthorizationPolicy, metadata: { namespace: [shop] }, spec: { rules: [{}] } }";
+    let error = from_istio(namespace, &Options::default()).unwrap_err();
+    assert!(error.contains("a text is expected here"), "{error}");
     let tokens = "kind: RequestAuthentication\nspec: { jwtRules: { issuer: 'https://a' } }\n";
     let error = from_istio(tokens, &Options::default()).unwrap_err();
     assert!(error.contains("a list is expected here"), "{error}");

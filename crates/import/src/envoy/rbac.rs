@@ -247,8 +247,11 @@ impl Reader<'_> {
 
     /// Claims, which the filter `jwt_authn` writes below the key of the provider.
     fn claims(&self, metadata: &View<'_>) -> Expr {
-        let keys: Option<Vec<&str>> =
-            metadata.list("path").iter().map(|segment| segment.text_of("key")).collect();
+        let path = metadata.list("path");
+        if let Some(unknown) = path.iter().find_map(|segment| segment.unknown(&["key"])) {
+            return unknown;
+        }
+        let keys: Option<Vec<&str>> = path.iter().map(|segment| segment.text_of("key")).collect();
         let keys = keys.unwrap_or_default();
         let (Some((payload, claim)), Some(value)) = (keys.split_first(), metadata.get("value")) else {
             return metadata.inexpressible("a path of claims is expected here");
