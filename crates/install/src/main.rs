@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match library().and_then(|library| copy(&library, &folder)) {
+    match copy(&library(), &folder) {
         Ok(bytes) => {
             eprintln!("{} has {bytes} bytes", folder.join(LIBRARY).display());
             ExitCode::SUCCESS
@@ -39,11 +39,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The library, which is beside this program, whatever name this was started by.
-fn library() -> Result<PathBuf, String> {
-    let program = env::current_exe();
-    let program = program.map_err(|error| format!("cannot find {LIBRARY} beside this program: {error}"))?;
-    Ok(program.with_file_name(LIBRARY))
+/// The library, which is beside this program, whatever name this was started by. Without `/proc`, only its name says where it is.
+fn library() -> PathBuf {
+    let program = env::current_exe().ok();
+    let program = program.or_else(|| env::args_os().next().map(PathBuf::from)).unwrap_or_default();
+    program.with_file_name(LIBRARY)
 }
 
 /// Copies the library, which is there as a whole or not at all: an Envoy that runs keeps the file that it has opened.
