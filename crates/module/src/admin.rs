@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::settings::FilterSettings;
-use crate::shared_policy::cannot_start;
+use crate::start_error::cannot_start;
 
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::shared_policy::cannot_start;
+use crate::start_error::cannot_start;
 
 /// What loads a configuration. Much more time than the largest policy takes; until then Envoy neither starts nor updates anything.
 pub(crate) static LOADING: Bounded = Bounded::new(Duration::from_secs(60));

@@ -5,7 +5,7 @@
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
 //! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current. Its files
-//! are read by a `bounded` thread at the start.
+//! are read by a `bounded` thread at the start, and a `start_error` says what the system did not give it.
 //! A request with an unverified token waits in `token_queue`. A verdict is applied to the request as an `owned_verdict`,
 //! and counted in `stats`. `log` writes to Envoy's log, and `admin` serves the admin pages.
 
@@ -24,6 +24,7 @@ mod log;
 mod owned_verdict;
 mod settings;
 mod shared_policy;
+mod start_error;
 mod stats;
 mod token_queue;
 mod worker;

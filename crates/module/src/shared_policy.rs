@@ -22,6 +22,7 @@ use crate::abi::{self, Scheduler};
 use crate::admin::{self, Shown, Threads};
 use crate::bounded::LOADING;
 use crate::settings::FilterSettings;
+use crate::start_error::cannot_start;
 use crate::stats::Observed;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
@@ -47,12 +48,6 @@ pub(crate) struct SharedPolicy {
     timers: Handle,
     /// Dropping it ends that thread.
     _fetching: oneshot::Sender<()>,
-}
-
-/// The message about a thread or the like that the system does not give.
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
-pub(crate) fn cannot_start(error: io::Error) -> String {
-    format!("rolegate cannot start: {}", runtime::start_error(&error, "`hash-threads`"))
 }
 
 /// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does

@@ -1,0 +1,115 @@
+//! The cache, also with several that use it at once.
+
+use super::*;
+
+/// The names in a folder, but for the lock.
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.retain(|name| name != LOCK);
+    names.sort();
+    names
+}
+
+/// Nothing there is the usual first start. All else must be said, because then an older bundle may be accepted.
+#[test]
+fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = |folder: &Path| Cache { folder: folder.to_owned(), file: folder.join("bundle.tar.gz") };
+    assert_eq!(cache(folder.path()).read(100), Ok(None));
+    assert_eq!(cache(&folder.path().join("missing")).read(100), Ok(None));
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(cache(&file).read(100).is_err(), "the folder is a file");
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let file = |name: &str, age: Duration| {
+        let file = fs::File::create(folder.path().join(name)).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - age).unwrap();
+    };
+    let long_ago = ABANDONED + Duration::from_secs(60);
+    file(".bundle-old", long_ago);
+    file(".bundle-being-written", Duration::ZERO);
+    file("bundle-of-another-url.tar.gz", long_ago);
+    cache.store(b"new", 100, |_| true).unwrap();
+    assert_eq!(
+        names(folder.path()),
+        [".bundle-being-written", "bundle-of-another-url.tar.gz", "bundle.tar.gz"]
+    );
+}
+
+/// As by replicas with one volume, whose processes have the same number.
+#[test]
+fn bundles_stored_at_the_same_time_leave_one_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let bundles = [vec![1; 300_000], vec![2; 200_000]];
+    let store = |bundle: &[u8]| cache.store(bundle, 400_000, |_| true).unwrap();
+    store(&bundles[0]);
+    std::thread::scope(|scope| {
+        for bundle in &bundles {
+            scope.spawn(|| (0..100).for_each(|_| assert!(store(bundle))));
+        }
+        for _ in 0..100 {
+            let stored = cache.read(400_000).unwrap().unwrap();
+            assert!(bundles.contains(&stored), "{} bytes of {:?}", stored.len(), stored.first());
+        }
+    });
+    let mode = std::os::unix::fs::MetadataExt::mode(&cache.file.metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(names(folder.path()), ["bundle.tar.gz"], "no other file is left");
+}
+
+/// One that was stopped has the lock for ever. The file of the other stays as it is.
+#[test]
+fn a_lock_that_is_never_released_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    assert!(cache.store(b"first", 100, |_| true).unwrap());
+    let other = File::open(folder.path().join(LOCK)).unwrap();
+    other.lock().unwrap();
+    let error = cache.store(b"second", 100, |_| true).unwrap_err().to_string();
+    assert!(
+        error.ends_with(".bundles.lock: another rolegate has it locked: has that been stopped?"),
+        "{error}"
+    );
+    assert_eq!(cache.read(100).unwrap().unwrap(), b"first");
+    drop(other);
+    assert!(cache.store(b"second", 100, |_| true).unwrap());
+}
+
+/// It would never be used: a setting was made smaller, or somebody appended to the file.
+#[test]
+fn a_bundle_that_is_too_large_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    fs::write(&cache.file, [0; 101]).unwrap();
+    assert!(cache.store(b"new", 100, |_| panic!("it is not even looked at")).unwrap());
+    assert_eq!(cache.read(100).unwrap().unwrap(), b"new");
+}
+
+/// Whatever their order, and however long each takes: what is there when a bundle is replaced is what was looked at.
+#[test]
+fn of_bundles_stored_at_the_same_time_the_last_one_allowed_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    std::thread::scope(|scope| {
+        for first in 0..4_u8 {
+            let cache = &cache;
+            scope.spawn(move || {
+                for number in (first..100).step_by(4) {
+                    cache.store(&[number], 100, |there| there < &[number][..]).unwrap();
+                    let stored = cache.read(100).unwrap().unwrap();
+                    assert!(stored >= vec![number], "{stored:?} in place of {number}");
+                }
+            });
+        }
+    });
+    assert_eq!(cache.read(100), Ok(Some(vec![99])));
+    assert_eq!(names(folder.path()), ["bundle.tar.gz"]);
+}
