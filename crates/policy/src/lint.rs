@@ -14,6 +14,7 @@ mod related;
 mod search;
 mod shared_names;
 mod shared_users;
+mod similar_names;
 mod token_roles;
 mod trie;
 mod warnings;

@@ -6,15 +6,13 @@ use std::path::Path;
 use foldhash::HashSet;
 
 use crate::ids::IdVec;
+use crate::lint::similar_names::{MAX_COMPARISONS, Work, differ_by_prefix};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
-use crate::similar::{Suggestions, closest};
+use crate::similar::closest;
 use crate::warning::Warning;
-
-/// The maximum number of name comparisons in search of similar names.
-pub(super) const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The maximum number of sources that are compared with each other.
 pub(super) const MAX_SOURCES: usize = 64;
@@ -92,27 +90,6 @@ fn unlikely(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The bounds on the search for similar names.
-struct Work {
-    /// How many names have been compared.
-    compared: usize,
-    suggestions: Suggestions,
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Self { compared: 0, suggestions: Suggestions::for_a_file() }
-    }
-}
-
-impl Work {
-    /// Takes so many names to compare with one more; whether they may be compared.
-    fn take(&mut self, names: usize) -> bool {
-        self.compared += names;
-        self.compared <= MAX_COMPARISONS
-    }
-}
-
 /// The known names.
 struct Known {
     names: BTreeSet<String>,
@@ -159,15 +136,6 @@ impl Known {
         let near = names.clone().find(|known| differ_by_prefix(name, known));
         near.or_else(|| self.work.suggestions.closest(name, &mut names)).map(str::to_owned)
     }
-}
-
-/// Whether one of these names is the other one with a prefix such as `basic:`.
-fn differ_by_prefix(one: &str, other: &str) -> bool {
-    let extends = |long: &str, short: &str| {
-        let prefix = long.strip_suffix(short).filter(|_| !short.is_empty());
-        prefix.is_some_and(|prefix| prefix.ends_with(|last: char| !last.is_alphanumeric()))
-    };
-    extends(one, other) || extends(other, one)
 }
 
 /// A source of names.

@@ -1,7 +1,8 @@
 //! Rules with `{user}` for callers from two sources who can have the same name: each reaches what is the other's.
 
 use crate::ids::IdVec;
-use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, keep_apart, listed, related, sources};
+use crate::lint::names::{MAX_SOURCES, Source, keep_apart, listed, related, sources};
+use crate::lint::similar_names::MAX_COMPARISONS;
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
 use crate::pattern::Segment;
