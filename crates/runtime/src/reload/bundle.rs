@@ -174,7 +174,7 @@ impl BundleState {
             Ok(None) => {}
             Err(error) => {
                 let file = cache.file().display();
-                tracing::warn!(%file, error, "the fetched policy bundle is not compared with the cached one");
+                tracing::warn!(%file, error, "the cached policy bundle cannot be looked at again");
             }
         }
     }
@@ -300,7 +300,10 @@ impl Reloader {
         if state.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
             return self.take_unchanged(state, background);
         }
-        state.note_cached(&keys, background);
+        // Without a policy, this was done just before.
+        if state.active.is_some() {
+            state.note_cached(&keys, background);
+        }
         let opened = {
             let (source, bytes, keys) = (source.clone(), bytes.clone(), keys.clone());
             let (newest, active, fetched) =
