@@ -21,6 +21,7 @@ use crate::process::{Failed, first_file, repository};
 const VERSION: &str = "147.0.0";
 /// How long the browser may send nothing while something is waited for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running browser with one page. Dropping it ends it.
 #[derive(Debug)]
@@ -115,19 +116,25 @@ impl Browser {
         message.map_err(|_| Failed::new("chromium", "it has ended or does not answer: see its log"))
     }
 
-    /// Does something that loads a page, and waits until the page is loaded.
+    /// Does something that loads a page, and waits until that page is loaded.
+    ///
+    /// The old page is marked. A load event could be one of the page before.
     ///
     /// # Errors
     /// If no page is loaded.
-    pub fn loading(&mut self, what: impl FnOnce(&mut Self) -> Result<(), Failed>) -> Result<(), Failed> {
-        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
-        self.events.retain(|event| !is_loaded(event));
-        what(self)?;
-        while !self.events.iter().any(is_loaded) {
-            let event = self.read()?;
-            self.events.push(event);
+    pub fn load(&mut self, action: impl FnOnce(&mut Self) -> Result<(), Failed>) -> Result<(), Failed> {
+        self.value("window.isOld = true")?;
+        action(self)?;
+        let end = Instant::now() + ANSWER_TIMEOUT;
+        while Instant::now() < end {
+            // An error means that the old page is gone and the new one is not there yet.
+            let is_loaded = self.value("!window.isOld && document.readyState === 'complete'");
+            if is_loaded.is_ok_and(|is_loaded| is_loaded == true) {
+                return Ok(());
+            }
+            std::thread::sleep(POLL_INTERVAL);
         }
-        Ok(())
+        Err(Failed::new("chromium", "no page was loaded"))
     }
 
     /// Opens a page.
@@ -135,7 +142,7 @@ impl Browser {
     /// # Errors
     /// If it cannot be loaded.
     pub fn open(&mut self, url: &str) -> Result<(), Failed> {
-        self.loading(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
+        self.load(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
     /// The value of an expression on the page. It is evaluated by the debugger, which no policy of the page forbids.

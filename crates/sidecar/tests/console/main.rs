@@ -85,7 +85,7 @@ impl Stage {
 
     /// Loads the page until a part of it has this text.
     fn wait_for(&mut self, selector: &str, text: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             self.open("/console");
             let shown = self.text(selector);
@@ -169,7 +169,7 @@ async fn a_broken_server_shows_what_is_wrong_first() {
     // The link of a denial explains it.
     stage
         .browser
-        .loading(|browser| {
+        .load(|browser| {
             let click = "document.querySelector('#denials a[href*=DELETE]').click()";
             browser.value(click).map(drop)
         })
@@ -235,7 +235,7 @@ async fn a_keyboard_suffices() {
     stage.browser.write("/orders/archive/1").unwrap();
     stage.browser.press("Tab", false).unwrap();
     stage.browser.write("bob").unwrap();
-    stage.browser.loading(|browser| browser.press("Enter", false)).unwrap();
+    stage.browser.load(|browser| browser.press("Enter", false)).unwrap();
     let answer = stage.text("#explain .answer");
     assert!(answer.contains("403 denied") && answer.contains("* /orders/archive/**"), "{answer}");
     assert_eq!(stage.browser.value("document.getElementById('explain-user').value").unwrap(), "bob");
