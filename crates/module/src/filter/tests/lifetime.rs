@@ -20,12 +20,15 @@ fn policy_threads() -> usize {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// The threads that keep one policy current: `policy`, `background` and `policy-files`.
+const THREADS_OF_A_POLICY: usize = 3;
 
 /// An address in use is found after the policy's threads have started.
 #[test]
@@ -36,15 +39,14 @@ fn a_rejected_configuration_leaves_no_thread() {
     let (test, other) = (Test::new(), Test::new());
     let admin = format!(r#", "admin": "unix:{}/admin""#, test.folder.path().display());
     let _host = test.host(&admin);
-    let before = policy_threads();
-    assert!(before >= 2, "{before}");
+    wait_until("the threads of the policy have started", || policy_threads() == THREADS_OF_A_POLICY);
     let shadow = format!(r#"{admin}, "shadow": "{}""#, test.folder.path().display());
     for config in [other.config(&admin), other.config(&shadow)] {
         for _ in 0..10 {
             assert!(Host::<Authorization>::load(b"rolegate", &config).is_none());
         }
     }
-    wait_until("the threads of rejected configurations are left", || policy_threads() == before);
+    wait_until("the threads of rejected configurations are left", || policy_threads() == THREADS_OF_A_POLICY);
 }
 
 /// Worker threads keep what they have of it until they get another request.
