@@ -100,7 +100,7 @@ fn what_takes_too_many_steps_is_left_out() {
     assert!(nobody.to_string().starts_with("not known: "), "{nobody}");
 }
 
-/// Roles that have other patterns each, over many indices: the work ends, whatever they are.
+/// Roles that have other patterns each, over many indices: the work ends before all were looked at.
 #[test]
 fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
     let (mut roles, mut mapping) = (String::new(), String::new());
@@ -120,10 +120,8 @@ fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
     let policy = policy_of(POLICY, (&roles, &mapping, ""), &inventory);
     let request =
         Request { method: b"GET", path: b"/_search", body: RequestBody::Whole(b""), ..Request::default() };
-    let begun = std::time::Instant::now();
     let who = policy.who_can_listing(&request, NOW, 50);
     assert!(who.left_out && who.callers.is_empty(), "{who}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]

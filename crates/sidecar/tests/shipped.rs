@@ -68,7 +68,7 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
         assert_eq!(answer.status, status, "{path}");
     }
     let rolegate = stack.rolegates.first().unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         let mut admin = Connection::open(rolegate.admin, Version::Http1).await.unwrap();
         let page = admin.send("GET", "/metrics", "localhost", &[], b"").await.unwrap().text();

@@ -81,7 +81,7 @@ fn decided(stream: &FakeStream<'_, Authorization>) -> u32 {
     if stream.request_headers(true) == hooks::CONTINUE {
         return 200;
     }
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
         stream.deliver_events();
         if stream.resumed() > 0 {
@@ -273,7 +273,7 @@ fn the_time_of_an_earlier_wait_does_not_end_another_one() {
     assert_eq!(stream.request_headers(true), hooks::STOP);
     stream.scheduled(super::TIMEOUT | 9);
     assert_eq!((stream.resumed(), stream.sent()), (0, None));
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while stream.resumed() == 0 {
         assert!(Instant::now() < until && stream.sent().is_none(), "{:?}", stream.sent());
         stream.deliver_events();
@@ -325,7 +325,7 @@ fn the_gauges_count_the_policies_of_all_routes() {
     let host = test.host(r#", "poll-interval": "10ms""#);
     let own = Host::<Authorization>::route(b"", &other.config(r#", "poll-interval": "10ms""#)).unwrap();
     std::fs::write(other.folder.path().join("policy.yaml"), "version: 2\n").unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while host.metric("rolegate.policy_failing") != 1 {
         assert_eq!(decided(&get(&host, "/open", &[])), 200);
         assert!(Instant::now() < until, "{}", host.metric("rolegate.policy_failing"));
@@ -349,7 +349,7 @@ fn the_gauges_count_the_policies_of_all_routes() {
 
 /// Sends requests that are denied, and so logged, until a gauge shows it.
 fn deny_until(shows: impl Fn() -> bool, host: &Host<Authorization>) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !shows() {
         assert_eq!(decided(&get(host, "/elsewhere", &[])), 401);
         assert!(Instant::now() < until, "the gauge does not change");
@@ -395,7 +395,7 @@ fn the_gauges_wait_for_no_other_thread() {
     assert_eq!((loaded(), changer.is_finished()), (0, false));
     end.send(()).unwrap();
     changer.join().unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while loaded() == 0 {
         assert!(Instant::now() < until, "the gauge does not change");
         assert_eq!(decided(&get(&host, "/open", &[])), 200);
@@ -427,7 +427,7 @@ fn the_client_is_the_address_without_its_port() {
         assert_eq!(stream.request_headers(true), hooks::STOP);
         drop(stream);
         let log = test.folder.path().join("decisions");
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         let line = loop {
             let text = runtime::files::text(&log).unwrap_or_default();
             if let Some(line) = text.lines().last() {
@@ -451,7 +451,7 @@ fn a_shadow_policy_is_compared_and_changes_nothing() {
     let (test, candidate) = (Test::new(), Test::with(&POLICY.replace("GET /open", "GET /new")));
     let shadow = candidate.folder.path().display();
     let host = test.host(&format!(r#", "shadow": "{shadow}""#));
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     let ann = basic("ann:password");
     let differences = ["shadow.same", "shadow.would_deny", "shadow.would_allow"];
     // Requests set the gauges, at most once per second.

@@ -47,7 +47,7 @@ use testbed::{Options, Stack};
 
 const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 /// How long anything may take on a busy machine.
-const PATIENT: Duration = Duration::from_secs(15);
+const PATIENT: Duration = Duration::from_secs(60);
 
 /// Settings with one thread that hashes passwords, and with this many places in its queue.
 const QUEUE_OF_16: &[&str] = &["hash-threads: 1", "hash-queue: 16"];

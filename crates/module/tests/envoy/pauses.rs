@@ -47,7 +47,6 @@ async fn clients_that_leave_while_they_are_paused_do_no_harm() {
         drop(left.await);
     }
     let mut connection = stack.connect(Version::Http1).await.unwrap();
-    let before = Instant::now();
     let answer = connection.send("GET", "/people", "localhost", &authorization(ALICE), b"").await;
-    assert_eq!(answer.unwrap().status, 200, "after {:?}", before.elapsed());
+    assert_eq!(answer.unwrap().status, 200);
 }

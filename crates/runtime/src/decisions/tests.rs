@@ -99,7 +99,7 @@ fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) ->
     let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
     wanted.for_each(|record| decisions.offer(record));
     drop(decisions);
-    writer.unwrap().finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(60));
     let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -272,7 +272,7 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let dropped = counts.dropped();
     assert!((offered - 70..offered).contains(&dropped), "{dropped}");
     drop((release, decisions));
-    writer.unwrap().finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(60));
     assert_eq!(counts.written() + counts.dropped(), offered);
     assert_eq!(counts.waiting(), 0);
 }
@@ -368,7 +368,7 @@ fn what_sampling_leaves_out_is_counted() {
         decisions.offer(&record(false, "/"));
     }
     drop(decisions);
-    writer.unwrap().finish(Duration::from_secs(10));
+    writer.unwrap().finish(Duration::from_secs(60));
     assert_eq!(counts.written() + counts.left_out(), 2000);
     assert!((800..980).contains(&counts.left_out()), "{}", counts.left_out());
     assert_eq!(lines_with(&settings, &[record(true, "/"); 200])[0]["sampled"], 0.1);
@@ -389,7 +389,7 @@ fn what_is_not_logged_is_not_masked() {
         let used = decisions.masks().used.load(std::sync::atomic::Ordering::Relaxed);
         let not_logged = counts.dropped() + counts.left_out();
         drop((release, decisions));
-        writer.unwrap().finish(Duration::from_secs(10));
+        writer.unwrap().finish(Duration::from_secs(60));
         (used, usize::try_from(not_logged).unwrap())
     };
     let all = DecisionLogSettings {

@@ -26,7 +26,7 @@ fn facts_with_panics_at(text: &'static str, times: u32, failures: u64) -> KeyFac
     with_default(panicking_log::at(text, times), || {
         executor.block_on(async {
             tokio::spawn(fetcher.run(urls));
-            let end = Instant::now() + Duration::from_secs(20);
+            let end = Instant::now() + Duration::from_secs(60);
             loop {
                 let facts = status.of_url(&url).unwrap();
                 if facts.failures >= failures {

@@ -49,7 +49,7 @@ fn a_line_larger_than_the_queue_is_dropped() {
     lines.offer(vec![b'x'; MAX_BYTES]);
     lines.offer(b"small\n".to_vec());
     drop(lines);
-    writer.finish(Duration::from_secs(10));
+    writer.finish(Duration::from_secs(60));
     assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
     assert_eq!(counts.unwritten(), 0);
 }
@@ -110,7 +110,7 @@ fn lines_count_as_written_only_after_the_write() {
         lines.offer(b"later\n".to_vec());
     }
     drop(lines);
-    writer.finish(Duration::from_secs(10));
+    writer.finish(Duration::from_secs(60));
     assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 100, 0));
 }
 
@@ -140,7 +140,7 @@ fn lines_that_cannot_be_written_are_dropped() {
         lines.offer(vec![b'x'; 10_000]);
     }
     drop(lines);
-    writer.finish(Duration::from_secs(10));
+    writer.finish(Duration::from_secs(60));
     assert_eq!((counts.dropped(), counts.waiting()), (number, 0));
 }
 

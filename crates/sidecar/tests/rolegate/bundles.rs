@@ -3,7 +3,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -470,11 +469,8 @@ fn ten_rolegates_follow_one_file_server() {
     let servers: Vec<Server> = (0..10).map(|_| Server::start(&files.url(), &args)).collect();
     assert_eq!(files.answered(200), servers.len());
     files.answer(Sent::File(publisher.signed("/b", 2)));
-    let began = std::time::Instant::now();
     for server in &servers {
         server.wait_for_metric("rolegate_bundle_revision", 2.0);
     }
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(15), "{took:?}");
     assert_eq!(files.answered(200), 2 * servers.len());
 }

@@ -34,6 +34,16 @@ fn lookups(server: &Server) -> [f64; 4] {
     })
 }
 
+/// These lookups, and as many misses of the shared cache. An entry that a worker has had for over a second is found in the
+/// shared cache, so on a busy machine more are.
+fn assert_lookups(server: &Server, lookups_made: f64, shared_misses: f64, least_shared_hits: f64) {
+    let [worker_hits, worker_misses, shared_hits, misses] = lookups(server);
+    let counted = [worker_hits, worker_misses, shared_hits, misses];
+    assert_eq!(worker_hits + worker_misses, lookups_made, "{counted:?}");
+    assert_eq!((shared_hits + misses, misses), (worker_misses, shared_misses), "{counted:?}");
+    assert!(shared_hits >= least_shared_hits, "{counted:?}");
+}
+
 fn entries(server: &Server, scheme: &str) -> f64 {
     let metric =
         |name| server.metric(&format!("rolegate_credential_cache_{name}{{scheme=\"{scheme}\"}}")).unwrap();
@@ -58,12 +68,10 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
     assert_eq!((credentials(&server, "basic", "valid"), lookups(&server)), (Some(0.0), [0.0; 4]));
 
     // Verified, found by the worker, found in the shared cache after a second.
-    for (pause, wanted) in
-        [(0, [0.0, 1.0, 0.0, 1.0]), (0, [1.0, 1.0, 0.0, 1.0]), (1100, [1.0, 2.0, 1.0, 1.0])]
-    {
+    for (pause, lookups_made, shared_hits) in [(0, 1.0, 0.0), (0, 2.0, 0.0), (1100, 3.0, 1.0)] {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         send(&alice, 200).await;
-        assert_eq!(lookups(&server), wanted);
+        assert_lookups(&server, lookups_made, 1.0, shared_hits);
     }
     assert_eq!((credentials(&server, "basic", "valid"), entries(&server, "basic")), (Some(3.0), 1.0));
     send(&basic("alice:wrong"), 401).await;
@@ -86,10 +94,11 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
     }
     assert_eq!(entries(&server, "bearer"), 1.0, "what is not valid is not cached");
     // Two wrong passwords and three tokens were verified, of which one is valid. An unknown scheme is not looked up.
-    assert_eq!(lookups(&server), [4.0, 7.0, 1.0, 6.0]);
+    assert_lookups(&server, 11.0, 6.0, 1.0);
     let anonymous = envoy.check("GET", "/open", &[]).await;
     assert_eq!(anonymous, Answer::Http(200));
-    assert_eq!(lookups(&server), [4.0, 7.0, 1.0, 6.0]);
+    assert_lookups(&server, 11.0, 6.0, 1.0);
+    assert!(lookups(&server)[0] > 0.0, "the worker finds some");
 
     // A reload keeps the counters. The credentials of alice are carried over, and tokens are verified again.
     folder.write("keys.json", &json!({ "keys": [signer.jwk(ALGORITHM), signer.jwk("EdDSA")] }).to_string());
@@ -97,7 +106,7 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
     assert_eq!(entries(&server, "bearer"), 0.0);
     assert_eq!(envoy.check("GET", "/", &[("authorization", &alice)]).await, Answer::Http(200));
     assert_eq!(envoy.check("GET", "/", &[("authorization", &token)]).await, Answer::Http(200));
-    assert_eq!(lookups(&server), [4.0, 9.0, 2.0, 7.0]);
+    assert_lookups(&server, 13.0, 7.0, 2.0);
 
     // They are still there, and right, while the process drains.
     let _in_flight = envoy.begin().await;
@@ -106,7 +115,7 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
     wait_until(|| server.metric("rolegate_ready") == Some(0.0), || server.log());
     assert_eq!(envoy.check("GET", "/", &[("authorization", &alice)]).await, Answer::Http(200));
     assert_eq!(credentials(&server, "basic", "valid"), Some(5.0));
-    assert_eq!(lookups(&server), [5.0, 9.0, 2.0, 7.0]);
+    assert_lookups(&server, 14.0, 7.0, 2.0);
     server.signal(Signal::TERM);
     server.ended();
 }

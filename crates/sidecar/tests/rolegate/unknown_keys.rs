@@ -47,8 +47,9 @@ async fn a_key_that_an_early_fetch_does_not_find_is_named() {
 }
 
 /// Sends a token with the next of these `kid`s every 100 ms, one of them rightly signed and published under that `kid`
-/// from then on. Returns how long the new key took to work, and the number of early fetches until then.
-async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (Duration, usize) {
+/// from then on. Returns once the new key works, with the number of early fetches and how long all took.
+async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (usize, Duration) {
+    let started = Instant::now();
     let (old, new) = (Signer::default(), Signer::default());
     let issuer = Issuer::start(&key_set(&old, "old"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
@@ -69,7 +70,7 @@ async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (Duration, usi
         assert!(rotated.elapsed() < Duration::from_secs(60), "{}", server.log());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    (rotated.elapsed(), issuer.fetches() - 1)
+    (issuer.fetches() - 1, started.elapsed())
 }
 
 #[tokio::test]
@@ -78,10 +79,14 @@ async fn a_flood_of_unknown_key_ids_does_not_delay_a_rotation() {
         rotation_in_a_flood(|_| "made-up".to_owned()),
         rotation_in_a_flood(|round| format!("made-up-{round}")),
     );
-    for (took, early) in [same, changing] {
-        assert!(took < Duration::from_secs(15), "{took:?}");
-        assert_eq!(early, 2, "one at first, and one ten seconds later");
+    for (early, took) in [same, changing] {
+        assert!((2..=most_early_fetches(took)).contains(&early), "{early} early fetches in {took:?}");
     }
+}
+
+/// One at first, and one every ten seconds.
+fn most_early_fetches(time: Duration) -> usize {
+    1 + usize::try_from(time.as_secs() / 10).unwrap()
 }
 
 #[tokio::test]
@@ -92,14 +97,14 @@ async fn a_flood_of_unknown_key_ids_causes_one_fetch_in_ten_seconds() {
     let mut envoy = Envoy::connect(server.address()).await;
     let started = Instant::now();
     let mut round = 0;
-    while started.elapsed() < Duration::from_secs(12) {
+    while issuer.fetches() < 3 {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", server.log());
         assert_eq!(check(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await, Answer::Http(401));
         tokio::time::sleep(Duration::from_millis(20)).await;
         round += 1;
     }
     let early = issuer.fetches() - 1;
-    let most = 1 + usize::try_from(started.elapsed().as_secs() / 10).unwrap();
-    assert!((2..=most).contains(&early), "{early} early fetches in {:?}", started.elapsed());
+    assert!(early <= most_early_fetches(started.elapsed()), "{early} in {:?}", started.elapsed());
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 

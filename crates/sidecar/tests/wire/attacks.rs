@@ -19,12 +19,8 @@ use crate::support::*;
 const MAX_GROWTH_KIB: u64 = 64 << 10;
 /// Duration of an attack.
 const LIMIT: Duration = Duration::from_millis(1500);
-/// How much longer it takes if the server has not reacted by then, since other tests share the processors.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a check of the well-behaved client may take during the attack and a second after it. Other tests share the
-/// processors, so this only finds a client that is not served; `make attack` measures how much slower it gets.
-const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
-
+/// How long anything may take on a busy machine: the reaction of the server, and the service of the well-behaved client.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Runs the attack on a new process while a well-behaved client is served. `reached` returns whether the reaction shows
 /// that the attack has reached the server.
 async fn survive(
@@ -40,50 +36,57 @@ async fn survive(
     let address = server.listen.tcp().unwrap();
     let client = handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
     // The first check hashes the password; for the later ones it is cached.
-    slowest(&client, || true).await;
+    serve_until(&client, || true).await;
 
     let before = resident_kib(server.id());
     let peak = AtomicU64::new(before);
     let attacker = std::thread::spawn(move || attack(address));
-    let during = slowest(&client, || {
+    serve_until(&client, || {
         peak.fetch_max(resident_kib(server.id()), Relaxed);
         attacker.is_finished()
     })
     .await;
     let reaction = attacker.join().unwrap();
     let growth = peak.load(Relaxed).saturating_sub(before);
-    println!("grown by {growth} KiB, slowest check {during:?}, {reaction:?}");
+    println!("grown by {growth} KiB, {reaction:?}");
     assert!(reached(&reaction), "{reaction:?}");
     assert!(growth <= MAX_GROWTH_KIB, "grown by {growth} KiB");
-    assert!(during <= MAX_CHECK_TIME, "a check during the attack took {during:?}");
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
     for client in [&client, &newcomer] {
         let mut left = 50;
-        let after = slowest(client, || {
+        serve_until(client, || {
             left -= 1;
             left == 0
         })
         .await;
-        assert!(after <= MAX_CHECK_TIME, "a check after the attack took {after:?}");
     }
     // A graceful stop would wait for connections whose client tasks no longer run.
     server.kill();
 }
 
-/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed. Returns the time of the
-/// slowest.
-async fn slowest(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
-    let (mut number, mut slowest) = (0, Duration::ZERO);
+/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed; where the processors are busy, a
+/// check whose message is late may be denied with 503, and is sent again. This only finds a client that is not served;
+/// `make attack` measures how much slower it gets.
+async fn serve_until(client: &Client, mut is_over: impl FnMut() -> bool) {
+    let mut number = 0;
     while !is_over() || number < 20 {
-        let start = Instant::now();
-        assert!(check(client, &by_alice()).await.is_ok());
-        slowest = slowest.max(start.elapsed());
+        let served = tokio::time::timeout(PATIENCE, allowed(client)).await;
+        assert!(served.is_ok(), "a well-behaved client is not served");
         number += 1;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    slowest
+}
+
+async fn allowed(client: &Client) {
+    loop {
+        let reply = check(client, &by_alice()).await;
+        if reply.is_ok() {
+            return;
+        }
+        assert_eq!(reply.denied(), 503);
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the memory of a process is a file")]
@@ -129,11 +132,15 @@ fn flood(
     reaction
 }
 
-/// The reaction of the server on all these connections together.
-fn reactions(connections: Vec<Raw>) -> Reaction {
-    let mut all = Reaction::default();
-    connections.into_iter().for_each(|mut raw| all += raw.reaction_now());
-    all
+/// The reaction of the server on all these connections together, once the attack has reached it.
+fn reactions(mut connections: Vec<Raw>, reached: impl Fn(&Reaction) -> bool) -> Reaction {
+    let (mut reaction, end) = (Reaction::default(), Instant::now() + PATIENCE);
+    loop {
+        connections.iter_mut().for_each(|raw| reaction += raw.reaction_now());
+        if reached(&reaction) || Instant::now() > end {
+            return reaction;
+        }
+    }
 }
 
 /// CVE-2023-44487.
@@ -248,7 +255,8 @@ async fn empty_frames() {
 /// headers, but no data.
 #[tokio::test]
 async fn closed_flow_control_windows() {
-    let attack = |address| {
+    let reached = |reaction: &Reaction| reaction.heads > 5000;
+    let attack = move |address| {
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
         let request = |stream| {
             let headers = frame(HEADERS, END_HEADERS, stream, &check_head());
@@ -263,10 +271,9 @@ async fn closed_flow_control_windows() {
                 connections.push(raw);
             }
         }
-        std::thread::sleep(Duration::from_millis(500));
-        reactions(connections)
+        reactions(connections, reached)
     };
-    survive(attack, |reaction| reaction.heads > 5000 && reaction.data == 0).await;
+    survive(attack, move |reaction| reached(reaction) && reaction.data == 0).await;
 }
 
 /// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing
@@ -352,10 +359,9 @@ async fn messages_that_never_end() {
             }
             connections.push(raw);
         }
-        std::thread::sleep(Duration::from_secs(1));
         let all = connections.len() * 4;
         // A denial has a body; its trailers are a head too.
-        let denied = connections.iter_mut().map(|raw| raw.reaction_now().data).sum();
+        let denied = reactions(connections, |reaction| reaction.data > 0).data;
         Reaction { heads: denied, unread: all - denied, ..Reaction::default() }
     };
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
@@ -364,7 +370,8 @@ async fn messages_that_never_end() {
 /// As many small messages that never end as the streams of 1,000 connections allow: more than may wait.
 #[tokio::test]
 async fn more_checks_than_may_wait() {
-    let attack = |address| {
+    let reached = |reaction: &Reaction| reaction.data > 0;
+    let attack = move |address| {
         let start = [&[0][..], &[0, 0, 4, 0], &[b'x'; 40]].concat();
         let begin = |number: u32| {
             let head = frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head());
@@ -379,16 +386,16 @@ async fn more_checks_than_may_wait() {
             let _ = raw.acknowledge_settings().and_then(|()| raw.write(&calls));
             connections.push(raw);
         }
-        std::thread::sleep(Duration::from_secs(1));
-        reactions(connections)
+        reactions(connections, reached)
     };
-    survive(attack, |reaction| reaction.data > 0).await;
+    survive(attack, reached).await;
 }
 
 /// Calls of health and reflection that begin a message of 4 MiB and never end it. tonic alone would keep all of it.
 #[tokio::test]
 async fn unfinished_calls_of_other_services() {
-    let attack = |address| {
+    let reached = |reaction: &Reaction| reaction.heads + reaction.resets > 50;
+    let attack = move |address| {
         let paths = [
             "/grpc.health.v1.Health/Check",
             "/grpc.health.v1.Health/Watch",
@@ -412,16 +419,16 @@ async fn unfinished_calls_of_other_services() {
             }
             connections.push(raw);
         }
-        std::thread::sleep(Duration::from_millis(500));
-        reactions(connections)
+        reactions(connections, reached)
     };
-    survive(attack, |reaction| reaction.heads + reaction.resets > 50).await;
+    survive(attack, reached).await;
 }
 
 /// Four times as many health watchers as are accepted.
 #[tokio::test]
 async fn thousands_of_watchers() {
-    let attack = |address| {
+    let reached = |reaction: &Reaction| reaction.heads >= 1000;
+    let attack = move |address| {
         let mut connections = Vec::new();
         for _ in 0..8 {
             let Ok(mut raw) = Raw::open(address, &[]) else { continue };
@@ -434,8 +441,7 @@ async fn thousands_of_watchers() {
             let _ = raw.acknowledge_settings().and_then(|()| raw.write(&bytes));
             connections.push(raw);
         }
-        std::thread::sleep(Duration::from_millis(500));
-        reactions(connections)
+        reactions(connections, reached)
     };
-    survive(attack, |reaction| reaction.heads >= 1000).await;
+    survive(attack, reached).await;
 }

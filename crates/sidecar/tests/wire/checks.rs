@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
@@ -289,7 +288,7 @@ async fn a_cached_caller_does_not_wait_for_the_hashes_of_others() {
     let server = serve();
     let client = connect(&server).await;
     assert!(check(&client, &by_alice()).await.is_ok());
-    let guesses = (0..20).map(|number| {
+    let guesses = (0..200).map(|number| {
         let credentials = base64_of(&format!("alice:other-{number}"));
         let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
         let client = client.clone();
@@ -297,9 +296,7 @@ async fn a_cached_caller_does_not_wait_for_the_hashes_of_others() {
     });
     let guesses: Vec<_> = guesses.collect();
     tokio::task::yield_now().await;
-    let start = Instant::now();
     assert!(check(&client, &by_alice()).await.is_ok());
-    assert!(start.elapsed() < Duration::from_secs(2));
     assert!(server.totals().in_flight > 0);
     for guess in guesses {
         // On a busy machine, all of them may take longer than a check may.

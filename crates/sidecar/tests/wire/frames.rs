@@ -17,7 +17,11 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
 /// A connection that writes any bytes and reads only on demand.
-pub(crate) struct Raw(TcpStream);
+pub(crate) struct Raw {
+    stream: TcpStream,
+    /// The beginning of a frame whose end has not arrived yet.
+    unparsed: Vec<u8>,
+}
 
 impl Raw {
     /// Connects and sends the HTTP/2 preface with these settings.
@@ -25,7 +29,7 @@ impl Raw {
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
         stream.set_write_timeout(Some(Duration::from_millis(200)))?;
         stream.set_read_timeout(Some(Duration::from_millis(200)))?;
-        let mut raw = Self(stream);
+        let mut raw = Self { stream, unparsed: Vec::new() };
         let payload = settings.iter().flat_map(|(id, value)| {
             let (id, value) = (id.to_be_bytes(), value.to_be_bytes());
             id.into_iter().chain(value)
@@ -36,16 +40,16 @@ impl Raw {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.write_all(bytes)
+        self.stream.write_all(bytes)
     }
 
-    /// Reads until nothing more arrives, and returns the server's reaction.
+    /// Reads until nothing more arrives, and returns the server's reaction since the last call.
     pub(crate) fn reaction(&mut self) -> Reaction {
-        let mut received = Vec::new();
+        let mut received = std::mem::take(&mut self.unparsed);
         let mut buffer = [0; 1 << 16];
         let mut closed = 0;
         while received.len() < 8 << 20 {
-            match self.0.read(&mut buffer) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => closed = 1,
                 Ok(length) => {
                     received.extend_from_slice(&buffer[..length]);
@@ -56,7 +60,9 @@ impl Raw {
             }
             break;
         }
-        Reaction { closed, ..Reaction::of(&received) }
+        let (reaction, unparsed) = Reaction::parse(&received);
+        self.unparsed = unparsed.to_vec();
+        Reaction { closed, ..reaction }
     }
 }
 
@@ -66,15 +72,15 @@ const NO_WAIT: Duration = Duration::from_millis(2);
 impl Raw {
     /// The same as [`Self::reaction`], for what has already arrived.
     pub(crate) fn reaction_now(&mut self) -> Reaction {
-        self.0.set_read_timeout(Some(NO_WAIT)).unwrap();
+        self.stream.set_read_timeout(Some(NO_WAIT)).unwrap();
         self.reaction()
     }
 
     /// Reads and acknowledges the server's settings, which open the flow-control windows.
     pub(crate) fn acknowledge_settings(&mut self) -> std::io::Result<()> {
-        self.0.set_read_timeout(Some(Duration::from_millis(100)))?;
+        self.stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         let mut settings = [0; 1024];
-        let _ = self.0.read(&mut settings)?;
+        let _ = self.stream.read(&mut settings)?;
         self.write(&frame(SETTINGS, ACK, 0, &[]))?;
         std::thread::sleep(Duration::from_millis(5));
         Ok(())
@@ -82,7 +88,7 @@ impl Raw {
 
     /// Whether the server has closed it.
     pub(crate) fn is_closed(&mut self) -> bool {
-        self.0.set_nonblocking(true).unwrap();
+        self.stream.set_nonblocking(true).unwrap();
         self.reaction().closed > 0
     }
 }
@@ -105,7 +111,8 @@ pub(crate) struct Reaction {
 }
 
 impl Reaction {
-    fn of(mut bytes: &[u8]) -> Self {
+    /// Counts the frames. Also returns the beginning of a frame that is not complete.
+    fn parse(mut bytes: &[u8]) -> (Self, &[u8]) {
         let mut this = Self::default();
         while let Some((&[a, b, c, kind, _, ..], rest)) = bytes.split_first_chunk::<9>() {
             let length = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap();
@@ -119,7 +126,7 @@ impl Reaction {
                 _ => {}
             }
         }
-        this
+        (this, bytes)
     }
 }
 

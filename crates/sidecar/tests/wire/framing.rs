@@ -258,7 +258,7 @@ async fn a_check_with_a_long_tracestate_is_decided() {
 #[tokio::test]
 async fn a_connection_is_closed_if_the_end_of_a_head_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_millis(300), ..options() });
+    let server = serve_with(service, Options { request_timeout: Duration::from_secs(2), ..options() });
     let Address::Tcp(address) = server.addresses()[0] else { panic!() };
     let results = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::open(address, &[]).unwrap();
@@ -270,15 +270,21 @@ async fn a_connection_is_closed_if_the_end_of_a_head_is_late() {
         // Each ends in time, though the connection is within one nearly always.
         for stream in [1, 3, 5, 7, 9] {
             raw.write(&begin(stream)).unwrap();
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(500));
             raw.write(&end(stream)).unwrap();
         }
-        let served = raw.reaction();
+        let mut served = Reaction::default();
+        while served.heads < 5 && served.closed == 0 {
+            served += raw.reaction();
+        }
         raw.write(&begin(11)).unwrap();
-        std::thread::sleep(Duration::from_millis(600));
-        (served, raw.reaction())
+        let mut late = Reaction::default();
+        while late.closed == 0 {
+            late += raw.reaction();
+        }
+        served
     });
-    let (served, late) = results.await.unwrap();
+    let served = tokio::time::timeout(Duration::from_secs(60), results).await;
+    let served = served.expect("the connection is closed").unwrap();
     assert!(served.heads >= 5 && served.closed == 0, "{served:?}");
-    assert_eq!(late.closed, 1, "{late:?}");
 }

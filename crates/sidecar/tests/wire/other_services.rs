@@ -58,7 +58,7 @@ async fn a_health_watcher_gets_each_change() {
     stream.send_data(framed(&[]), true).unwrap();
     let mut body = response.await.unwrap().into_body();
     let mut next = async || {
-        let data = tokio::time::timeout(Duration::from_secs(5), body.data()).await.unwrap();
+        let data = tokio::time::timeout(Duration::from_secs(60), body.data()).await.unwrap();
         data.map(|data| HealthCheckResponse::decode(&data.unwrap()[5..]).unwrap().status())
     };
     assert_eq!(next().await, Some(ServingStatus::Serving));
@@ -187,7 +187,7 @@ async fn a_reflection_call_whose_answers_are_not_read_is_reset() {
         sent += request.len();
         stream.reserve_capacity(request.len());
         let room = std::future::poll_fn(|cx| stream.poll_capacity(cx));
-        match tokio::time::timeout(Duration::from_secs(5), room).await {
+        match tokio::time::timeout(Duration::from_secs(60), room).await {
             Ok(Some(Ok(_))) => {}
             Ok(None | Some(Err(_))) => break,
             Err(_) => panic!("the call is still there after {sent} bytes"),

@@ -75,7 +75,7 @@ fn the_permitted_items_are_forwarded_and_the_others_have_errors() {
     assert_eq!(statuses, [("index", "1", 201), ("index", "2", 403), ("delete", "3", 404)]);
     assert_eq!(said["items"][1], error);
     assert_eq!([host.metric("rolegate.allowed"), host.metric("rolegate.denied.not_permitted")], [1, 0]);
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     let line = loop {
         let log = runtime::files::text(&test.folder.path().join("decisions")).unwrap_or_default();
         if let Some(line) = log.lines().find(|line| line.contains("/_bulk")) {

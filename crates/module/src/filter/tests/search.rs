@@ -154,7 +154,7 @@ fn nothing_is_buffered_for_callers_who_are_not_authenticated() {
 
 /// Delivers events until the request is answered or goes on.
 fn settled(stream: &FakeStream<'_, Authorization>) -> u32 {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(sent) = stream.sent() {
             return sent.status;
@@ -193,7 +193,7 @@ fn a_password_and_a_body_may_both_be_waited_for() {
             let host = test.host(r#", "hash-queue": 2"#);
             let stream = unverified(&host, ending_at_once);
             assert_eq!(stream.request_body(first, false), hooks::STOP_AND_WATERMARK);
-            let until = Instant::now() + Duration::from_secs(20);
+            let until = Instant::now() + Duration::from_secs(60);
             while stream.buffer_limit() == 4 {
                 assert!(Instant::now() < until, "it never waits for its body");
                 stream.deliver_events();
@@ -222,7 +222,7 @@ fn a_body_that_fills_the_buffers_of_a_paused_request_is_read_on() {
             assert_eq!(host.metric("rolegate.denied.body_too_large"), 1);
             continue;
         }
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         while !stream.is_read() {
             assert!(Instant::now() < until, "{max}: it is never read on");
             stream.deliver_events();
@@ -299,7 +299,7 @@ fn a_role_that_is_lost_while_the_body_arrives_is_lost() {
     let mapping = test.folder.path().join("cluster/roles_mapping.yml");
     std::fs::write(mapping, "_meta: { type: rolesmapping, config_version: 2 }\nwriter: { users: [bob] }\n")
         .unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         let other = post(&host, "/_refresh", &[]);
         other.request_headers(true);
@@ -373,7 +373,7 @@ reader: { users: [ann] }
     std::fs::write(test.folder.path().join("cluster/roles_mapping.yml"), mapping).unwrap();
     let host = test.host(&format!(r#", "shadow": "{}""#, candidate.folder.path().display()));
     let ann = basic("ann:password");
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     // Requests set the gauges, at most once per second.
     while host.metric("rolegate.shadow.same") == 0 {
         assert!(Instant::now() < until && host.metric("rolegate.shadow.would_deny") == 0);
@@ -409,7 +409,7 @@ fn a_token_that_expires_while_the_body_arrives_is_invalid() {
         let bearer = format!("Bearer {}", signer.sign(&header, &claims(expiry)));
         let stream = post(&host, "/_bulk", &[("authorization", &bearer)]);
         assert_eq!(stream.request_headers(false), hooks::STOP);
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         // Until the token is verified.
         while stream.request_body(b"", false) != hooks::STOP_AND_BUFFER {
             assert_eq!((stream.sent(), Instant::now() < until), (None, true));

@@ -101,7 +101,7 @@ fn a_fifo_is_opened_only_if_somebody_reads_it() {
     };
     let (send, opened) = channel();
     thread::spawn(move || send.send(open(&settings).map(drop)));
-    let error = opened.recv_timeout(Duration::from_secs(20)).expect("it waits for a reader").unwrap_err();
+    let error = opened.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader").unwrap_err();
     assert_eq!(error.to_string(), format!("`decision-log-file` {}: nobody reads this FIFO", path.display()));
 
     let reading = path.clone();
