@@ -10,8 +10,7 @@ use crate::clock;
 /// its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Wall-clock time since the Unix epoch, of the end of the wait if it had to wait: for the validity of tokens and for the
-    /// decision log.
+    /// Wall-clock time since the Unix epoch, of the end of the wait if it had to wait: for the validity of tokens.
     pub time: Duration,
     /// Monotonic: for the latency.
     pub at: Instant,
@@ -44,10 +43,28 @@ impl Received {
         Self { time: clock::now(), at, started: at }
     }
 
+    /// Wall-clock time of its arrival since the Unix epoch: for the decision log and spans.
+    #[must_use]
+    pub fn arrival(self) -> Duration {
+        self.time.saturating_sub(self.started.saturating_duration_since(self.at))
+    }
+
     /// The same, decided now, after it waited: credentials and dates must be valid at the decision, however long a client makes
     /// the wait. The latency still counts from its arrival.
     #[must_use]
     pub fn waited(self) -> Self {
         Self { time: clock::now(), started: Instant::now(), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arrival_of_a_request_is_before_its_wait() {
+        let (at, wait) = (Instant::now(), Duration::from_secs(3));
+        let received = Received { time: Duration::from_secs(100), at, started: at + wait };
+        assert_eq!(received.arrival(), Duration::from_secs(97));
     }
 }

@@ -262,17 +262,17 @@ fn the_rules_are_searched_by_user_role_and_path() {
 #[test]
 fn a_long_chain_of_roles_is_answered() {
     let mut policy = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n".to_owned();
-    for role in 0..3000 {
+    for role in 0..1000 {
         let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
         writeln!(policy, "  r{role}: {{ {extends}allow: [\"GET /a/{{id}}/**\", GET /{role}] }}").unwrap();
     }
-    policy += "grants:\n  r2999: { users: [ann] }\n";
+    policy += "grants:\n  r999: { users: [ann] }\n";
     let server = Server::start(&PolicyFolder::new(&policy).arg(), &["--console"]);
     let path = "/a".repeat(900);
     for (query, part_of, wanted) in [
         ("", "rules", "user ann"),
         ("of_role=r", "rules", "user ann"),
-        ("of_user=ann", "rules", "6000 rules"),
+        ("of_user=ann", "rules", "2000 rules"),
         ("path=/2&user=ann", "explain", "✓ 200 allowed"),
         (&format!("path={path}&user=ann"), "explain", "more rules match and are not listed"),
         (&format!("path={path}&user=bob"), "explain", "✗ 403 denied"),
