@@ -34,7 +34,6 @@ use crate::document::{Fields, Node, Reader, Scalar, Text, Value};
 use crate::files::{Files, PolicyFile, normalized};
 use crate::levels::POLICY;
 use crate::problem::{Place, Problem};
-use crate::similar::closest;
 
 use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use self::unresolved::{Missing, UnresolvedPolicy};
@@ -43,9 +42,6 @@ pub(crate) use self::resolve::resolve;
 
 /// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
 const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
-
-/// The maximum number of unknown keys for which a likely intended key is searched.
-const MAX_SIMILAR: usize = 100;
 
 /// The most names of other files that a message has.
 const MOST_NAMES: usize = 4;
@@ -134,7 +130,7 @@ impl PolicyParser<'_> {
         if with_keys.into_iter().any(|(_, node)| sections::has_section(node)) {
             self.all_missing();
         }
-        reader.report_empty(*fields, NEVER_EMPTY);
+        reader.report_empty(fields, NEVER_EMPTY);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
             let read = identity::read(reader, &mut self.files, file, node);
@@ -175,15 +171,12 @@ impl PolicyParser<'_> {
 
     /// Marks sections as missing if their name seems to be misspelled.
     fn mark_misspelled(&mut self, fields: &Fields<'_>) {
-        for (key, _) in fields.iter().filter(|(key, _)| !POLICY.contains(&&*key.text)).take(MAX_SIMILAR) {
-            match closest(&key.text, POLICY.iter().copied()) {
-                Some("include") => self.all_missing(),
-                Some("roles") => self.policy.missing.roles = true,
-                Some("grants") => self.policy.missing.grants = true,
-                Some("identity") => self.policy.missing.identity = true,
-                _ => {}
-            }
+        if fields.means("include") {
+            self.all_missing();
         }
+        self.policy.missing.roles |= fields.means("roles");
+        self.policy.missing.grants |= fields.means("grants");
+        self.policy.missing.identity |= fields.means("identity");
     }
 
     fn includes(&mut self, reader: &mut Reader, file: &Path, node: &Node) {
@@ -341,7 +334,7 @@ fn once<T>(
 
 fn version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
     let Some((key, node)) = fields.field("version") else {
-        if required {
+        if required && fields.lacks("version") {
             reader.error_help(fields.at, "the policy has no `version`", "start with `version: 1`");
         }
         return;

@@ -55,9 +55,12 @@ impl Suggestions {
                 continue;
             }
             self.take(STEPS_OF_COMPARISON + word.len() * known.len())?;
-            let distance = strsim::damerau_levenshtein(&lower, &known.to_lowercase());
+            let lower_known = known.to_lowercase();
+            let distance = strsim::damerau_levenshtein(&lower, &lower_known);
+            // Of two typing errors, none is in the first letter: `time` is not a misspelled `name`.
+            let begins_alike = distance <= 1 || lower.chars().next() == lower_known.chars().next();
             let is_closer = found.is_none_or(|(closest, _)| distance < closest);
-            if distance <= most && distance < known.chars().count() && is_closer {
+            if distance <= most && distance < known.chars().count() && begins_alike && is_closer {
                 found = Some((distance, known));
             }
         }
@@ -80,6 +83,7 @@ mod tests {
         assert_eq!(closest("edittors", ["auditors", "editors", "editor"]), Some("editors"));
         assert_eq!(closest("cat", ["bat", "rat"]), Some("bat"));
         assert_eq!(closest("editors", ["editors"]), None);
+        assert_eq!((closest("time", ["name"]), closest("tiem", ["time"])), (None, Some("time")));
     }
 
     #[test]

@@ -152,7 +152,6 @@ fn every_problem_is_found() {
         "2:39: `status` is missing",
         "3:49: a request has either `basic` or `bearer`",
         "3:70: `ok` is not a status",
-        "4:3: `expect` is missing",
         "4:42: `basic` is not `user:password`",
         "4:53: unknown key `expects`",
         "5:43: `claims` must be a mapping, not a list",

@@ -33,7 +33,7 @@ fn case(reader: &mut Reader, node: &Node) -> Option<Case> {
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
     // A key without a value was reported.
-    if fields.field(key).is_none() {
+    if fields.lacks(key) {
         reader.error(fields.at, format!("`{key}` is missing"));
     }
     fields.value(key)

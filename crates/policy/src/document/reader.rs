@@ -30,11 +30,13 @@ pub struct Reader {
 }
 
 /// The entries of a mapping with checked keys.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fields<'n> {
     /// The start of the mapping.
     pub at: Mark,
     entries: &'n [(Key, Node)],
+    /// The keys that unknown ones probably mean.
+    meant: Vec<String>,
 }
 
 /// A text that can locate its parts in the file.
@@ -122,20 +124,19 @@ impl Reader {
     /// value.
     pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
-        self.unknown(fields, what, known, |key| format!("unknown key `{key}`"));
-        Some(fields)
+        Some(self.unknown(fields, what, known, |key| format!("unknown key `{key}`")))
     }
 
     /// The same, where a key without a value is an error: an entry that was commented out must not mean the default,
     /// which may allow more.
     pub fn filled_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.fields(node, what, known)?;
-        self.report_empty(fields, known);
+        self.report_empty(&fields, known);
         Some(fields)
     }
 
     /// Reports each of these keys that has no value.
-    pub fn report_empty(&mut self, fields: Fields<'_>, keys: &[&str]) {
+    pub fn report_empty(&mut self, fields: &Fields<'_>, keys: &[&str]) {
         for (key, _) in fields.iter().filter(|(key, value)| value.is_nothing() && keys.contains(&&*key.text))
         {
             let message = format!("`{}` has no value", key.text);
@@ -146,33 +147,38 @@ impl Reader {
     /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
     pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
-        self.unknown(fields, what, known, |_| "unknown key".to_owned());
-        Some(fields)
+        Some(self.unknown(fields, what, known, |_| "unknown key".to_owned()))
     }
 
     /// Reports each unknown key.
-    fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
-        for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
+    fn unknown<'n>(
+        &mut self,
+        mut fields: Fields<'n>,
+        what: &str,
+        known: &[&str],
+        message: impl Fn(&str) -> String,
+    ) -> Fields<'n> {
+        for (key, _) in fields.entries.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
+            let hint = instead::of_key(what, &key.text);
             // Problems beyond that number are not shown, so no similar key is searched for them.
-            if let Some(help) = instead::of_key(what, &key.text) {
-                self.error_help(key.at, message(&key.text), help);
-                continue;
-            }
-            let close =
-                (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
-            let help = match close.flatten() {
-                Some(close) => format!("did you mean `{close}`?"),
-                None => levels::help(what, &key.text)
+            let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
+            let close = may_search.then(|| closest(&key.text, known.iter().copied())).flatten();
+            let help = match (&hint, close) {
+                (Some(hint), _) => hint.to_string(),
+                (None, Some(close)) => format!("did you mean `{close}`?"),
+                (None, None) => levels::help(what, &key.text)
                     .unwrap_or_else(|| format!("{what} has {}", enumerate(known))),
             };
             self.error_help(key.at, message(&key.text), help);
+            fields.meant.extend(hint.and_then(|hint| hint.key()).or(close).map(str::to_owned));
         }
+        fields
     }
 
     /// The entries of a mapping with arbitrary keys.
     pub fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
         match &node.value {
-            Value::Map(entries) => Some(Fields { at: node.at, entries }),
+            Value::Map(entries) => Some(Fields { at: node.at, entries, meant: Vec::new() }),
             Value::Scalar(_) | Value::List(_) => {
                 self.unexpected(node, what, "a mapping", None);
                 None
@@ -294,6 +300,18 @@ impl<'n> Fields<'n> {
     #[must_use]
     pub fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
         self.entries.iter().find(|(known, _)| &*known.text == key).map(|(key, node)| (key, node))
+    }
+
+    /// Whether this key is missing. One that is probably misspelled was reported, and is not.
+    #[must_use]
+    pub fn lacks(&self, key: &str) -> bool {
+        self.field(key).is_none() && !self.means(key)
+    }
+
+    /// Whether an unknown key probably means this one.
+    #[must_use]
+    pub fn means(&self, key: &str) -> bool {
+        self.meant.iter().any(|meant| meant == key)
     }
 
     /// All keys and values, in text order.

@@ -169,7 +169,7 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)
     let fields = reader.secret_fields(node, "a user", USER)?;
     let hash = fields.value("password").and_then(|node| secret(reader, node));
     let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
-    let has_password = fields.value("password").is_some();
+    let has_password = fields.value("password").is_some() || fields.means("password");
     let at = fields.value("password").map_or(key.at, |node| node.at);
     let user = BasicUser {
         name: key.text.clone(),

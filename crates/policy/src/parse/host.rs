@@ -67,8 +67,8 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
             },
         ));
     }
-    if let Some(at) = name.find(':') {
-        let part = name.get(at..).unwrap_or_default();
+    let port = name.find(':').and_then(|at| name.get(at..));
+    if let Some(part) = port.filter(|port| !port.contains(|c: char| c.is_ascii_alphabetic())) {
         return Some((part, format!("the host `{host}` has a port"), "leave it out: ports are not compared"));
     }
     let labels = name.strip_suffix('.').unwrap_or(name);
@@ -84,13 +84,25 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
             !(character.is_ascii_alphanumeric() || character == '-' || character == '_')
         }) {
             let part = label.get(at..).unwrap_or_default();
-            let help = "a host has ASCII letters, digits, `-` and dots; write others in Punycode (`xn--`)";
-            return Some((part, format!("the host `{host}` never matches"), help));
+            return Some((part, format!("the host `{host}` never matches"), instead_of(part)));
         }
     }
     let long = labels.len() > 253 || labels.split('.').any(|label| label.len() > 63);
     let help = "a label has at most 63 characters and a host 253";
     long.then(|| (host, "a host that is too long never matches".to_owned(), help))
+}
+
+/// What to write instead of a label with this part, which begins with a character that no host has.
+fn instead_of(part: &str) -> &'static str {
+    if part.starts_with(['{', '<', '$', ':']) {
+        "a host has no placeholders: write one rule for each host, or `*.example.com` for all of them"
+    } else if part.starts_with(['|', ',']) {
+        "write one rule for each host"
+    } else if part.starts_with(|first: char| first.is_ascii()) {
+        "a host has ASCII letters, digits, `-` and dots"
+    } else {
+        "write letters that are not ASCII in Punycode (`xn--`)"
+    }
 }
 
 /// The same for an IPv6 address in brackets (RFC 3986, 3.2.2).

@@ -17,7 +17,7 @@ pub(crate) fn read(
 ) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", IDENTITY)?;
     // An empty `basic` is reported as one without users.
-    reader.report_empty(fields, &["jwt"]);
+    reader.report_empty(&fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, file, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, file, node));
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })

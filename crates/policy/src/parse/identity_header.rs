@@ -38,7 +38,7 @@ pub(crate) fn read(
         is_name(reader, text.at, text.text, &format!("`{key}`")).then(|| shared.clone())
     };
     let (issuer, audience) = (text("issuer"), text("audience"));
-    if fields.field("audience").is_none() {
+    if fields.lacks("audience") {
         let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
         reader.error_help(fields.at, "`identity_header` has no `audience`", help);
     }
@@ -63,7 +63,7 @@ pub(crate) fn read(
 
 fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
     let Some(node) = fields.value("format") else {
-        if fields.field("format").is_none() {
+        if fields.lacks("format") {
             let help = "add `format: jwt`, or `format: compact`";
             reader.error_help(fields.at, "`identity_header` has no `format`", help);
         }
@@ -111,7 +111,7 @@ fn keys(
     fields: &Fields<'_>,
 ) -> Option<Vec<IdentityKey>> {
     let Some(node) = fields.value("keys") else {
-        if fields.field("keys").is_none() {
+        if fields.lacks("keys") {
             let help = "add `keys`: a list of files; the first has the key that signs";
             reader.error_help(fields.at, "`identity_header` has no `keys`", help);
         }

@@ -132,7 +132,7 @@ fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, what: &str) -> Option<&'n Node> {
     // A key without a value was reported.
-    if fields.field(key).is_none() {
+    if fields.lacks(key) {
         reader.error_help(
             fields.at,
             format!("an entry of `jwt` has no `{key}`"),

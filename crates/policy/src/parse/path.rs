@@ -8,13 +8,13 @@ mod placeholder;
 use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
 use crate::document::{Reader, Text};
 use crate::parse::path::placeholder::{
-    RESERVED, is_like_caller, like_reserved, more_than_placeholder, placeholder_of,
+    RESERVED, is_like_caller, like_reserved, more_than_placeholder, name_of, placeholder_of,
 };
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::warning::Warning;
 
-pub(crate) use crate::parse::path::placeholder::{is_like_user, names_caller};
+pub(crate) use crate::parse::path::placeholder::{is_like_user, meant_by, names_caller};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
@@ -41,11 +41,11 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
     }
     let mut parser = PathParser { reader, text, failed: false };
     parser.check(path);
-    parser.warn_of_several(path);
     let (segments, rest) = parser.segments(query_of(name).map_or(name, |(before, _)| before));
     if parser.failed {
         return None;
     }
+    parser.warn_of_several(path);
     let canonical = segments.iter().map(|segment| segment.canonical.clone()).collect();
     let mut patterns = vec![Pattern { absolute: true, segments: canonical, rest }];
     if segments.iter().any(|segment| segment.raw.is_some()) {
@@ -250,6 +250,11 @@ impl PathParser<'_, '_> {
             return None;
         }
         let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
+        if let Some(meant) = meant_by(part) {
+            let message = format!("`{part}` is these very characters");
+            let help = format!("did you mean `{meant}`?");
+            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
+        }
         if read.shortest() > LONGEST_SEGMENT {
             let help = "match a long segment by `{id}` or by a shorter glob";
             let message =
@@ -294,11 +299,11 @@ impl PathParser<'_, '_> {
                 Some(Segment::One(name.into()))
             }
             Some(name) => {
-                let help = match name.split_once([':', '?', '=']) {
-                    Some((name, _)) if names_caller(name) => {
+                let help = match name.contains([':', '?', '=']).then(|| name_of(name)) {
+                    Some(name) if names_caller(name) => {
                         format!("did you mean `{{{name}}}`? It is the caller's name alone")
                     }
-                    Some((name, _)) if is_path(&format!("/{{{name}}}")) => {
+                    Some(name) if is_path(&format!("/{{{name}}}")) => {
                         format!("did you mean `{{{name}}}`? A placeholder is any one segment")
                     }
                     Some(_) => "write `{id}` for any one segment".to_owned(),
@@ -358,11 +363,6 @@ impl PathParser<'_, '_> {
         if let Some(error) = fault_of_requests(&spelling.canonical) {
             self.never(part, error);
             return None;
-        }
-        if let Some(meant) = meant_by(part) {
-            let help = format!("did you mean `{meant}`?");
-            let message = format!("`{part}` is these very characters");
-            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
@@ -445,19 +445,6 @@ fn query_of(path: &str) -> Option<(&str, &str)> {
 fn has_rest(part: &str) -> bool {
     let own = part.trim_matches('*');
     part.ends_with("**") && own.starts_with('{') && is_path(&format!("/{own}"))
-}
-
-/// What the author of a literal segment probably means, in the notation of another system.
-pub(crate) fn meant_by(part: &str) -> Option<String> {
-    let is_name = |name: &&str| {
-        let mut bytes = name.bytes();
-        names_caller(name)
-            || bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
-                && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-    };
-    let angled = part.strip_prefix('<').and_then(|part| part.strip_suffix('>'));
-    let name = part.strip_prefix(':').or_else(|| part.strip_prefix('$')).or(angled);
-    name.filter(is_name).map(|name| format!("{{{name}}}"))
 }
 
 /// What segments of regular expressions match any text.

@@ -287,7 +287,9 @@ fn required<'n>(
     such_as: &str,
 ) -> Option<Vec<(Text<'n>, &'n Arc<str>)>> {
     let Some(field) = fields.field(key) else {
-        reader.error_help(fields.at, format!("the rule has no `{key}`"), format!("add a list {such_as}"));
+        if fields.lacks(key) {
+            reader.error_help(fields.at, format!("the rule has no `{key}`"), format!("add a list {such_as}"));
+        }
         return None;
     };
     let texts = reader.filled(field, &format!("write a list {such_as}"))?;

@@ -85,7 +85,7 @@ fn folder(
     fields: &Fields<'_>,
 ) -> Option<(PathBuf, Vec<PolicyFile>)> {
     let Some(node) = fields.value("folder") else {
-        if fields.field("folder").is_none() {
+        if fields.lacks("folder") {
             let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
             reader.error_help(fields.at, "`search` has no `folder`", help);
         }
@@ -183,7 +183,7 @@ fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecuri
         return DocumentSecurity::Deny;
     }
     // Only the inventory tells which indices an alias or a pattern stands for, and so which roles restrict them.
-    if fields.field("inventory").is_none() {
+    if fields.lacks("inventory") {
         let help = "name it: without it, it is not known what an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);
     }
@@ -191,7 +191,7 @@ fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecuri
         return DocumentSecurity::Deny;
     };
     let Some(node) = fields.value("header") else {
-        if fields.field("header").is_none() {
+        if fields.lacks("header") {
             reader.error_help(node.at, "`document_security` has no `header`", "write `{ header: NAME }`");
         }
         return DocumentSecurity::Deny;
@@ -230,7 +230,7 @@ fn inventory(
             None
         }
         (None, None) => {
-            if fields.field("file").or(fields.field("url")).is_none() {
+            if fields.lacks("file") && fields.lacks("url") {
                 let help = "write `{ url: \"https://…\" }` or `{ file: inventory.json }`";
                 reader.error_help(node.at, "`inventory` has neither `file` nor `url`", help);
             }

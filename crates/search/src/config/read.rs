@@ -67,6 +67,7 @@ fn meta(reader: &mut Reader, node: &Node, kind: &str) {
     match fields.value("config_version").and_then(|node| reader.text(node, "`config_version`")) {
         Some(version) if version.text == "2" => {}
         Some(version) => reader.error(version.at, "only `config_version: 2` is supported"),
+        None if fields.means("config_version") => {}
         None => reader.error(fields.at, "`config_version: 2` is missing"),
     }
 }

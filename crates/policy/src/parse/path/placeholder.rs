@@ -60,6 +60,38 @@ pub(super) fn is_like_caller(name: &str) -> Option<(&'static str, &'static str)>
     }
 }
 
+/// The types that other systems write before the name of a placeholder: `<int:id>`.
+const TYPES: [&str; 8] = ["float", "int", "path", "re", "slug", "str", "string", "uuid"];
+
+/// The name of a placeholder with something else in it: `int:id`, `id:int`, `id:[0-9]+`, `id?`, `id=1`.
+pub(super) fn name_of(inner: &str) -> &str {
+    match inner.split_once([':', '?', '=']) {
+        Some((of_type, name)) if TYPES.contains(&of_type) && !name.contains('*') => name,
+        Some((name, _)) => name,
+        None => inner,
+    }
+}
+
+/// What the author of a segment probably means, in the notation of another system: `:id`, `$id`, `<int:id>`, `:rest*`.
+pub(crate) fn meant_by(part: &str) -> Option<String> {
+    let is_name = |name: &&str| {
+        let mut bytes = name.bytes();
+        names_caller(name)
+            || bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+                && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let angled = part.strip_prefix('<').and_then(|part| part.strip_suffix('>'));
+    if angled.is_some_and(|inner| inner.starts_with("path:") || inner.ends_with(":path")) {
+        return Some("**".to_owned());
+    }
+    let name = part.strip_prefix([':', '$']).or(angled.map(name_of))?;
+    match name.strip_suffix(['*', '+']) {
+        Some(repeated) => is_name(&repeated).then(|| "**".to_owned()),
+        None if is_name(&name) => Some(format!("{{{name}}}")),
+        None => angled.map(|_| "{id}".to_owned()),
+    }
+}
+
 /// What to write instead of a segment in which a placeholder is a part. A glob in the place of the caller's name would
 /// open what belongs to other callers.
 pub(super) fn more_than_placeholder(part: &str) -> String {
