@@ -15,6 +15,7 @@ mod search;
 mod shared_names;
 mod shared_users;
 mod similar_names;
+mod tenants;
 mod token_roles;
 mod trie;
 mod warnings;
@@ -40,6 +41,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     if !incomplete {
         below::open(policy, &trie, &mut Warnings::new(problems));
         escape::escaped(policy, &trie, problems);
+        tenants::open(policy, &trie, &mut Warnings::new(problems));
         reach::denials(&trie, &mut Warnings::new(problems));
     }
 }

@@ -78,6 +78,8 @@ warnings! {
     OpenHost = "open-host",
     /// A `deny` rule for `GET` that leaves `HEAD` open, or the other way round.
     OpenMethod = "open-method",
+    /// Roles that deny each other's hosts or paths.
+    OpenTenant = "open-tenant",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
     /// A rule with `{user}` where every user name has a prefix.

@@ -1,11 +1,11 @@
 //! `deny` rules that callers escape: without credentials, with another host, or with the other one of `GET` and `HEAD`.
 
 use crate::lint::cover::covers_scopes;
-use crate::lint::overlap::{Search, overlap_but_for_paths};
+use crate::lint::overlap::{overlap_but_for_paths, overlapping};
 use crate::lint::related::Related;
 use crate::lint::trie::{Ruled, Trie};
 use crate::lint::warnings::Warnings;
-use crate::model::{AUTHENTICATED, Effect, Policy, Rule, RuleId};
+use crate::model::{AUTHENTICATED, Effect, Policy, Rule};
 use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -51,22 +51,8 @@ struct Denial<'s, 'p> {
 }
 
 impl<'s, 'p> Denial<'s, 'p> {
-    fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, left: usize) -> Self {
-        let mut near: Vec<RuleId> = Vec::new();
-        let mut search = Search {
-            trie,
-            found: |id| {
-                near.push(id);
-                false
-            },
-            left,
-        };
-        for pattern in &ruled.rule.resources {
-            search.ends(pattern);
-        }
-        let left = search.left;
-        near.sort_unstable();
-        near.dedup();
+    fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, mut left: usize) -> Self {
+        let near = overlapping(trie, ruled.rule, &mut left);
         let near = near.into_iter().map(|id| trie.rules.at(id)).filter(|near| !std::ptr::eq(*near, ruled));
         let (allowing, denying) = near.partition(|near| near.effect == Effect::Allow);
         Self { ruled, allowing, denying, left }

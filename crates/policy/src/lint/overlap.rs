@@ -68,6 +68,26 @@ impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
     }
 }
 
+/// The rules whose paths overlap those of a rule, in order.
+pub(super) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize) -> Vec<RuleId> {
+    let mut near: Vec<RuleId> = Vec::new();
+    let mut search = Search {
+        trie,
+        found: |id| {
+            near.push(id);
+            false
+        },
+        left: *left,
+    };
+    for pattern in &rule.resources {
+        search.ends(pattern);
+    }
+    *left = search.left;
+    near.sort_unstable();
+    near.dedup();
+    near
+}
+
 pub(super) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
     let actions = match (&one.actions, &other.actions) {
         (Actions::Any, _) | (_, Actions::Any) => true,
