@@ -172,6 +172,12 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
         ["GET /whoami: it has `whoami`, the path has `Whoami`: paths are case-sensitive"]
     );
     assert!(near("POST", "/Whoami", "carl", &[]).is_empty(), "two respects");
+    assert_eq!(near("GET", "/whoam", "carl", &[]), ["GET /whoami: it has `whoami`, the path has `whoam`"]);
+    assert_eq!(
+        near("GET", "/user/carl/1", "carl", &["guest"]),
+        ["GET /users/{user}/**: it has `users`, the path has `user`"]
+    );
+    assert!(near("GET", "/user/cora/1", "carl", &["guest"]).is_empty(), "two respects");
     assert_eq!(
         near("GET", "/Log", "carl", &[]),
         [

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::fmt::{Display, Formatter, Result};
 
-use policy::Policy;
 use policy::canonical::{decoded, segment_is_name};
 use policy::model::{Effect, Rule, SourceId};
 use policy::pattern::{Pattern, PatternSubject, Segment};
+use policy::{Policy, Suggestions};
 use serde::Serialize;
 
 use super::{ExplainedRole, lossy};
@@ -34,6 +34,17 @@ enum Difference {
     User(String),
     Host(String),
     Method(String),
+}
+
+/// How a segment of a path differs from that of a rule.
+#[derive(PartialEq, Eq)]
+enum SegmentDifference {
+    /// It is of another user.
+    User,
+    /// In upper and lower case.
+    Case,
+    /// By a typing error.
+    Spelling,
 }
 
 /// The request that a rule is compared with.
@@ -71,9 +82,10 @@ impl Compared<'_> {
     fn near_rules(self, of: impl Fn(&str) -> bool, by: impl Fn(&Difference) -> bool) -> Vec<NearRule> {
         let allowing =
             self.policy.rules().filter(|(_, role, _, effect)| *effect == Effect::Allow && of(&role.name));
+        let mut suggestions = Suggestions::for_a_page();
         let mut found: Vec<_> = allowing
             .filter_map(|(_, role, rule, effect)| {
-                let difference = self.difference(rule).filter(&by)?;
+                let difference = self.difference(rule, &mut suggestions).filter(&by)?;
                 Some((difference, explained_rule(role, rule, effect)))
             })
             .collect();
@@ -84,7 +96,7 @@ impl Compared<'_> {
     }
 
     /// The one respect in which the rule does not match; `None` if there are more, or none.
-    fn difference(self, rule: &Rule) -> Option<Difference> {
+    fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<Difference> {
         let method = rule.actions.matches(self.method);
         let host = rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
         let path = rule.resources.iter().any(|resource| resource.matches(self.path, self.subject));
@@ -95,7 +107,9 @@ impl Compared<'_> {
                 let host = lossy(self.host);
                 Some(Difference::Host(format!("it is for the host {}, not `{host}`", hosts.join(" or "))))
             }
-            (true, true, false) => rule.resources.iter().find_map(|resource| self.path_difference(resource)),
+            (true, true, false) => {
+                rule.resources.iter().find_map(|resource| self.path_difference(resource, suggestions))
+            }
             _ => None,
         }
     }
@@ -104,7 +118,7 @@ impl Compared<'_> {
         format!("it is for `{}`, not `{}`", rule.actions, lossy(self.method))
     }
 
-    fn path_difference(self, pattern: &Pattern) -> Option<Difference> {
+    fn path_difference(self, pattern: &Pattern, suggestions: &mut Suggestions) -> Option<Difference> {
         let slash = match self.path.strip_suffix(b"/") {
             Some(without) => {
                 pattern.matches(without, self.subject).then_some("the path ends with `/`, the rule does not")
@@ -125,36 +139,56 @@ impl Compared<'_> {
         let pairs = pattern.segments.iter().zip(segments);
         let different: Vec<_> =
             pairs.filter(|(segment, name)| !segment.matches(name, self.subject)).collect();
-        let differences = different.iter().map(|(segment, name)| self.segment_difference(segment, name));
-        let differences: Vec<(bool, String)> = differences.collect::<Option<_>>()?;
-        let (first, difference) = differences.first()?;
-        let is_one = differences.iter().all(|(is_user, _)| is_user == first);
-        let kind = if *first { Difference::User } else { Difference::Path };
-        is_one.then(|| kind(difference.clone()))
+        let differences = different
+            .iter()
+            .map(|(segment, name)| self.segment_difference(segment, name, suggestions))
+            .collect::<Option<Vec<_>>>()?;
+        let (first, text) = differences.first()?;
+        let is_single = match first {
+            SegmentDifference::Spelling => differences.len() == 1,
+            SegmentDifference::User | SegmentDifference::Case => {
+                differences.iter().all(|(difference, _)| difference == first)
+            }
+        };
+        let difference = match first {
+            SegmentDifference::User => Difference::User,
+            SegmentDifference::Case | SegmentDifference::Spelling => Difference::Path,
+        };
+        is_single.then(|| difference(text.clone()))
     }
 
-    /// Whether the difference is in the name of the user, and the difference; `None` if the two are not alike.
-    fn segment_difference(self, segment: &Segment, name: &[u8]) -> Option<(bool, String)> {
+    /// How the name differs from the segment, also in words; `None` if the two are not alike.
+    fn segment_difference(
+        self,
+        segment: &Segment,
+        name: &[u8],
+        suggestions: &mut Suggestions,
+    ) -> Option<(SegmentDifference, String)> {
+        use SegmentDifference::{Case, Spelling, User};
+
         let text = String::from_utf8_lossy(&decoded(name)).into_owned();
         let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
         match (segment, self.subject) {
             (Segment::Literal(literal), _) => {
                 let literal = String::from_utf8_lossy(&decoded(literal.as_bytes())).into_owned();
-                (literal.to_lowercase() == text.to_lowercase()).then(|| {
-                    (false, format!("it has `{literal}`, the path has `{text}`: paths are case-sensitive"))
-                })
+                let difference = format!("it has `{literal}`, the path has `{text}`");
+                if literal.to_lowercase() == text.to_lowercase() {
+                    Some((Case, format!("{difference}: paths are case-sensitive")))
+                } else {
+                    suggestions.closest(&text, [&*literal]).map(|_| (Spelling, difference))
+                }
             }
             (Segment::Glob(_), _) => segment.matches(&name.to_ascii_lowercase(), None).then(|| {
-                (false, format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"))
+                (Case, format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"))
             }),
             (Segment::User | Segment::UserId(_), None) => {
-                Some((true, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
+                Some((User, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
             }
-            (Segment::User, Some(subject)) => Some((true, own(subject.user))),
+            (Segment::User, Some(subject)) => Some((User, own(subject.user))),
             (Segment::UserId(sources), Some(subject)) if segment_is_name(name, subject.id()) => {
-                Some((true, self.source_difference(sources, subject.source)))
+                Some((User, self.source_difference(sources, subject.source)))
             }
-            (Segment::UserId(_), Some(subject)) => Some((true, own(subject.id()))),
+            (Segment::UserId(_), Some(subject)) => Some((User, own(subject.id()))),
             (Segment::One(_), _) => None,
         }
     }
