@@ -2,8 +2,10 @@
 
 mod bundle;
 mod examples;
+mod explain;
 mod import;
 mod lint_envoy;
+mod policy;
 
 use std::path::PathBuf;
 
@@ -20,8 +22,11 @@ use examples::{
     HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
     SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
+pub use explain::{ExplainArgs, RequestArgs};
 pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
+pub use policy::PolicyArgs;
+pub(crate) use policy::check_given_once;
 
 /// The whole command line.
 #[derive(Parser, Debug)]
@@ -57,6 +62,12 @@ Exit codes:
      those of the policy, `import` cannot write a file, and the like;
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
+/// The help of the policies of `diff` and `suggest`.
+const NEW_POLICY: &str =
+    "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
+const PRESENT_POLICY: &str = "The present policy, to list its rules that decided no request: a file, a folder that contains a \
+     `policy.yaml`, or a bundle";
+
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -83,14 +94,18 @@ pub enum Command {
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
     /// Says who may do what under a new policy and not under an old one, and the other way round.
-    #[command(after_help = DIFF_EXAMPLES)]
+    #[command(after_help = DIFF_EXAMPLES, mut_arg("POLICY", |arg| arg.value_name("NEW").help(NEW_POLICY)))]
     Diff(DiffArgs),
     /// Evaluates the requests of a decision log again, and says what another policy would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
     /// Prints a small policy that allows what a decision log shows was used, as a starting point. Ids in paths become `{id}`, so it
     /// allows more than these requests: read it before you use it.
-    #[command(after_help = SUGGEST_EXAMPLES)]
+    #[command(
+        after_help = SUGGEST_EXAMPLES,
+        mut_arg("POLICY", |arg| arg.help(PRESENT_POLICY)),
+        mut_arg("policy", |arg| arg.env(None::<&str>))
+    )]
     Suggest(SuggestArgs),
     /// Prints a policy with the same answers as the configuration of another system, apart from exceptions that the help of each
     /// subcommand lists, where it can be expressed; with `--partial` it prints one even if that has to be stricter.
@@ -128,9 +143,9 @@ pub struct HealthArgs {
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(value_name = "FILE|DIR")]
-    pub policy: PathBuf,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
     /// the warning shows in brackets.
     #[arg(long)]
@@ -146,11 +161,11 @@ pub struct CheckArgs {
 /// The arguments of `test`.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`.
+    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`; by default those beside the policy.
     #[arg(value_name = "DIR|FILE")]
-    pub cases: PathBuf,
-    /// The policy; by default the one beside the cases. A file, a folder or a bundle.
-    #[arg(long, value_name = "FILE|DIR")]
+    pub cases: Option<PathBuf>,
+    /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a bundle.
+    #[arg(long, value_name = "POLICY")]
     pub policy: Option<PathBuf>,
     /// Print failures only.
     #[arg(long, short)]
@@ -158,43 +173,6 @@ pub struct TestArgs {
     /// Fail on warnings too, such as one of a misspelt group.
     #[arg(long)]
     pub strict: bool,
-    /// Who must have signed a bundle.
-    #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
-}
-
-/// The arguments of `explain`.
-#[derive(Args, Debug)]
-pub struct ExplainArgs {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
-    pub policy: PathBuf,
-    /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
-    /// input. With more lines: group the denials, and say what is missing for each group.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["method", "target", "host", "headers", "client", "basic", "bearer", "user", "issuer"]
-    )]
-    pub decision: Option<PathBuf>,
-    /// The caller.
-    #[command(flatten)]
-    pub caller: CallerArgs,
-    /// The request.
-    #[command(flatten)]
-    pub request: Option<RequestArgs>,
-    /// A header of the request; repeat the flag for more than one.
-    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    #[command(flatten)]
-    pub body: BodyArgs,
-    /// The client's address, for role mappings of a search cluster with `hosts`.
-    #[arg(long, value_name = "ADDRESS")]
-    pub client: Option<std::net::IpAddr>,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,
@@ -231,20 +209,6 @@ pub struct CallerArgs {
     pub groups: Vec<String>,
 }
 
-/// The request.
-#[derive(Args, Debug)]
-pub struct RequestArgs {
-    /// The HTTP method.
-    #[arg(value_parser = method)]
-    pub method: String,
-    /// The path, or a URL with its host.
-    #[arg(value_name = "PATH|URL")]
-    pub target: String,
-    /// The host of the request; by default that of the URL, else `localhost`.
-    #[arg(long)]
-    pub host: Option<String>,
-}
-
 /// The body of a request. Only a search cluster's roles depend on it.
 #[derive(Args, Debug)]
 pub struct BodyArgs {
@@ -260,12 +224,12 @@ pub struct BodyArgs {
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
-    pub policy: PathBuf,
     /// The request.
     #[command(flatten)]
     pub request: RequestArgs,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// The body.
     #[command(flatten)]
     pub body: BodyArgs,
@@ -280,9 +244,9 @@ pub struct WhoCanArgs {
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
-    pub policy: PathBuf,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
     /// the flag for more than one. With `--user`, a role of the policy is one that the user's token names: one that its issuer does not
     /// give is an error, and so is any if the user is one of `basic`.
@@ -319,9 +283,9 @@ pub struct DiffArgs {
     /// The old policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// The new policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(value_name = "NEW")]
-    pub new: PathBuf,
+    /// The new policy.
+    #[command(flatten)]
+    pub new: PolicyArgs,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,
@@ -348,9 +312,9 @@ pub struct ReplayArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
-    pub policy: PathBuf,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,
@@ -365,9 +329,9 @@ pub struct SuggestArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// The present policy, to list its rules that decided no request: a file, a folder that contains a `policy.yaml`, or a bundle.
-    #[arg(long, value_name = "FILE|DIR")]
-    pub policy: Option<PathBuf>,
+    /// The present policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// Who must have signed a bundle.
     #[command(flatten)]
     pub public_keys: PublicKeys,
@@ -442,32 +406,6 @@ pub enum Format {
     Text,
     /// One JSON value, for programs.
     Json,
-}
-
-impl RequestArgs {
-    /// The path with its query, in the form that HTTP has, and the host.
-    #[must_use]
-    pub fn path_and_host(&self) -> (String, String) {
-        let (path, host) = authorizer::split_target(&self.target);
-        let host = self.host.as_deref().or(host).unwrap_or("localhost");
-        (path, host.to_owned())
-    }
-}
-
-fn method(text: &str) -> Result<String, String> {
-    if text.starts_with('/') || text.contains("://") {
-        return Err(format!("not a method: write one before the path, such as `GET {text}`"));
-    }
-    match text.split_once(['|', ',']) {
-        Some((first, _)) => Err(format!("a request has one method: did you mean `{}`?", first.trim())),
-        None if text == "*" => Err("a request has one method: name it, such as `GET`".to_owned()),
-        None => Ok(text.to_owned()),
-    }
-}
-
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 #[cfg(test)]

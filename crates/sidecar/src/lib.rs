@@ -85,7 +85,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
     let command = settings::with_file(Cli::command(), arguments)?;
     let matches = command.clone().try_get_matches_from(arguments);
     let matches = matches.map_err(|error| settings::with_variable(error, command, arguments))?;
-    Ok(Cli::from_arg_matches(&matches)?)
+    cli::check_given_once(&matches)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let Command::Serve(args) = &mut cli.command {
+        args.use_argument();
+    }
+    Ok(cli)
 }
 
 fn run(cli: Cli, output: &mut Output<'_>) -> Exit {

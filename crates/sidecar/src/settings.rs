@@ -33,7 +33,13 @@ pub struct Settings {
     /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle (`rolegate bundle --help`): `https:`
     /// (`http:` on a loopback address), or an object in a store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
     /// `az://CONTAINER/PATH`, whose credentials are in the environment.
-    #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
+    #[arg(
+        long,
+        env = "ROLEGATE_POLICY",
+        hide_env_values = true,
+        value_name = "FILE|DIR|URL",
+        default_value = "policy.yaml"
+    )]
     pub policy: PolicySource,
 
     /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides requests as well, as
@@ -383,6 +389,10 @@ impl Settings {
 /// The arguments of `rolegate serve`: the settings, and the path of a settings file.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct ServeArgs {
+    /// The policy, in place of `--policy`.
+    #[arg(id = "POLICY", value_name = "POLICY")]
+    argument: Option<PolicySource>,
+
     /// A YAML file with settings, named like the flags below without their leading dashes.
     #[arg(long, env = "ROLEGATE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -390,6 +400,15 @@ pub struct ServeArgs {
     /// The settings themselves.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl ServeArgs {
+    /// Uses the policy that is an argument.
+    pub(crate) fn use_argument(&mut self) {
+        if let Some(policy) = self.argument.take() {
+            self.settings.policy = policy;
+        }
+    }
 }
 
 /// Uses the values of the settings file, if one is named, as defaults: flags and environment win over them.

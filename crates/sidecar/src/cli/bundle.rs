@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Format;
+use super::{Format, PolicyArgs};
 
 /// The arguments of `bundle`.
 #[derive(Args, Debug)]
@@ -23,6 +23,10 @@ pub struct PublicKeys {
     pub public_key: Vec<PathBuf>,
 }
 
+/// The help of the policy of `build`.
+const BUILD_POLICY: &str =
+    "The policy: a file, or a folder that contains a `policy.yaml`. By default `./policy.yaml`";
+
 /// The help of `--public-key` with `inspect`.
 const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than one. If none of them has signed the bundle, it is shown \
      nevertheless, and the exit code is 1. Without it only the hashes of the bundle's files are verified";
@@ -31,6 +35,7 @@ const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than o
 #[derive(Subcommand, Debug)]
 pub enum BundleCommand {
     /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision give the same bytes.
+    #[command(mut_arg("POLICY", |arg| arg.help(BUILD_POLICY)))]
     Build(BundleBuild),
     /// Signs a bundle.
     Sign(BundleSign),
@@ -46,9 +51,9 @@ pub enum BundleCommand {
 /// The arguments of `bundle build`.
 #[derive(Args, Debug)]
 pub struct BundleBuild {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
-    #[arg(value_name = "FILE|DIR")]
-    pub policy: PathBuf,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub out: PathBuf,

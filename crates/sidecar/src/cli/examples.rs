@@ -2,7 +2,7 @@
 
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
-  rolegate serve --policy policies/people
+  rolegate serve policies/people
   rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
@@ -20,28 +20,30 @@ In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
 
 pub(super) const CHECK_EXAMPLES: &str = "\
 Examples:
-  rolegate check policy.yaml
+  rolegate check                           ./policy.yaml
+  rolegate check policies/people           or `--policy policies/people`, as for every command
   rolegate check --strict policy.yaml      for CI: warnings fail too
   rolegate check --output json policies/people";
 
 pub(super) const TEST_EXAMPLES: &str = "\
 Examples:
+  rolegate test                            runs ./cases.yaml
   rolegate test policies/people            runs policies/people/cases.yaml
   rolegate test --strict policies/people   for CI: warnings fail too
   rolegate test more-cases.yaml            with the policy.yaml in the same folder
   rolegate test --policy new.yaml policies/people/cases.yaml";
 
 pub(super) const EXPLAIN_USAGE: &str = "\
-rolegate explain [OPTIONS] --policy <FILE|DIR> <METHOD> <PATH|URL>
-       rolegate explain [OPTIONS] --policy <FILE|DIR> --decision <FILE>";
+rolegate explain [OPTIONS] <METHOD> <PATH|URL> [POLICY]
+       rolegate explain [OPTIONS] --decision <FILE> [POLICY]";
 
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  rolegate explain --policy policies/people --basic alice:wonderland GET /people
+  rolegate explain GET /people             under ./policy.yaml, without credentials
+  rolegate explain --basic alice:wonderland GET /people policies/people
   rolegate explain --policy policies/people --user bob POST /people
   rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff POST /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/v1/products < token
-  rolegate explain --policy policies/people GET /people        without credentials
   rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
@@ -52,7 +54,8 @@ request to a search cluster does not have the body: give it by `--body` if you h
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
 Examples:
-  rolegate who-can --policy policies/people POST /people
+  rolegate who-can POST /people            under ./policy.yaml
+  rolegate who-can POST /people policies/people
   rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
 
@@ -63,7 +66,7 @@ finding somebody on a search cluster takes too many steps.";
 pub(super) const WHAT_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate what-can --policy policies/people --role admin
-  rolegate what-can --policy policies/people --user bob
+  rolegate what-can --user bob policies/people
   rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
   rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
@@ -75,6 +78,7 @@ source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something,
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
   rolegate diff old new                    two files, or two folders with a `policy.yaml` each
+  rolegate diff old                        the new one is ./policy.yaml
   rolegate diff --output markdown old new  for the comment of a pull request
   rolegate diff --output json old new
   rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
@@ -85,7 +89,7 @@ the arguments are wrong, 3 if a policy is, and 5 if the policies are too complex
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
-  rolegate replay decisions.log --policy new
+  rolegate replay decisions.log new
   rolegate replay --output json --policy new - < decisions.log
   kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -
 
@@ -102,7 +106,7 @@ would, 2 if the arguments are wrong or the log has no decision, 3 if the policy 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
 Examples:
   rolegate suggest decisions.log > policy.yaml
-  rolegate suggest decisions.log --policy /etc/rolegate      also lists the rules that decided no request
+  rolegate suggest decisions.log /etc/rolegate      also lists the rules that decided no request
   rolegate suggest --output json - < decisions.log
 
 The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own,

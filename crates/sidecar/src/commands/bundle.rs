@@ -54,7 +54,7 @@ fn revision_of(now: Duration) -> Option<u64> {
 }
 
 fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let file = compiled_policy::policy_file(&args.policy);
+    let file = compiled_policy::policy_file(args.policy.path());
     let reported = |exit| Failed(exit, String::new());
     let on_disk = PolicyFiles::OnDisk(file.clone());
     let compiled = loaded::compiled(&on_disk, Format::Text, output).map_err(reported)?;

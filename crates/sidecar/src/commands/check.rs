@@ -12,7 +12,7 @@ use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
-    let files = match loaded::open(&args.policy, &args.public_keys, args.output, output) {
+    let files = match loaded::open(args.policy.path(), &args.public_keys, args.output, output) {
         Ok(files) => files,
         Err(exit) => return exit,
     };

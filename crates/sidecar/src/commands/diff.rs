@@ -13,7 +13,7 @@ pub(crate) fn diff(args: &DiffArgs, output: &mut Output<'_>) -> Exit {
     };
     let keys = &args.public_keys;
     let loaded = loaded::load(&args.old, keys, of_problems, output)
-        .and_then(|old| Ok((old, loaded::load(&args.new, keys, of_problems, output)?)));
+        .and_then(|old| Ok((old, loaded::load(args.new.path(), keys, of_problems, output)?)));
     let (old, new) = match loaded {
         Ok(both) => both,
         Err(exit) => return exit,

@@ -19,7 +19,14 @@ use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
+    let request = match args.request() {
+        Ok(request) => request,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
+    let compiled = match loaded::load(args.policy(), &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
@@ -40,13 +47,10 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
             return Exit::Arguments;
         }
     };
-    match (&args.decision, &args.request) {
+    match (&args.decision, request) {
         (Some(from), _) => explain_logged(from, &body, &compiled, args.output, output),
-        (None, Some(request)) => explain_request(args, request, &body, compiled, output),
-        (None, None) => {
-            output.error("give a request, such as `GET /people`, or `--decision FILE`");
-            Exit::Arguments
-        }
+        (None, Some(request)) => explain_request(args, &request, &body, compiled, output),
+        (None, None) => Exit::Arguments,
     }
 }
 

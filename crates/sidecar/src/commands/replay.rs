@@ -24,7 +24,7 @@ const MAX_SHOWN: usize = 8;
 
 /// Evaluates each line of the log, and prints what changes.
 pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
+    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

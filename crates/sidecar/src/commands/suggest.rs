@@ -19,7 +19,7 @@ const MAX_REQUESTS: usize = 1_000_000;
 /// Prints the policy, then the rules of the present one that decided no request.
 pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
     let load = |policy| loaded::load(policy, &args.public_keys, args.output, output);
-    let present = match args.policy.as_deref().map(load).transpose() {
+    let present = match args.policy.given().map(load).transpose() {
         Ok(present) => present,
         Err(exit) => return exit,
     };

@@ -69,20 +69,26 @@ fn load(
         loaded::report(&problems, args.output, output);
         Exit::Policy
     };
+    let given = match (&args.cases, &args.policy) {
+        (Some(cases), _) => cases.clone(),
+        (None, Some(policy)) if policy.is_file() && !is_bundle(policy) => policy.with_file_name("cases.yaml"),
+        (None, Some(policy)) => policy.clone(),
+        (None, None) => PathBuf::from("."),
+    };
     // A folder that does not exist is the mistake, and not the policy that would be in it.
-    if !args.cases.exists() {
-        read(&args.cases, files::text(&args.cases)).map_err(|problems| reported(problems, output))?;
+    if !given.exists() {
+        read(&given, files::text(&given)).map_err(|problems| reported(problems, output))?;
     }
-    let has_both = args.cases.is_dir() || is_bundle(&args.cases);
-    let both = has_both.then(|| open(&args.cases, output)).transpose()?;
+    let has_both = given.is_dir() || is_bundle(&given);
+    let both = has_both.then(|| open(&given, output)).transpose()?;
     let (file, text) = match &both {
         Some(both) => both.cases(),
-        None => (args.cases.clone(), files::text(&args.cases)),
+        None => (given.clone(), files::text(&given)),
     };
     let policy = match (&args.policy, both) {
         (Some(policy), _) => open(policy, output)?,
         (None, Some(both)) => both,
-        (None, None) => open(&args.cases.with_file_name("policy.yaml"), output)?,
+        (None, None) => open(&given.with_file_name("policy.yaml"), output)?,
     };
     let compiled = loaded::compiled(&policy, args.output, output)?;
     let cases = read(&file, text).map_err(|problems| reported(problems, output))?;

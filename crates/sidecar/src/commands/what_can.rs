@@ -14,7 +14,7 @@ use crate::output::Output;
 
 /// Prints the roles of the caller, and their rules.
 pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
+    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

@@ -12,7 +12,7 @@ use crate::output::Output;
 
 /// Prints who may make the request, and the rules that take part.
 pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(&args.policy, &args.public_keys, args.output, output) {
+    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };

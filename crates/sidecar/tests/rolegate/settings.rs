@@ -98,7 +98,7 @@ fn every_setting_has_a_test_value() {
     let mut names: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long()).collect();
     names.retain(|name| *name != "config");
     assert_eq!(names, VALUES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    for arg in serve.get_arguments() {
+    for arg in serve.get_arguments().filter(|arg| !arg.is_positional()) {
         let variable = format!("ROLEGATE_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
         assert_eq!(arg.get_env().unwrap(), &*variable);
     }
@@ -384,6 +384,9 @@ fn an_invalid_settings_file_is_rejected() {
         assert!(parse_file(text, &["--policy=q"]).is_err(), "{text:?}");
     }
     assert!(parse_file("", &["--policy=q"]).is_ok(), "an empty file sets nothing");
+    assert_eq!(parse(&["q".to_owned()]).unwrap(), parse(&["--policy=q".to_owned()]).unwrap());
+    assert_eq!(parse(&[]).unwrap(), parse(&["--policy=policy.yaml".to_owned()]).unwrap());
+    assert!(parse(&["q".to_owned(), "--policy=q".to_owned()]).is_err());
     let missing = parse(&["--policy=q".to_owned(), "--config=/nowhere".to_owned()]).unwrap_err();
     assert!(missing.contains("/nowhere") && missing.contains("no such file"), "{missing}");
 }
