@@ -79,14 +79,14 @@ async fn an_envoy_that_fails_open_lets_everybody_pass_without_rolegate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_upgrades_passes_its_own_filters_only() {
-    let upgrade = "max_request_headers_kb: 96
-                upgrade_configs:
+    let upgrade = "upgrade_configs:
                   - upgrade_type: websocket
                     filters:
                       - name: envoy.filters.http.router
                         typed_config:
                           \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-    let running = with_mistake(Kind::UpgradeFilters, "max_request_headers_kb: 96", upgrade).await;
+    let running =
+        with_mistake(Kind::UpgradeFilters, "upgrade_configs: [{ upgrade_type: websocket }]", upgrade).await;
     assert_eq!(status(&running, "/secret", &[]).await, 401);
     status(&running, "/secret", &[("connection", "upgrade"), ("upgrade", "websocket")]).await;
     assert_eq!(running.app.requests(), 1);
