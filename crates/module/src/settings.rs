@@ -124,16 +124,16 @@ pub(crate) struct FilterSettings {
     /// Files with public keys, one of which must have signed each bundle.
     #[serde(default, deserialize_with = "values::one_or_more")]
     bundle_public_key: Vec<PathBuf>,
-    /// Interval at which the server of a bundle is asked for a new one.
+    /// Interval at which the bundle server is asked for a new one.
     #[serde(default = "one_minute", deserialize_with = "values::duration")]
     bundle_interval: Duration,
     /// Folder that keeps the last good bundle.
     #[serde(default, deserialize_with = "values::optional_path")]
     bundle_cache: Option<PathBuf>,
-    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted.
+    /// File with certificate authorities, in PEM: only a bundle server with a certificate of one of these is trusted.
     #[serde(default, deserialize_with = "values::optional_path")]
     bundle_ca: Option<PathBuf>,
-    /// File with credentials for the server of a bundle.
+    /// File with credentials for the bundle server.
     #[serde(default, deserialize_with = "values::optional_path")]
     bundle_credentials: Option<PathBuf>,
     /// Maximum size of the files in a bundle.

@@ -54,7 +54,7 @@ warnings! {
     IgnoredKey = "ignored-key",
     /// A role whose name sounds as if every caller had it.
     LikeAnyone = "like-anyone",
-    /// An issuer or an audience with a `*`, which is that very character.
+    /// An issuer or an audience with a `*`, which is matched literally.
     LikePattern = "like-pattern",
     /// Something that looks like a placeholder and is literal text, or any segment.
     LikePlaceholder = "like-placeholder",
@@ -76,7 +76,7 @@ warnings! {
     OpenBelow = "open-below",
     /// A `deny` rule for a host, for what is allowed on others.
     OpenHost = "open-host",
-    /// A `deny` rule for `GET` that leaves `HEAD` open, or the other way round.
+    /// A `deny` rule for `GET` that leaves `HEAD` open, or vice versa.
     OpenMethod = "open-method",
     /// Roles that deny each other's hosts or paths.
     OpenTenant = "open-tenant",

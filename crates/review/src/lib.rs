@@ -1,4 +1,4 @@
-//! What a change of a policy means: who may do what after it and could not before, and the other way round.
+//! What a change of a policy means: who may do what after it and could not before, and vice versa.
 //!
 //! [`diff()`] compares what two policies allow, not their texts. Requests and callers are infinitely many, but a policy
 //! distinguishes only finitely many kinds of them. So it compares one representative of each kind:

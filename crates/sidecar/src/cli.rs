@@ -58,7 +58,7 @@ Exit codes:
   3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
      valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
   4  `test`: a case failed, with `--strict` also: there is a warning
-  5  another failure: a port is in use, files of TLS cannot be used, `bundle` cannot read or write a file other than
+  5  another failure: a port is in use, TLS files cannot be used, `bundle` cannot read or write a file other than
      those of the policy, `import` cannot write a file, and the like;
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
@@ -71,7 +71,7 @@ const PRESENT_POLICY: &str = "The present policy, to list its rules that decided
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the files of TLS,
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the TLS files,
     /// and fetches keys and bundles.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
@@ -93,7 +93,7 @@ pub enum Command {
     /// Lists what a role or a user may do: the rules of the roles, with their places.
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
-    /// Says who may do what under a new policy and not under an old one, and the other way round.
+    /// Says who may do what under a new policy and not under an old one, and vice versa.
     #[command(after_help = DIFF_EXAMPLES, mut_arg("POLICY", |arg| arg.value_name("NEW").help(NEW_POLICY)))]
     Diff(DiffArgs),
     /// Evaluates the requests of a decision log again, and says what another policy would change.

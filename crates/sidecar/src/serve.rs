@@ -57,7 +57,7 @@ pub enum ServeError {
     /// A setting needs another one.
     #[error("{0}")]
     Settings(&'static str),
-    /// The files of TLS cannot be used.
+    /// The TLS files cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     /// Two listeners have the same address.

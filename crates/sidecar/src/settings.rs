@@ -57,7 +57,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
     pub bundle_public_key: Vec<PathBuf>,
 
-    /// Interval at which the server of a bundle is asked for a new one. It is up to a tenth shorter, at random.
+    /// Interval at which the bundle server is asked for a new one. It is up to a tenth shorter, at random.
     #[arg(long, env = "ROLEGATE_BUNDLE_INTERVAL", value_name = "TIME", default_value = "60s", value_parser = units::duration)]
     pub bundle_interval: Duration,
 
@@ -65,12 +65,12 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_BUNDLE_CACHE", value_name = "DIR")]
     pub bundle_cache: Option<PathBuf>,
 
-    /// File with certificate authorities, in PEM: only a server of bundles with a certificate of one of these is trusted;
+    /// File with certificate authorities, in PEM: only a bundle server with a certificate of one of these is trusted;
     /// by default those of the system.
     #[arg(long, env = "ROLEGATE_BUNDLE_CA", value_name = "FILE")]
     pub bundle_ca: Option<PathBuf>,
 
-    /// File with credentials for the server of a bundle with an `https:` URL: `USER:PASSWORD`, or a bearer token.
+    /// File with credentials for the bundle server with an `https:` URL: `USER:PASSWORD`, or a bearer token.
     #[arg(long, env = "ROLEGATE_BUNDLE_CREDENTIALS", value_name = "FILE")]
     pub bundle_credentials: Option<PathBuf>,
 
@@ -211,7 +211,7 @@ pub struct Settings {
 
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
     /// relies on the notifications, and checks once per hour. A folder that cannot be watched is checked every second, whatever
-    /// the interval. With `--max-policy-age` or `--max-keys-age`, the interval is at most half of it. The files of TLS are read
+    /// the interval. With `--max-policy-age` or `--max-keys-age`, the interval is at most half of it. The TLS files are read
     /// again at `--poll-interval` only (with 0, once per hour) and on SIGHUP.
     #[arg(
         long,

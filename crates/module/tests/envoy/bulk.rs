@@ -94,7 +94,7 @@ async fn each_item_gets_its_own_result() {
 
 fn result(item: &Value) -> (String, u64) {
     let (_, result) = item.as_object().unwrap().iter().next().unwrap();
-    // What was not permitted has not reached the application, and the other way round.
+    // What was not permitted has not reached the application, and vice versa.
     assert_eq!(result["result"] == "performed", result["_index"] == "logs-2026-12", "{item}");
     (result["_id"].as_str().unwrap().to_owned(), result["status"].as_u64().unwrap())
 }

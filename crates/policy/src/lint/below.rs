@@ -87,7 +87,7 @@ fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>) ->
     let (name, by) = (&ruled.rule.name, &allow.rule.name);
     let (message, help) = match end {
         End::Root | End::Name => (
-            format!("`{name}` is only this path: `{by}` allows what is below it"),
+            format!("`{name}` matches this path only: `{by}` allows what is below it"),
             format!("write `{}/**` for the path and everything below", path.trim_end_matches('/')),
         ),
         End::Start | End::Any => (

@@ -14,7 +14,7 @@ use crate::warning::Warning;
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 10_000;
 
-/// Warns of each `deny` rule that an `allow` rule makes easy to escape.
+/// Warns of each `deny` rule that an `allow` rule lets callers bypass.
 pub(crate) fn escaped(policy: &Policy, trie: &Trie<'_>, problems: &mut Vec<Problem>) {
     let mut related = Related::new(policy);
     let mut budget = BUDGET;
@@ -90,10 +90,8 @@ impl<'s, 'p> Denial<'s, 'p> {
             });
             (!restricts).then_some(first)?
         };
-        let message = format!(
-            "`{}` is easy to escape: `anyone` allows this without credentials, and a caller whom this denies can leave them out",
-            rule.name
-        );
+        let message =
+            format!("`{}` can be bypassed by omitting credentials: `anyone` allows this", rule.name);
         let help = if *self.ruled.named.name == *AUTHENTICATED {
             "move the `deny` to `anyone`, or the `allow` to `authenticated`"
         } else {

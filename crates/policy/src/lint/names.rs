@@ -85,7 +85,7 @@ fn unlikely(name: &str) -> Option<&'static str> {
                credentials: neither is granted";
     match name {
         "*" | "**" | "all" | "any" | ANYONE | AUTHENTICATED | "anonymous" | "everyone" => Some(all),
-        _ if name.contains('*') => Some("name each user or group: `*` in a name is that character"),
+        _ if name.contains('*') => Some("name each user or group: `*` in a name is literal"),
         _ => None,
     }
 }
@@ -276,7 +276,7 @@ fn warn_of_absent<'s, 'i: 's>(
 ) {
     let name = &named.name;
     if let Some(help) = unlikely(name) {
-        let message = format!("`{name}` is the {what} of that very name");
+        let message = format!("`{name}` is matched literally as the name of a {what}");
         warnings.push(Problem::warning(place(grant, named), Warning::UnknownName, message).help(help));
         return;
     }

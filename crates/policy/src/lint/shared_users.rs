@@ -47,7 +47,8 @@ pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
 }
 
 fn warning(rule: &Rule, sources: &[&Source<'_>]) -> Problem {
-    let message = format!("users {} with the same name are one `{{user}}`", listed("of", sources));
+    let message =
+        format!("users {} with the same name cannot be told apart by `{{user}}`", listed("of", sources));
     let names: Vec<_> = sources.iter().map(|source| &source.users).collect();
     let apart = keep_apart("user", &names);
     let help = format!("{apart}; if they are the same person, write `{{user.id}}` with `user_id_from`");

@@ -159,7 +159,7 @@ impl<'p> Trie<'p> {
                 if is_without {
                     continue;
                 }
-                let message = format!("`{}` is only the path with the slash", ruled.rule.name);
+                let message = format!("`{}` matches only the path with the slash", ruled.rule.name);
                 let help = "write `/**` at the end for everything below, or leave the slash out; or add a rule without it";
                 let at = ruled.rule.at.clone();
                 warnings.push(Problem::warning(at, Warning::TrailingSlash, message).help(help));

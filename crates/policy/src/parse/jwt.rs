@@ -61,8 +61,8 @@ fn issuer(
     let name = name.and_then(|node| reader.shared(node, "`issuer`"));
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
     if let Some((text, _)) = name.as_ref().filter(|(text, _)| text.text.contains('*')) {
-        let help = "write an entry for each issuer: `*` in a name is that character";
-        warn_of_pattern(reader, text.at, text.text, "an issuer", help);
+        let help = "write an entry for each issuer: `*` in a name is literal";
+        warn_of_pattern(reader, text.at, text.text, "issuer", help);
     }
     let audiences = audiences(reader, &fields);
     let keys = required(reader, &fields, "keys", "`{ file: … }`, `{ url: … }` or `{ discovery: true }`");
@@ -158,8 +158,8 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
             if let Value::Scalar(scalar) = &item.value
                 && scalar.text.contains('*')
             {
-                let help = "name each audience: `*` in a name is that character";
-                warn_of_pattern(reader, item.at, &scalar.text, "an audience", help);
+                let help = "name each audience: `*` in a name is literal";
+                warn_of_pattern(reader, item.at, &scalar.text, "audience", help);
             }
         }
     }
@@ -168,7 +168,7 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
 
 /// Warns of a `*` in a name that is compared byte for byte with what a token says.
 fn warn_of_pattern(reader: &mut Reader, at: Mark, name: &str, what: &str, help: &str) {
-    let message = format!("`{name}` is {what} of that very name: no token with another one is accepted");
+    let message = format!("`{name}` is matched literally: no token with another {what} is accepted");
     reader.warning_help(at, Warning::LikePattern, message, help);
 }
 

@@ -162,7 +162,7 @@ fn warn_of_unusual(reader: &mut Reader, text: &Text<'_>, method: &str) {
             Some(known) if strsim::damerau_levenshtein(known, method) == 1 => {
                 format!("did you mean `{known}`?")
             }
-            Some(_) | None => "it matches only requests with this very method".to_owned(),
+            Some(_) | None => "it matches requests with exactly this method".to_owned(),
         },
     };
     let message = format!("`{method}` is not a usual method");

@@ -157,7 +157,7 @@ impl PathParser<'_, '_> {
                 ("this is one path", "write each path as an item of its own")
             } else {
                 (
-                    "this is one path: a rule in the short form has only one",
+                    "the short form takes one path",
                     "write one rule for each path, or the long form with `paths`",
                 )
             };
@@ -165,7 +165,7 @@ impl PathParser<'_, '_> {
             return;
         }
         let Some(segment) = path.split('/').find(|segment| are_alternatives(segment)) else { return };
-        let message = format!("`{segment}` is one segment: a path has no alternatives");
+        let message = format!("`{segment}` matches one segment: a path has no alternatives");
         let help = if is_item {
             "write a path for each of them"
         } else {
@@ -187,7 +187,7 @@ impl PathParser<'_, '_> {
                     self.error(part, "`**` is not the last segment", help);
                 }
                 "*" if number == last => {
-                    let message = "`*` at the end is one segment: nothing that is further below";
+                    let message = "`*` at the end matches one segment only";
                     let help = "write `**` for everything below, or `{id}` for exactly one segment";
                     self.reader.warning_help(self.text.locate(part), Warning::SingleSegment, message, help);
                     segments.extend(self.segment(part));
@@ -222,7 +222,7 @@ impl PathParser<'_, '_> {
             "" => "did you mean `**`?".to_owned(),
             name => format!("did you mean `/{name}/**`?"),
         };
-        let message = format!("`{part}` is these very characters");
+        let message = format!("`{part}` is matched literally");
         self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
     }
 
@@ -233,7 +233,7 @@ impl PathParser<'_, '_> {
             return None;
         }
         if part.len() > 1 && part.ends_with('\'') {
-            let message = format!("`{part}` ends with a quote, which is this very character");
+            let message = format!("`{part}` ends with a quote, which is matched literally");
             let help = "remove it if it is left over";
             self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
         }
@@ -251,7 +251,7 @@ impl PathParser<'_, '_> {
         }
         let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
         if let Some(meant) = meant_by(part) {
-            let message = format!("`{part}` is these very characters");
+            let message = format!("`{part}` is matched literally");
             let help = format!("did you mean `{meant}`?");
             self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
         }
@@ -288,10 +288,11 @@ impl PathParser<'_, '_> {
                     return None;
                 }
                 if let Some((why, help)) = is_like_caller(name) {
-                    let message = format!("`{part}` is any segment: {why}");
+                    let message = format!("`{part}` matches any segment: {why}");
                     self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
                 } else if is_like_user(name) {
-                    let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
+                    let message =
+                        format!("`{part}` matches any segment: only `{{user}}` is the caller's name");
                     let help =
                         "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
                     self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
@@ -304,7 +305,7 @@ impl PathParser<'_, '_> {
                         format!("did you mean `{{{name}}}`? It is the caller's name alone")
                     }
                     Some(name) if is_path(&format!("/{{{name}}}")) => {
-                        format!("did you mean `{{{name}}}`? A placeholder is any one segment")
+                        format!("did you mean `{{{name}}}`? A placeholder matches any one segment")
                     }
                     Some(_) => "write `{id}` for any one segment".to_owned(),
                     None if names_caller(name.trim_matches('*')) => {

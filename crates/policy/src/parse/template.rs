@@ -35,7 +35,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
         match placeholder(reader, text, from, name) {
             Some(piece) => {
                 if literal.ends_with('$') {
-                    let message = "`$` before a placeholder is the character itself";
+                    let message = "`$` before a placeholder is literal text";
                     let help = format!("did you mean `{{{name}}}`?");
                     reader.warning_help(text.locate(before), Warning::LikePlaceholder, message, help);
                 }
@@ -50,7 +50,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     push_text(&mut pieces, &mut literal);
     if let Some(name) = text.text.strip_prefix('$').filter(|name| NAMES.contains(name)) {
         let help = format!("did you mean `{{{name}}}`?");
-        let message = format!("`{}` is these very characters", text.text);
+        let message = format!("`{}` is matched literally", text.text);
         reader.warning_help(text.at, Warning::LikePlaceholder, message, help);
     }
     (!failed).then_some(Template(pieces))

@@ -16,7 +16,7 @@ pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Opti
         } else {
             "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
         };
-        reader.error_help(text.at, format!("{what} `{}` is not a span of time", text.text), help);
+        reader.error_help(text.at, format!("{what} `{}` is not a duration", text.text), help);
     }
     value
 }
@@ -89,7 +89,7 @@ fn warn_of_path(reader: &mut Reader, text: &Text<'_>, path: &str) {
     let separator = if start.contains('/') { '/' } else { '.' };
     let parts: Vec<&str> = start.split(separator).collect();
     if parts.len() > 1 && parts.iter().copied().all(word) {
-        let message = format!("`{path}` is one claim of that name");
+        let message = format!("`{path}` is the name of one claim");
         let help = format!("did you mean `/{}`?", parts.join("/"));
         reader.warning_help(text.locate(path), Warning::DottedClaim, message, help);
     }

@@ -5,7 +5,7 @@ use crate::cli::{DiffArgs, DiffFormat, Format};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Prints what the new policy allows and the old one does not, and the other way round.
+/// Prints what the new policy allows and the old one does not, and vice versa.
 pub(crate) fn diff(args: &DiffArgs, output: &mut Output<'_>) -> Exit {
     let of_problems = match args.output {
         DiffFormat::Text | DiffFormat::Markdown => Format::Text,

@@ -432,14 +432,19 @@ impl Outcome {
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { explanation, logged, same, without_body } = self;
-        write!(f, "{explanation}\nlogged:  {}", logged.decision)?;
-        if let Some(reason) = &logged.reason {
-            write!(f, " ({reason})")?;
+        write!(f, "{explanation}\nlogged:  ")?;
+        if *same {
+            f.write_str("same decision as in the log")?;
+        } else {
+            f.write_str(&logged.decision)?;
+            if let Some(reason) = &logged.reason {
+                write!(f, " ({reason})")?;
+            }
+            if let Some(rule) = &logged.rule {
+                write!(f, " by `{rule}`")?;
+            }
+            f.write_str(": another decision")?;
         }
-        if let Some(rule) = &logged.rule {
-            write!(f, " by `{rule}`")?;
-        }
-        f.write_str(if *same { ", as here" } else { ", not as here" })?;
         let claimed = [("user", &logged.attempted_user), ("issuer", &logged.attempted_issuer)];
         for (what, name) in claimed.iter().filter_map(|(what, name)| Some((what, name.as_ref()?))) {
             write!(f, "\n         the invalid credentials claim the {what} {name:?}")?;

@@ -47,7 +47,7 @@ impl MutedWaker {
     /// Stops that. With `forward` the task is woken if it would have been meanwhile.
     pub(super) fn unmute(&self, forward: bool) {
         self.state.is_muted.store(false, SeqCst);
-        // In this order, and the other way round in `wake_by_ref`, so that nothing is lost.
+        // In this order, and vice versa in `wake_by_ref`, so that nothing is lost.
         if self.state.has_woken.swap(false, SeqCst) && forward {
             self.state.task.wake_by_ref();
         }

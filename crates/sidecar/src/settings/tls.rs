@@ -10,7 +10,7 @@ use crate::grpc::TlsFiles;
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS only. Unix sockets and the
-    /// admin listener do not. The files of TLS are read again at each
+    /// admin listener do not. The TLS files are read again at each
     /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
     #[arg(long, env = "ROLEGATE_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// The files of TLS, if it is on.
+    /// The TLS files, if it is on.
     ///
     /// # Errors
     /// What is missing, if settings are there that need another one.

@@ -83,13 +83,13 @@ fn explain_says_so_if_a_logged_decision_depends_on_a_body() {
     );
     let body = "{\"index\": {\"_index\": \"salaries\"}}\n{}\n";
     let (_, out, _) = explain(line, &["--body", body]);
-    assert!(out.contains("logged:  denied (not_permitted), as here") && !out.contains("inexact"), "{out}");
+    assert!(out.contains("logged:  same decision as in the log") && !out.contains("inexact"), "{out}");
     let line = r#"{"decision":"denied","reason":"not_permitted","user":"leo","groups":["oncall"],"method":"GET","host":"localhost","path":"/_stats","query":"index=salaries"}"#;
     let (_, out, _) = explain(line, &[]);
-    assert!(out.contains("(not_permitted), as here") && !out.contains("inexact"), "{out}");
+    assert!(out.contains("same decision as in the log") && !out.contains("inexact"), "{out}");
     let line = r#"{"decision":"allowed","rule":"indices.get","user":"leo","groups":["admins"],"method":"GET","host":"localhost","path":"/salaries"}"#;
     let (code, out, _) = explain(line, &[]);
-    assert!(code == 0 && out.contains("logged:  allowed by `indices.get`, as here"), "{out}");
+    assert!(code == 0 && out.contains("logged:  same decision as in the log"), "{out}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn a_line_is_compared_with_what_this_policy_decides() {
     let explain = |line: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
     let (code, out, _) = explain(&format!("{}\n", line("")));
     assert_eq!(code, 0);
-    let end = "\nlogged:  denied (not_allowed), not as here\n         decided by another policy: 0123\n";
+    let end = "\nlogged:  denied (not_allowed): another decision\n         decided by another policy: 0123\n";
     assert!(out.starts_with("200 allowed\n") && out.ends_with(end), "{out}");
     let (_, out, _) = explain(&line(",\"inexact\":true"));
     assert!(out.ends_with("values of the line were cut or replaced: the request was another one\n"), "{out}");

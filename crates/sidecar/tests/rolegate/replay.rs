@@ -339,7 +339,7 @@ fn that_nobody_can_sign_in_is_said() {
     }
     let explained = |log: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], log);
     let (code, out, _) = explained(&by_ann);
-    assert!(code == 0 && out.contains(NOBODY) && out.contains("as here"), "{out}");
+    assert!(code == 0 && out.contains(NOBODY) && out.contains("same decision"), "{out}");
     let denied = |user: Value| line("denied", "not_allowed", user, "GET", "/other");
     let (code, out, _) = explained(&denied(json!({ "user": "ann" })));
     assert!(code == 1 && out.contains(NOBODY), "{out}");
