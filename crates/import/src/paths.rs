@@ -105,18 +105,17 @@ fn approximately(canonical: bool, patterns: Vec<Pattern>) -> PathSet {
 }
 
 fn prefix(text: &str) -> PathSet {
-    let Some(below) = text.strip_prefix('/') else {
-        return match text {
-            "" => PathSet::any(),
-            "*" => PathSet::exactly(vec![asterisk()]),
-            _ => PathSet::exactly(Vec::new()),
-        };
+    match text {
+        "" => return PathSet::any(),
+        "*" => return PathSet::exactly(vec![asterisk()]),
+        _ => {}
+    }
+    let Some((folder, start)) = text.rsplit_once('/').filter(|_| text.starts_with('/')) else {
+        return PathSet::exactly(Vec::new());
     };
     if text.contains(['?', '#']) {
         return PathSet::exactly(Vec::new());
     }
-    let (folder, start) = below.rsplit_once('/').map_or(("", below), |(folder, start)| (folder, start));
-    let folder = if folder.is_empty() { String::new() } else { format!("/{folder}") };
     // A path in the folder that is canonical if and only if the folder is.
     let probe = format!("{folder}/x");
     let canonical_folder =
@@ -128,7 +127,9 @@ fn prefix(text: &str) -> PathSet {
     if is_start && canonical_folder == folder {
         approximately(true, patterns)
     } else {
-        let wider = is_start.then(|| patterns.clone());
+        // Every path is more than a bit.
+        let is_every_path = patterns.iter().any(|pattern| pattern.segments.is_empty());
+        let wider = (is_start && !is_every_path).then(|| patterns.clone());
         PathSet { under: Vec::new(), over: Some(patterns), wider, message: Some(AMBIGUOUS.to_owned()) }
     }
 }
