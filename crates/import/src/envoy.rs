@@ -3,6 +3,7 @@
 mod basic_auth;
 mod jwt_authn;
 mod rbac;
+mod requirement;
 mod routes;
 
 use policy::Problem;

@@ -236,7 +236,7 @@ impl Sources {
 
     /// The provider of tokens with this name. The users of Basic may be called like one.
     pub(crate) fn of_provider(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|source| source.is_provider(name))
+        self.all.iter().position(|source| source.name == name && matches!(source.kind, Kind::Jwt(_)))
     }
 
     /// The header to which Envoy writes the user name of Basic, and the prefix that the name has here.
@@ -256,13 +256,6 @@ impl Sources {
             Kind::Users { .. } | Kind::UsersFile { .. } => false,
         };
         (0..).zip(&self.all).filter(|(_, source)| writes(source)).map(|(number, _)| number).collect()
-    }
-}
-
-impl Source {
-    /// Whether it is the provider of tokens with this name.
-    pub(crate) fn is_provider(&self, name: &str) -> bool {
-        self.name == name && matches!(self.kind, Kind::Jwt(_))
     }
 }
 

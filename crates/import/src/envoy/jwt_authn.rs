@@ -1,12 +1,11 @@
 //! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
 
-use std::collections::BTreeSet;
-
+use super::requirement::Requirement;
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
 use crate::note::Effect;
-use crate::sources::{Issuer, Keys, Kind, Source, Sources};
+use crate::sources::{Issuer, Keys, Kind};
 use crate::tokens::{self, Unaccepted};
 use crate::view::{Notes as _, View};
 
@@ -90,7 +89,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
     ];
     let mut alternatives = Vec::new();
     let mut earlier: Vec<Expr> = Vec::new();
-    // Where the first rule that matches names a source, its tokens are verified.
+    // Where Envoy knows the claims of the tokens of each source.
     let mut verified: Vec<Vec<Expr>> = original.sources.all.iter().map(|_| Vec::new()).collect();
     for rule in filter.list("rules") {
         let route = match rule.get("match") {
@@ -105,25 +104,21 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
                 .find(|(key, _)| Some(key.as_str()) == name.text())
         });
         let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires));
-        let requirement = match (&requires, rule.get("requirement_name")) {
-            (Some(requires), _) => requirement(requires, &original.sources),
+        let requirement = requires.map(|requires| Requirement::of(&requires, filter, &original.sources));
+        let condition = match (&requirement, rule.get("requirement_name")) {
+            (Some(requirement), _) => requirement.condition.clone(),
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
         // Envoy does not start with both, or with another field.
         let requires_key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
-        let requirement = rule.unknown(&["match", requires_key]).unwrap_or(requirement);
+        let condition = rule.unknown(&["match", requires_key]).unwrap_or(condition);
         let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
-        for (source, verified) in original.sources.all.iter().zip(&mut verified) {
-            let Some(requires) = &requires else { continue };
-            if names(requires, source) {
-                verified.push(Expr::All(here.clone()));
-            } else if let Some(other) = besides_names(requires) {
-                let message = "tokens of providers that are not named may be verified here";
-                verified.push(other.between(Expr::never(), Expr::All(here.clone()), message));
-            }
+        for (source, verified) in verified.iter_mut().enumerate() {
+            let here = || Expr::All(here.clone());
+            verified.extend(requirement.as_ref().and_then(|one| one.verified(source, here())));
         }
-        let condition = Expr::All(here.into_iter().chain([requirement.negated()]).collect());
+        let condition = Expr::All(here.into_iter().chain([condition.negated()]).collect());
         alternatives.push(super::unnamed(&rule, "jwt_authn", condition));
         earlier.push(route);
     }
@@ -158,64 +153,4 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         }
     }
     original.deny.extend(alternatives);
-}
-
-/// Whether a requirement names this provider.
-fn names(requires: &View<'_>, provider: &Source) -> bool {
-    let list = |key| requires.get(key).map(|all: View<'_>| all.list("requirements")).unwrap_or_default();
-    requires.text_of("provider_name").is_some_and(|name| provider.is_provider(name))
-        || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
-}
-
-/// The first requirement in this one that names no provider: it may verify tokens of each of them. What denies by their claims
-/// must count as if it did.
-fn besides_names<'n>(requires: &View<'n>) -> Option<View<'n>> {
-    requires.entries().into_iter().find_map(|(key, value)| match key.as_str() {
-        "provider_name" => None,
-        "requires_any" | "requires_all" => value.list("requirements").iter().find_map(besides_names),
-        _ => Some(value),
-    })
-}
-
-/// Requirements that callers without a token meet.
-const LENIENT: [&str; 3] = ["allow_missing", "allow_missing_or_failed", "extract_only_without_validation"];
-
-/// `JwtRequirement`.
-fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
-    let provider = |view: &View<'_>, name: &str| match sources.of_provider(name) {
-        Some(source) => sources.any_of(view, source),
-        None => view.inexpressible("tokens of this provider are not accepted"),
-    };
-    let entries = requires.entries();
-    let (key, value) = match entries.as_slice() {
-        [one] => one,
-        [] if requires.is_mapping() => return Expr::always(),
-        _ => return requires.inexpressible("exactly one requirement is expected here"),
-    };
-    let all = |all: &[View<'_>]| all.iter().map(|one| requirement(one, sources)).collect();
-    match key.as_str() {
-        "provider_name" => provider(value, value.text().unwrap_or_default()),
-        "requires_any" => value.combined("requirements", |one| any_of(one, all(one), sources)),
-        "requires_all" => value.combined("requirements", |each| Expr::All(all(each))),
-        lenient if LENIENT.contains(&lenient) => Expr::always(),
-        _ => value.inexpressible("this requirement cannot be expressed"),
-    }
-}
-
-/// One of these: any caller with credentials, if they name all identity sources and nothing else. With `allow_missing`
-/// among them, callers without a token pass as well.
-fn any_of<'n>(requirements: &[View<'n>], all: Vec<Expr>, sources: &Sources) -> Expr {
-    // What has another field beside the name requires something that is not known.
-    let name = |one: &View<'n>| one.text_of("provider_name").filter(|_| one.entries().len() == 1);
-    let named: BTreeSet<&str> = requirements.iter().filter_map(name).collect();
-    let is_lenient =
-        |one: &View<'_>| matches!(one.entries().as_slice(), [(key, _)] if LENIENT.contains(&key.as_str()));
-    if requirements.iter().any(is_lenient) {
-        return Expr::always();
-    }
-    let is_named = |source: &Source| named.iter().any(|name| source.is_provider(name));
-    if sources.all.iter().all(is_named) && !sources.all.is_empty() {
-        return Expr::caller(crate::literal::Caller::Authenticated);
-    }
-    Expr::any(all)
 }
