@@ -15,9 +15,6 @@ use crate::lower::{Alternative, Original};
 use crate::note::{Effect, Note};
 use crate::view::{Notes as _, View};
 
-/// The namespace whose policies count for all others, unless an installation has another.
-const ROOT_NAMESPACE: &str = "istio-system";
-
 /// Reads documents.
 pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {
     let mut original = Original::default();
@@ -42,7 +39,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
     }
     let options = &with_namespace(policies.iter().chain(&authentications), options)?;
     let allowing = policies.iter().find(|policy| allows(policy)).cloned();
-    let policies = of_workload(policies, options, &mut original)?;
+    let policies = of_workload(policies, options, &mut original);
     if is_given && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
         let message = "no `AuthorizationPolicy` here is for this workload";
@@ -55,7 +52,7 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
             "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
         return Err(Problem::error(policy.place(), message).help(help));
     }
-    let authentications = of_workload(authentications, options, &mut original)?;
+    let authentications = of_workload(authentications, options, &mut original);
     same_workload(policies.iter().chain(&authentications), options, &mut original)?;
     for authentication in &authentications {
         request_authentication::read(authentication, options, &mut original);
@@ -120,7 +117,7 @@ fn with_namespace<'v, 'n: 'v>(
     let mut namespaces: Vec<(&str, &View<'_>)> = Vec::new();
     for resource in all {
         let namespace = Workload::of(resource).namespace.unwrap_or_default();
-        if namespace != ROOT_NAMESPACE && namespaces.iter().all(|(known, _)| *known != namespace) {
+        if namespace != options.root_namespace && namespaces.iter().all(|(known, _)| *known != namespace) {
             namespaces.push((namespace, resource));
         }
     }
@@ -129,11 +126,13 @@ fn with_namespace<'v, 'n: 'v>(
     }
     match namespaces.as_slice() {
         // The labels count also where all resources are for each namespace.
-        [] => Ok(Options { namespace: Some(ROOT_NAMESPACE.to_owned()), ..options.clone() }),
+        [] => Ok(Options { namespace: Some(options.root_namespace.clone()), ..options.clone() }),
         [(only, _)] => Ok(Options { namespace: Some((*only).to_owned()), ..options.clone() }),
         [(first, _), (second, resource), ..] => {
             let message = format!("the resources are in the namespaces `{first}` and `{second}`");
-            Err(Problem::error(resource.place(), message).help("name that of the workload by `--namespace`"))
+            let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
+                        `--root-namespace`";
+            Err(Problem::error(resource.place(), message).help(help))
         }
     }
 }
@@ -159,6 +158,7 @@ struct Target<'n> {
 impl<'n> Workload<'n> {
     fn of(resource: &View<'n>) -> Self {
         let namespace = resource.at(&["metadata", "namespace"]).and_then(|namespace| namespace.text());
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
         let labels = resource.at(&["spec", "selector", "match_labels"]);
         let labels = labels.map(|labels| labels.named_entries()).unwrap_or_default();
         let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
@@ -175,31 +175,46 @@ impl<'n> Workload<'n> {
         Self { namespace, labels, targets }
     }
 
-    /// Whether it is for a workload with the namespace and labels of the options. Without labels, all must select the same
-    /// ([`same_workload`]).
-    fn includes(&self, options: &Options) -> bool {
+    /// Whether it is in the namespace of the options, or counts for all. Without one, all must be in the same ([`same_workload`]).
+    fn is_in_namespace(&self, options: &Options) -> bool {
         let own = options.namespace.as_deref();
-        let is_own = self.namespace.unwrap_or_default() == own.unwrap_or_default();
-        let namespace = own.is_none() || is_own || self.namespace == Some(ROOT_NAMESPACE);
+        own.is_none_or(|own| self.namespace.unwrap_or_default() == own) || self.is_in_root(options)
+    }
+
+    /// Whether it is in the namespace that counts for all others.
+    fn is_in_root(&self, options: &Options) -> bool {
+        self.namespace == Some(&options.root_namespace)
+    }
+
+    /// Whether it selects a workload with the labels of the options. Without labels, all must select the same ([`same_workload`]).
+    fn selects(&self, options: &Options) -> bool {
         let has = |(key, value): (&String, &&str)| {
             options.labels.iter().any(|(name, text)| name == key && text == value)
         };
-        namespace && (options.labels.is_empty() || self.labels.iter().all(has))
+        options.labels.is_empty() || self.labels.iter().all(has)
     }
 }
 
 /// The resources for the workload of the options.
 fn of_workload<'n>(
-    resources: Vec<View<'n>>,
+    mut resources: Vec<View<'n>>,
     options: &Options,
     original: &mut Original,
-) -> Result<Vec<View<'n>>, Problem> {
-    let (kept, others): (Vec<_>, Vec<_>) =
-        resources.into_iter().partition(|resource| Workload::of(resource).includes(options));
-    for other in others {
-        original.notes.push(other.note(Effect::Same, "this is for other workloads"));
-    }
-    Ok(kept)
+) -> Vec<View<'n>> {
+    resources.retain(|resource| {
+        let workload = Workload::of(resource);
+        let message = match (workload.is_in_namespace(options), workload.selects(options)) {
+            (true, true) => return true,
+            (true, false) => "this is for workloads with other labels than those of `--label`".to_owned(),
+            (false, _) => format!(
+                "this is for workloads of another namespace, as the root namespace is `{}` (`--root-namespace`)",
+                options.root_namespace
+            ),
+        };
+        original.notes.push(resource.note(Effect::Same, message));
+        false
+    });
+    resources
 }
 
 /// What the options do not say of the workload, its namespace or its labels, must be the same for all: rules for another would allow
@@ -223,7 +238,7 @@ fn same_workload<'v, 'n: 'v>(
         if *targets.get_or_insert_with(|| workload.targets.clone()) != workload.targets {
             return Err(other_workload());
         }
-        let is_included = options.namespace.is_some() || workload.namespace == Some(ROOT_NAMESPACE);
+        let is_included = options.namespace.is_some() || workload.is_in_root(options);
         if !is_included && *namespace.get_or_insert(workload.namespace) != workload.namespace {
             return Err(other_workload());
         }

@@ -42,7 +42,7 @@ pub use note::{Effect, Note};
 use lower::Original;
 
 /// What to import, and how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Also import what rolegate compares less strictly than the original; each is a [`Note`].
     pub allow_wider: bool,
@@ -52,8 +52,26 @@ pub struct Options {
     pub listener: Option<String>,
     /// The namespace of the workload whose policies of Istio are imported.
     pub namespace: Option<String>,
+    /// The namespace whose policies of Istio are for the workloads of all others (`rootNamespace` of its `MeshConfig`).
+    pub root_namespace: String,
     /// The labels of this workload.
     pub labels: Vec<(String, String)>,
+}
+
+/// The root namespace of an installation of Istio that names no other.
+pub const ROOT_NAMESPACE: &str = "istio-system";
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            allow_wider: false,
+            audiences: Vec::new(),
+            listener: None,
+            namespace: None,
+            root_namespace: ROOT_NAMESPACE.to_owned(),
+            labels: Vec::new(),
+        }
+    }
 }
 
 /// An imported policy.

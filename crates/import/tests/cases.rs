@@ -38,6 +38,7 @@ fn imported(name: &str, original: &str) -> Result<Imported, String> {
         audiences: if has("audience") { vec!["api".to_owned()] } else { Vec::new() },
         listener: has("listener").then(|| "public".to_owned()),
         namespace: (has("workload") || has("namespace")).then(|| "shop".to_owned()),
+        root_namespace: if has("root") { "infra" } else { "istio-system" }.to_owned(),
         labels: if has("workload") || has("label") {
             vec![("app".to_owned(), "b".to_owned())]
         } else {

@@ -1,7 +1,7 @@
 //! `JwtRequirement` of Envoy: which requests meet one, and whose claims Envoy knows then.
 //!
 //! The order of its members counts: Envoy tries one after the other until it can decide, and removes a token that it has verified
-//! unless `forward` is set. What a member does that cannot be told is each of its possible outcomes.
+//! unless `forward` is set. A member whose outcome cannot be told has each that is possible.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::literal::Caller;
 use crate::sources::{Kind, Source, Sources};
 use crate::view::{Notes as _, View};
 
-/// What a requirement is of a filter `jwt_authn`.
+/// A requirement of the filter `jwt_authn`.
 pub(super) struct Requirement<'n> {
     /// That a request meets it.
     pub(super) condition: Expr,
     /// For each source, the outcomes for its tokens; none for users of Basic.
     outcomes: Vec<Outcomes>,
-    /// The first member that cannot be told.
+    /// The first member whose outcome cannot be told.
     unclear: Option<View<'n>>,
 }
 
@@ -104,7 +104,7 @@ fn is_only(member: &View<'_>, key: &str) -> bool {
 struct Reader<'r, 'n> {
     filter: &'r View<'n>,
     sources: &'r Sources,
-    /// The first member that cannot be told, and why.
+    /// The first member whose outcome cannot be told, and why.
     unclear: Option<(View<'n>, &'static str)>,
 }
 
@@ -218,7 +218,7 @@ impl<'n> Reader<'_, 'n> {
         outcomes
     }
 
-    /// Every outcome, as what this member does cannot be told.
+    /// Every outcome, because that of this member cannot be told.
     fn any_outcome(&mut self, at: &View<'n>, message: &'static str, request: Request) -> Outcomes {
         self.unclear.get_or_insert_with(|| (at.clone(), message));
         let mut outcomes = Outcomes::new();

@@ -147,6 +147,7 @@ pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
   rolegate import istio policies.yaml authentication.yaml > policy.yaml
   rolegate import istio --namespace shop --label app=reports *.yaml > policy.yaml
+  rolegate import istio --root-namespace infra --namespace shop *.yaml > policy.yaml
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two

@@ -46,9 +46,12 @@ pub struct ImportIstioArgs {
     /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// The namespace of the workload, if the resources are in several. Those in `istio-system` count for each.
+    /// The namespace of the workload, if the resources are in several.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it count for the workloads of each.
+    #[arg(long, value_name = "NAME", default_value = import::ROOT_NAMESPACE)]
+    pub root_namespace: String,
     /// A label of the workload, if the resources select several; repeat the flag for more than one.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,

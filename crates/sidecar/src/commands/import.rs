@@ -43,8 +43,12 @@ fn imported(from: &ImportFrom) -> Result<Imported, Vec<String>> {
             import::envoy_rbac(&args.file, &read(&args.file)?, &options).map_err(messages)
         }
         ImportFrom::Istio(args) => {
-            let (namespace, labels) = (args.namespace.clone(), args.labels.clone());
-            let options = Options { namespace, labels, ..options(&args.import) };
+            let options = Options {
+                namespace: args.namespace.clone(),
+                root_namespace: args.root_namespace.clone(),
+                labels: args.labels.clone(),
+                ..options(&args.import)
+            };
             let files = args.files.iter().map(|file| Ok((file.clone(), read(file)?)));
             import::istio(&files.collect::<Result<Vec<_>, Vec<String>>>()?, &options).map_err(messages)
         }

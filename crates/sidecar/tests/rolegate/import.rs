@@ -90,6 +90,19 @@ fn a_denial_without_effect_is_named_and_costs_nothing() {
     assert!(policy.contains("finance"), "{policy}");
 }
 
+#[test]
+fn a_denial_in_the_root_namespace_counts_for_each_workload() {
+    let text = ISTIO.replace("name: no-admin, namespace: shop", "name: no-admin, namespace: infra");
+    let imported = |more: &[&str]| {
+        import(&[&["istio", "--audience", "shop", "--namespace", "shop"], more].concat(), &text)
+    };
+    let (code, _, notes) = imported(&["--root-namespace", "infra"]);
+    assert!(code == 0 && !notes.contains("another namespace"), "{notes}");
+    assert!(notes.contains("nothing that is allowed matches `no-admin`"), "{notes}");
+    let (_, _, notes) = imported(&[]);
+    assert!(notes.contains("the root namespace is `istio-system` (`--root-namespace`)"), "{notes}");
+}
+
 /// Who reads the policy later did not see the notes.
 #[test]
 fn what_may_be_wider_is_also_a_comment_in_the_policy() {

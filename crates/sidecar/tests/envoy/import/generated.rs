@@ -89,7 +89,7 @@ const PATHS: [&str; 44] = [
     "/ab/",
     "/a/b/c/d/e",
 ];
-const WORDS: [&str; 9] = ["/a", "/a/", "/a/b", "/ab", "/b", "/", "/admin", "/a/b/c", "/a/@"];
+const WORDS: [&str; 11] = ["/a", "/a/", "/a/b", "/ab", "/b", "/", "/admin", "/a/b/c", "/a/@", "//", "/a//b"];
 const USERS: [&str; 3] = ["ann", "ben", "eve"];
 const GROUPS: [&str; 2] = ["staff", "ops"];
 
@@ -149,33 +149,49 @@ fn basic_auth() -> Value {
 }
 
 fn jwt_authn(rng: &mut Rng, signer: &Signer) -> Value {
-    let provider = |name: &str| {
-        json!({ "issuer": format!("https://{name}.example.com"), "audiences": ["api"], "forward": true,
+    let mut provider = |name: &str| {
+        json!({ "issuer": format!("https://{name}.example.com"), "audiences": ["api"], "forward": rng.bool(),
             "local_jwks": { "inline_string": signer.key_set() }, "payload_in_metadata": name })
     };
-    let one = provider("one");
-    let (providers, either) = if rng.bool() {
-        (json!({ "one": one }), json!({ "provider_name": "one" }))
-    } else {
-        let either = json!({ "requires_any": { "requirements": [{ "provider_name": "one" }, { "provider_name": "two" }] } });
-        (json!({ "one": one, "two": provider("two") }), either)
-    };
-    let missing =
-        |either: &Value| json!({ "requires_any": { "requirements": [either, { "allow_missing": {} }] } });
-    let rules = match rng.u8(..4) {
-        0 => json!([{ "match": { "prefix": "/" }, "requires": either }]),
-        1 => {
-            json!([{ "match": { "prefix": "/a" }, "requires": missing(&either) }, { "match": { "prefix": "/" }, "requires": either }])
-        }
-        2 => {
-            json!([{ "match": { "path": "/b" } }, { "match": { "prefix": "/" }, "requires": missing(&either) }])
-        }
-        _ => json!([{ "match": { "prefix": "/" }, "requires": missing(&either) }]),
-    };
+    let mut providers = json!({ "one": provider("one"), "two": provider("two") });
+    if rng.bool() {
+        providers = json!({ "one": providers["one"] });
+    }
+    let names: Vec<&str> = ["one", "two"].into_iter().filter(|name| providers.get(name).is_some()).collect();
+    let rules: Vec<Value> = ["/b", "/a", "/"]
+        .into_iter()
+        .filter(|prefix| *prefix == "/" || rng.u8(..3) == 0)
+        .map(|prefix| match rng.u8(..8) {
+            0 => json!({ "match": { "prefix": prefix } }),
+            _ => json!({ "match": { "prefix": prefix }, "requires": requirement(rng, &names, 3) }),
+        })
+        .collect();
     json!({ "name": "envoy.filters.http.jwt_authn", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
         "providers": providers, "rules": rules,
     }})
+}
+
+/// A requirement of tokens of these providers.
+fn requirement(rng: &mut Rng, names: &[&str], depth: u8) -> Value {
+    match rng.u8(..if depth == 0 { 6 } else { 12 }) {
+        0..=3 => json!({ "provider_name": pick(rng, names) }),
+        4 => json!({ "allow_missing": {} }),
+        5 => match rng.u8(..3) {
+            0 => json!({ "allow_missing_or_failed": {} }),
+            1 => json!({ "extract_only_without_validation": {} }),
+            _ => json!({}),
+        },
+        kind => {
+            let key = if kind < 10 { "requires_any" } else { "requires_all" };
+            let mut members: Vec<Value> =
+                (0..rng.usize(2..4)).map(|_| requirement(rng, names, depth - 1)).collect();
+            if key == "requires_any" && rng.bool() {
+                members.push(json!({ "allow_missing": {} }));
+            }
+            json!({ key: { "requirements": members } })
+        }
+    }
 }
 
 fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
