@@ -158,14 +158,23 @@ fn jwt_authn(rng: &mut Rng, signer: &Signer) -> Value {
         providers = json!({ "one": providers["one"] });
     }
     let names: Vec<&str> = ["one", "two"].into_iter().filter(|name| providers.get(name).is_some()).collect();
-    let rules: Vec<Value> = ["/b", "/a", "/"]
-        .into_iter()
-        .filter(|prefix| *prefix == "/" || rng.u8(..3) == 0)
-        .map(|prefix| match rng.u8(..8) {
-            0 => json!({ "match": { "prefix": prefix } }),
-            _ => json!({ "match": { "prefix": prefix }, "requires": requirement(rng, &names, 3) }),
-        })
-        .collect();
+    let mut rules = Vec::new();
+    for prefix in ["/b", "/a", "/"] {
+        let route = json!({ "prefix": prefix });
+        match rng.u8(..if prefix == "/" { 4 } else { 12 }) {
+            0 => rules.push(json!({ "match": route })),
+            1 => rules.push(json!({ "match": route, "requires": requirement(rng, &names, 3) })),
+            2 | 3 => {
+                // What most have.
+                let mut members: Vec<Value> =
+                    names.iter().map(|name| json!({ "provider_name": name })).collect();
+                members.push(json!({ "allow_missing": {} }));
+                let either = json!({ "requires_any": { "requirements": members } });
+                rules.push(json!({ "match": route, "requires": either }));
+            }
+            _ => {}
+        }
+    }
     json!({ "name": "envoy.filters.http.jwt_authn", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
         "providers": providers, "rules": rules,
