@@ -15,9 +15,9 @@ const JITTER: u32 = 10;
 pub(super) struct Age(Option<Pin<Box<Sleep>>>);
 
 impl Age {
-    /// Starts it. The age is `most`, or up to a tenth less; zero means no limit.
-    pub(super) fn start(most: Duration) -> Self {
-        Self((!most.is_zero()).then(|| Box::pin(sleep(shortened(most, random())))))
+    /// Starts it. The age is `most`, or up to a tenth less; `None` means no limit.
+    pub(super) fn start(most: Option<Duration>) -> Self {
+        Self(most.map(|most| Box::pin(sleep(shortened(most, random())))))
     }
 
     /// Whether the connection is too old. Called first with the task that serves the connection, it wakes that task when

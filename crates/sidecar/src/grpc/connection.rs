@@ -86,6 +86,7 @@ pub(super) async fn serve<I>(
     registered: RegisteredConnection,
     io: I,
     peer: Peer,
+    age: Age,
 ) where
     I: AsyncRead + AsyncWrite + Unpin,
 {
@@ -105,7 +106,6 @@ pub(super) async fn serve<I>(
     match h2 {
         Ok(Ok(h2)) => {
             let mut connection = Connection {
-                age: Age::start(context.options.max_connection_age),
                 context,
                 registered,
                 peer,
@@ -118,6 +118,7 @@ pub(super) async fn serve<I>(
                 excess_resets: 0,
                 max_excess_resets: burst.saturating_mul(RESET_BURSTS),
                 draining: false,
+                age,
                 half_head: None,
             };
             poll_fn(|cx| connection.poll(cx)).await;

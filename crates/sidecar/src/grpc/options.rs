@@ -60,6 +60,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The age at which a connection is drained, if there is one.
+    pub(super) fn max_age(&self) -> Option<Duration> {
+        Some(self.max_connection_age).filter(|age| !age.is_zero())
+    }
+
     /// Replaces zeros by the actual numbers.
     pub(super) fn resolved(mut self) -> Self {
         if self.threads == 0 {

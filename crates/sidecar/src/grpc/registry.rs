@@ -57,6 +57,10 @@ struct Entry {
     has_half_head: Cell<bool>,
 }
 
+/// Closes a connection from another task than the one that serves it.
+#[derive(Debug)]
+pub(super) struct CloseHandle(Rc<Entry>);
+
 /// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
 pub(super) struct PendingGuard {
@@ -138,8 +142,11 @@ impl Entry {
         self.pending.get() == 0 && self.last_request.get().is_none_or(long_ago)
     }
 
+    /// Sets the mode. What is to be closed stays so.
     fn set(&self, mode: Mode) {
-        self.mode.set(mode);
+        if self.mode.get() != Mode::Close {
+            self.mode.set(mode);
+        }
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -154,6 +161,11 @@ impl RegisteredConnection {
             *waker = Some(cx.waker().clone());
         }
         self.entry.mode.get()
+    }
+
+    /// Closes the connection when it is told to.
+    pub(super) fn close_handle(&self) -> CloseHandle {
+        CloseHandle(Rc::clone(&self.entry))
     }
 
     /// Resolves when the connection is to be closed.
@@ -202,6 +214,13 @@ impl RegisteredConnection {
         let counters = Arc::clone(&self.registry.counters);
         counters.in_flight.increment();
         PendingGuard { count, counters }
+    }
+}
+
+impl CloseHandle {
+    /// Closes the connection at once.
+    pub(super) fn close(self) {
+        self.0.set(Mode::Close);
     }
 }
 

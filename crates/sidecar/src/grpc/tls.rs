@@ -1,8 +1,10 @@
 //! TLS of the gRPC listeners on TCP: the certificate of the server, and which clients may connect.
 //!
 //! The files are read again while the server runs. If they do not load, the last good ones stay in use. Connections that
-//! are open keep the certificate with which they began; `max-connection-age` limits for how long.
+//! are open keep the certificate with which they began; `max-connection-age` limits for how long. The certificate of
+//! their client is verified again with the new files, and when it expires (see `client`).
 
+mod client;
 mod client_names;
 mod expiry;
 mod failure;
@@ -13,18 +15,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+pub(super) use self::client::Client;
 use self::client_names::AllowedNames;
 use self::failure::Failures;
 pub use self::failure::TlsFailure;
@@ -55,7 +57,7 @@ pub struct TlsFiles {
 /// The TLS of a server.
 pub struct Tls {
     files: TlsFiles,
-    active: ArcSwap<Active>,
+    active: watch::Sender<Arc<Active>>,
     /// The content of the files that were read last, whether they could be used or not.
     seen: Mutex<Content>,
     failures: Failures,
@@ -67,6 +69,8 @@ pub struct Tls {
 /// What connections begin with.
 struct Active {
     config: Arc<ServerConfig>,
+    /// `None` if clients need no certificate.
+    client_verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Option<Duration>,
 }
 
@@ -108,7 +112,7 @@ impl Tls {
     /// [`TlsError`] if a file cannot be read or used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let content = Content::read(&files)?;
-        let active = ArcSwap::from_pointee(content.active(&files)?);
+        let active = watch::Sender::new(Arc::new(content.active(&files)?));
         Ok(Self {
             files,
             active,
@@ -155,7 +159,7 @@ impl Tls {
         };
         match loaded {
             Ok(active) => {
-                self.active.store(Arc::new(active));
+                self.active.send_replace(Arc::new(active));
                 self.reloads.fetch_add(1, Relaxed);
                 tracing::info!("the TLS certificate and its settings were loaded again");
             }
@@ -166,16 +170,21 @@ impl Tls {
         }
     }
 
-    /// Begins TLS on a connection.
+    /// Begins TLS on a connection. Returns its client, too, if that has shown a certificate.
     pub(super) async fn accept(
-        &self,
+        self: &Arc<Self>,
         stream: TcpStream,
         limit: Duration,
         peer: Peer,
-    ) -> Result<TlsStream<TcpStream>, TlsFailure> {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.active.load().config));
+    ) -> Result<(TlsStream<TcpStream>, Option<Client>), TlsFailure> {
+        let mut active = self.active.subscribe();
+        let acceptor = TlsAcceptor::from(Arc::clone(&active.borrow_and_update().config));
         let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Ok(stream)) => {
+                let chain = stream.get_ref().1.peer_certificates();
+                let client = chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
+                return Ok((stream, client));
+            }
             Ok(Err(error)) => (TlsFailure::of(&error), error.to_string()),
             Err(_elapsed) => (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned()),
         };
@@ -186,7 +195,7 @@ impl Tls {
     pub(super) fn totals(&self) -> TlsTotals {
         TlsTotals {
             failures: self.failures.counts(),
-            expiry: self.active.load().expiry,
+            expiry: self.active.borrow().expiry,
             reloads: self.reloads.load(Relaxed),
             failed_reloads: self.failed_reloads.load(Relaxed),
         }
@@ -227,8 +236,8 @@ impl Content {
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::new(CERTIFICATE, &files.certificate, error))?;
         let expiry = chain.iter().filter_map(expiry::of).min();
-        let builder = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
-            None => builder.with_no_client_auth(),
+        let client_verifier = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
+            None => None,
             Some((file, pem)) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates(CLIENT_CA, file, pem)? {
@@ -238,11 +247,15 @@ impl Content {
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                         .build()
                         .map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
-                builder.with_client_cert_verifier(match &*files.client_names {
+                Some(match &*files.client_names {
                     [] => verifier,
                     names => Arc::new(AllowedNames::new(verifier, names.to_vec())),
                 })
             }
+        };
+        let builder = match &client_verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             if error == rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) {
@@ -256,7 +269,10 @@ impl Content {
             }
         })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Active { config: Arc::new(config), expiry })
+        // A session that is resumed would bring back a client without a look at its certificate.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Active { config: Arc::new(config), client_verifier, expiry })
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
+use super::age::Age;
 use super::check::Checker;
 use super::command::{Accepted, Command};
 use super::connection::{self, max_half_heads};
@@ -25,7 +26,7 @@ use super::options::Options;
 use super::other_services::OtherServices;
 use super::overload::Overloads;
 use super::registry::{RegisteredConnection, Registry};
-use super::tls::Tls;
+use super::tls::{Client, Tls};
 use super::unix_socket::UnixSocket;
 use super::wrong_protocol::{Peer, WrongProtocols};
 
@@ -168,8 +169,20 @@ async fn serve_with_tls(
         stream = tls.accept(stream, context.options.request_timeout, peer) => stream,
         () = registered.closed() => return,
     };
-    if let Ok(stream) = stream {
-        connection::serve(context, registered, stream, peer).await;
+    let Ok((stream, client)) = stream else { return };
+    let limits = [context.options.max_age(), client.as_ref().and_then(Client::drain_age)];
+    let age = Age::start(limits.into_iter().flatten().min());
+    // A task of its own, so that reading requests does not poll its timer.
+    let rejected = client.map(|client| {
+        let handle = registered.close_handle();
+        spawn_local(async move {
+            client.rejected().await;
+            handle.close();
+        })
+    });
+    connection::serve(context, registered, stream, peer, age).await;
+    if let Some(task) = rejected {
+        task.abort();
     }
 }
 
@@ -178,18 +191,19 @@ impl Worker {
         // If the registry has no room, dropping `accepted` closes the connection.
         let Some(registered) = self.registry.enter(Instant::now()) else { return };
         let context = Rc::clone(&self.context);
+        let age = Age::start(context.options.max_age());
         match accepted {
             Accepted::Tcp(stream, address) => {
                 let Ok(stream) = TcpStream::from_std(stream) else { return };
                 let peer = Peer::Tcp(address);
                 match context.options.tls.clone() {
-                    None => spawn_local(connection::serve(context, registered, stream, peer)),
+                    None => spawn_local(connection::serve(context, registered, stream, peer, age)),
                     Some(tls) => spawn_local(serve_with_tls(tls, context, registered, stream, peer)),
                 };
             }
             Accepted::Unix(stream) => {
                 if let Ok(stream) = UnixSocket::new(stream) {
-                    spawn_local(connection::serve(context, registered, stream, Peer::Unix));
+                    spawn_local(connection::serve(context, registered, stream, Peer::Unix, age));
                 }
             }
         }

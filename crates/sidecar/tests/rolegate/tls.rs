@@ -4,19 +4,22 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore, SupportedProtocolVersion};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::client::{Answer, Envoy, basic};
-use crate::process::{Server, example, run, wait_until};
+use crate::process::{LONG, Server, example, run, wait_until};
 
 const SPIFFE: &str = "spiffe://example.com/ns/web/sa/envoy";
 
@@ -55,6 +58,11 @@ impl Certificates {
         let mut params = CertificateParams::default();
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
         params.subject_alt_names = names.to_vec();
+        self.sign(name, params);
+    }
+
+    /// The same, with these parameters.
+    fn sign(&self, name: &str, params: CertificateParams) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.authority).unwrap();
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
@@ -69,30 +77,32 @@ impl Certificates {
         Server::start(&example("people"), &[&tls, more].concat())
     }
 
-    /// Connects to the server, as a client with this certificate.
-    async fn connect(
-        &self,
-        address: SocketAddr,
-        client: Option<&str>,
-    ) -> std::io::Result<TlsStream<TcpStream>> {
+    /// A client with this certificate, which resumes its sessions.
+    fn client(&self, client: Option<&str>, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);
-        let config = match client {
+        match client {
             None => builder.with_no_client_auth(),
             Some(name) => {
                 let chain = vec![CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap()];
                 let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).unwrap();
                 builder.with_client_auth_cert(chain, key).unwrap()
             }
-        };
-        let stream = TcpStream::connect(address).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        }
+    }
+
+    /// Connects to the server, as a client with this certificate.
+    async fn connect(
+        &self,
+        address: SocketAddr,
+        client: Option<&str>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        connect(address, self.client(client, rustls::ALL_VERSIONS)).await
     }
 
     /// Whether a client with this certificate gets an answer, which must be the right one.
@@ -108,6 +118,24 @@ impl Certificates {
             true
         })
     }
+}
+
+async fn connect(address: SocketAddr, client: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(client)).connect(name, stream).await
+}
+
+/// Begins HTTP/2, and returns when the server has, too.
+async fn begin_http2(stream: &mut TlsStream<TcpStream>) -> std::io::Result<()> {
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
+    stream.read_exact(&mut [0; 9]).await.map(drop)
+}
+
+async fn wait_for_end(stream: &mut TlsStream<TcpStream>) {
+    let mut rest = Vec::new();
+    // The end may be a reset.
+    let _ = tokio::time::timeout(LONG, stream.read_to_end(&mut rest)).await.expect("the connection goes on");
 }
 
 fn dns(name: &str) -> SanType {
@@ -215,6 +243,76 @@ async fn a_broken_authority_of_the_clients_lets_nobody_else_in() {
         assert!(certificates.answers(server.address(), Some("envoy")).await, "{broken:?}: {}", server.log());
         assert!(!certificates.answers(server.address(), None).await, "{broken:?}: {}", server.log());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_verified_at_each_connection() {
+    let certificates = Certificates::new();
+    certificates.issue("envoy", &[dns("envoy.example.com")]);
+    let server = certificates.serve(&["--tls-client-ca", &certificates.text("ca.pem")]);
+    for version in [&TLS12, &TLS13] {
+        let client = certificates.client(Some("envoy"), &[version]);
+        for _ in 0..2 {
+            let mut stream = connect(server.address(), client.clone()).await.unwrap();
+            assert_eq!(stream.get_ref().1.handshake_kind(), Some(HandshakeKind::Full), "{version:?}");
+            // A ticket comes before the server's first frame.
+            begin_http2(&mut stream).await.unwrap();
+        }
+    }
+}
+
+/// This client does not obey when it is asked to open another connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_ends_with_the_certificate_of_its_client() {
+    let certificates = Certificates::new();
+    let server = certificates.serve(&["--tls-client-ca", &certificates.text("ca.pem")]);
+    for (version, closed) in [(&TLS12, 1.0), (&TLS13, 2.0)] {
+        let mut lifetime = Duration::from_secs(2);
+        // On a busy machine the first certificates may expire before they are used.
+        let (client, mut stream) = loop {
+            let mut params = CertificateParams::default();
+            params.not_after = (SystemTime::now() + lifetime).into();
+            certificates.sign("envoy", params);
+            let client = certificates.client(Some("envoy"), &[version]);
+            if let Ok(mut stream) = connect(server.address(), client.clone()).await
+                && begin_http2(&mut stream).await.is_ok()
+            {
+                break (client, stream);
+            }
+            lifetime *= 2;
+            assert!(lifetime < LONG, "{}", server.log());
+        };
+        wait_for_end(&mut stream).await;
+        wait_until(|| failures(&server, "no_longer_accepted") == closed, || server.log());
+        if let Ok(mut stream) = connect(server.address(), client).await {
+            assert!(begin_http2(&mut stream).await.is_err(), "{version:?}: {}", server.log());
+        }
+    }
+    server.wait_for_log("closed an open connection");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_authorities_close_the_connections_of_their_clients() {
+    let certificates = Certificates::new();
+    certificates.issue("envoy", &[dns("envoy.example.com")]);
+    let (old, new) = (certificates.authority.pem(), Certificates::new().authority.pem());
+    let authorities = certificates.path("authorities.pem");
+    fs::write(&authorities, &old).unwrap();
+    let named = certificates.text("authorities.pem");
+    let server = certificates.serve(&["--poll-interval", "100ms", "--tls-client-ca", &named]);
+    let mut stream = certificates.connect(server.address(), Some("envoy")).await.unwrap();
+    begin_http2(&mut stream).await.unwrap();
+    let mut envoy = Envoy::over(certificates.connect(server.address(), Some("envoy")).await.unwrap()).await;
+
+    fs::write(&authorities, format!("{old}{new}")).unwrap();
+    server.wait_for_metric("rolegate_tls_reloads_total{result=\"ok\"}", 1.0);
+    let alice = basic("alice:wonderland");
+    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+
+    fs::write(&authorities, &new).unwrap();
+    wait_for_end(&mut stream).await;
+    wait_until(|| failures(&server, "no_longer_accepted") == 2.0, || server.log());
+    assert_eq!(failures(&server, "client_certificate"), 0.0, "{}", server.log());
 }
 
 #[test]

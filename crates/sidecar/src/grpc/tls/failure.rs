@@ -16,6 +16,8 @@ pub enum TlsFailure {
     ClientCertificate,
     /// The client's certificate has none of the names that may connect.
     ClientName,
+    /// The connection was open, and the certificate of its client is not accepted any more.
+    NoLongerAccepted,
     /// The peer has ended the handshake, for example because it does not trust the certificate of the server.
     RefusedByClient,
     /// The handshake was not complete in time.
@@ -30,10 +32,11 @@ pub(super) struct Failures(Notices<TlsFailure>);
 
 impl TlsFailure {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NotTls,
         Self::ClientCertificate,
         Self::ClientName,
+        Self::NoLongerAccepted,
         Self::RefusedByClient,
         Self::Timeout,
         Self::Other,
@@ -46,6 +49,7 @@ impl TlsFailure {
             Self::NotTls => "not_tls",
             Self::ClientCertificate => "client_certificate",
             Self::ClientName => "client_name",
+            Self::NoLongerAccepted => "no_longer_accepted",
             Self::RefusedByClient => "refused_by_client",
             Self::Timeout => "timeout",
             Self::Other => "other",
@@ -63,6 +67,10 @@ impl TlsFailure {
                  in the cluster's `transport_socket`"
             }
             Self::ClientName => "no name in the client's certificate is listed in `--tls-client-names`",
+            Self::NoLongerAccepted => {
+                "closed an open connection: the client's certificate has expired, or is of no authority in the changed \
+                 `--tls-client-ca`"
+            }
             Self::RefusedByClient => {
                 "the client has ended the handshake: does it trust the certificate of `--tls-certificate`, and its name?"
             }
