@@ -42,5 +42,5 @@ pub use counters::ServerTotals;
 pub use options::Options;
 pub use overload::Overload;
 pub use server::{Counters, Running, Server};
-pub use tls::{Tls, TlsError, TlsFailure, TlsFiles, TlsTotals};
+pub use tls::{ClientName, ClientNameError, Tls, TlsError, TlsFailure, TlsFiles, TlsTotals};
 pub use wrong_protocol::WrongProtocol;

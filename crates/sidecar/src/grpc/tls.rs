@@ -28,6 +28,7 @@ use tokio_rustls::server::TlsStream;
 
 pub(super) use self::client::Client;
 use self::client_names::AllowedNames;
+pub use self::client_names::{ClientName, ClientNameError};
 use self::failure::Failures;
 pub use self::failure::TlsFailure;
 use super::wrong_protocol::Peer;
@@ -51,7 +52,7 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
     /// The DNS names or URIs (such as a SPIFFE id) of the clients that may connect, as in the subject alternative names of
     /// their certificates; empty for all with a certificate.
-    pub client_names: Vec<String>,
+    pub client_names: Vec<ClientName>,
 }
 
 /// The TLS of a server.

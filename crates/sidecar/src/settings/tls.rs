@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::grpc::TlsFiles;
+use crate::grpc::{ClientName, TlsFiles};
 
 /// TLS on the gRPC listeners.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub struct TlsSettings {
     #[arg(long, env = "ROLEGATE_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// DNS names or URIs (such as SPIFFE ids) in the certificates of the clients that may connect; by default all with a
-    /// certificate. Repeat the flag or separate them by commas.
+    /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with a scheme, such as
+    /// `spiffe://example.com/envoy`, is a URI. By default all with a certificate. Repeat the flag or separate them by commas.
     #[arg(long, env = "ROLEGATE_TLS_CLIENT_NAMES", value_name = "NAME", value_delimiter = ',')]
-    pub tls_client_names: Vec<String>,
+    pub tls_client_names: Vec<ClientName>,
 }
 
 impl TlsSettings {

@@ -168,6 +168,7 @@ async fn only_the_clients_that_are_listed_may_connect() {
     certificates.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
     certificates.issue("named", &[dns("Envoy.example.com")]);
     certificates.issue("other", &[dns("other.example.com")]);
+    certificates.issue("uri", &[SanType::URI("envoy.example.com".try_into().unwrap())]);
     let stranger = Certificates::new();
     stranger.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
     for name in ["stranger.pem", "stranger.key"] {
@@ -184,6 +185,8 @@ async fn only_the_clients_that_are_listed_may_connect() {
     wait_until(|| failures(&server, "client_certificate") == 2.0, || server.log());
     assert!(!certificates.answers(server.address(), Some("other")).await);
     wait_until(|| failures(&server, "client_name") == 1.0, || server.log());
+    assert!(!certificates.answers(server.address(), Some("uri")).await);
+    wait_until(|| failures(&server, "client_name") == 2.0, || server.log());
     server.wait_for_log("no name in the client's certificate is listed");
     assert_eq!(server.metric("rolegate_checks_total{decision=\"allowed\",reason=\"\"}"), Some(2.0));
 }
@@ -335,6 +338,11 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
             2,
             vec!["--tls-certificate", &certificate, "--tls-key", &key, "--tls-client-names", "a"],
             "`tls-client-names` needs `tls-client-ca`",
+        ),
+        (
+            2,
+            vec!["--tls-client-names", "10.0.0.1"],
+            "write a DNS name, such as `envoy.example.com`, or a URI",
         ),
         (
             5,

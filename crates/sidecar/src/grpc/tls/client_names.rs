@@ -1,21 +1,55 @@
 //! Which clients with a valid certificate may connect.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, DnsName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+/// A subject alternative name of a client that may connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientName {
+    /// A DNS name. One that begins with `*.` is the same name in the certificate, not a pattern.
+    Dns(String),
+    /// A URI, such as a SPIFFE id.
+    Uri(String),
+}
+
+/// A text that is no name of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a DNS name, such as `envoy.example.com`, or a URI, such as `spiffe://example.com/envoy`")]
+pub struct ClientNameError;
+
+impl FromStr for ClientName {
+    type Err = ClientNameError;
+
+    /// A URI has a colon after its scheme (RFC 3986, 3), a DNS name has none.
+    fn from_str(text: &str) -> Result<Self, ClientNameError> {
+        let is_scheme = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_alphabetic())
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        };
+        match text.split_once(':') {
+            Some((scheme, rest)) if is_scheme(scheme) && !rest.is_empty() => Ok(Self::Uri(text.to_owned())),
+            Some(_) => Err(ClientNameError),
+            None => DnsName::try_from(text.strip_prefix("*.").unwrap_or(text))
+                .map(|_| Self::Dns(text.to_owned()))
+                .map_err(|_| ClientNameError),
+        }
+    }
+}
 
 /// Accepts the certificates that another verifier accepts, if one of their subject alternative names is listed.
 #[derive(Debug)]
 pub(super) struct AllowedNames {
     verifier: Arc<dyn ClientCertVerifier>,
-    names: Vec<String>,
+    names: Vec<ClientName>,
 }
 
 impl AllowedNames {
-    pub(super) fn new(verifier: Arc<dyn ClientCertVerifier>, names: Vec<String>) -> Self {
+    pub(super) fn new(verifier: Arc<dyn ClientCertVerifier>, names: Vec<ClientName>) -> Self {
         Self { verifier, names }
     }
 
@@ -23,9 +57,12 @@ impl AllowedNames {
         let bad = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
         let certificate = webpki::EndEntityCert::try_from(certificate).map_err(bad)?;
         // DNS names do not differ by case (RFC 4343), URIs are compared byte for byte, as SPIFFE asks for.
-        let dns = |name: &str| self.names.iter().any(|listed| listed.eq_ignore_ascii_case(name));
-        let uri = |name: &str| self.names.iter().any(|listed| listed == name);
-        Ok(certificate.valid_dns_names().any(dns) || certificate.valid_uri_names().any(uri))
+        Ok(self.names.iter().any(|listed| match listed {
+            ClientName::Dns(listed) => {
+                certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(listed))
+            }
+            ClientName::Uri(listed) => certificate.valid_uri_names().any(|name| name == listed),
+        }))
     }
 }
 
@@ -68,5 +105,25 @@ impl ClientCertVerifier for AllowedNames {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_dns_name_or_a_uri() {
+        for dns in ["envoy", "Envoy.example.com", "*.example.com"] {
+            assert_eq!(dns.parse(), Ok(ClientName::Dns(dns.to_owned())));
+        }
+        for uri in ["spiffe://example.com/ns/web/sa/envoy", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"] {
+            assert_eq!(uri.parse(), Ok(ClientName::Uri(uri.to_owned())));
+        }
+        for wrong in
+            ["", "10.0.0.1", "::1", "example.com/envoy", "envoy example", "spiffe:", "a.*.b", "ümlaut"]
+        {
+            assert_eq!(wrong.parse::<ClientName>(), Err(ClientNameError), "{wrong}");
+        }
     }
 }
