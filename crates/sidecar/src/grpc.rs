@@ -15,6 +15,7 @@ mod connection;
 mod context;
 mod counters;
 mod exchange;
+mod frame_reader;
 mod half_head;
 mod message;
 mod muted_waker;

@@ -212,6 +212,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let waker = self.waker.take().filter(|waker| waker.wakes(cx.waker()));
         let waker = self.waker.insert(waker.unwrap_or_else(|| MutedWaker::new(cx.waker().clone()))).waker();
         let state = self.rounds(&mut Context::from_waker(&waker));
+        for _ in 0..self.slice.take_invalid_streams() {
+            self.context.wrong_protocols.notice(WrongProtocol::InvalidHttp2, self.peer, None);
+        }
         if state.is_pending() {
             self.unfinished.expire(cx);
             return self.wait_for_head(cx);

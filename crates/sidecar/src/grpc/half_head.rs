@@ -7,8 +7,8 @@
 
 use std::cell::Cell;
 
-/// A frame begins with its length (3 bytes), type, flags and stream (4 bytes).
-const FRAME_HEADER: usize = 9;
+use super::frame_reader::{FrameEvent, FrameReader};
+
 /// A connection begins with so many bytes that are no frame (RFC 9113, 3.4).
 const PREFACE: usize = 24;
 const HEADERS: u8 = 1;
@@ -21,11 +21,7 @@ pub(super) struct HalfHead(Cell<State>);
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Bytes until the next frame begins.
-    rest: usize,
-    /// Of its header, what has arrived.
-    header: [u8; FRAME_HEADER],
-    arrived: usize,
+    frames: FrameReader,
     /// How many heads have begun that take several frames.
     begun: u64,
     /// Whether the last of them has not ended.
@@ -36,27 +32,24 @@ struct State {
 
 impl Default for HalfHead {
     fn default() -> Self {
-        let header = [0; FRAME_HEADER];
-        Self(Cell::new(State { rest: PREFACE, header, arrived: 0, begun: 0, is_open: false, is_last: false }))
+        let frames = FrameReader::new(PREFACE);
+        Self(Cell::new(State { frames, begun: 0, is_open: false, is_last: false }))
     }
 }
 
 impl HalfHead {
     /// Follows what was read.
-    pub(super) fn read(&self, mut bytes: &[u8]) {
-        let mut state = self.0.get();
-        while !bytes.is_empty() {
-            if state.rest == 0 {
-                bytes = state.begin(bytes);
+    pub(super) fn read(&self, bytes: &[u8]) {
+        let State { mut frames, mut begun, mut is_open, mut is_last } = self.0.get();
+        frames.read(bytes, |event| match event {
+            FrameEvent::Begin { kind: HEADERS, flags } if flags & END_HEADERS == 0 => {
+                (begun, is_open) = (begun.wrapping_add(1), true);
             }
-            let skipped = state.rest.min(bytes.len());
-            bytes = bytes.get(skipped..).unwrap_or_default();
-            state.rest -= skipped;
-            if state.rest == 0 && state.is_last {
-                (state.is_open, state.is_last) = (false, false);
-            }
-        }
-        self.0.set(state);
+            FrameEvent::Begin { kind: CONTINUATION, flags } => is_last = flags & END_HEADERS != 0,
+            FrameEvent::End if is_last => (is_open, is_last) = (false, false),
+            FrameEvent::Begin { .. } | FrameEvent::Reset(_) | FrameEvent::End => {}
+        });
+        self.0.set(State { frames, begun, is_open, is_last });
     }
 
     /// The number of the head of which frames have arrived, and not the whole of its last one.
@@ -66,30 +59,10 @@ impl HalfHead {
     }
 }
 
-impl State {
-    /// Reads the header of a frame, as far as it is there. Returns what is left.
-    fn begin<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let missing = self.header.iter_mut().skip(self.arrived).zip(bytes);
-        let count = missing.map(|(to, from)| *to = *from).count();
-        self.arrived += count;
-        if self.arrived == FRAME_HEADER {
-            self.arrived = 0;
-            let [high, middle, low, kind, flags, ..] = self.header;
-            self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-            let ends = flags & END_HEADERS != 0;
-            match kind {
-                HEADERS if !ends => (self.begun, self.is_open) = (self.begun.wrapping_add(1), true),
-                CONTINUATION => self.is_last = ends,
-                _ => {}
-            }
-        }
-        bytes.get(count..).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grpc::frame_reader::FRAME_HEADER;
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let [.., high, middle, low] = length.to_be_bytes();

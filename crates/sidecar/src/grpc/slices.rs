@@ -20,9 +20,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use h2::Reason;
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::frame_reader::{FrameEvent, FrameReader};
 use super::half_head::HalfHead;
 use super::wrong_protocol::FIRST_BYTES;
 
@@ -80,6 +82,14 @@ pub(super) struct Slice {
     /// What the peer sent first, which tells its protocol if it is not HTTP/2.
     first: Cell<([u8; FIRST_BYTES], usize)>,
     half_head: HalfHead,
+    invalid_streams: InvalidStreams,
+}
+
+/// Counts the streams that `h2` has reset because their head or body is not valid. It never tells of them otherwise.
+#[derive(Debug)]
+struct InvalidStreams {
+    written: Cell<FrameReader>,
+    count: Cell<u32>,
 }
 
 /// A socket that reports nothing to read once the round is full or the slice is used up.
@@ -222,6 +232,11 @@ impl Slice {
         self.half_head.open()
     }
 
+    /// How many streams have been reset as not valid since this was called last.
+    pub(super) fn take_invalid_streams(&self) -> u32 {
+        self.invalid_streams.count.take()
+    }
+
     fn has_read(&self, read: &[u8]) {
         let bytes = read.len();
         self.half_head.read(read);
@@ -239,6 +254,24 @@ impl Slice {
         self.reads.set(self.reads.get().map(|reads| reads.saturating_add(1)));
         self.read.set(self.read.get().saturating_add(bytes));
         self.read_in_slice.set(self.read_in_slice.get().saturating_add(bytes));
+    }
+}
+
+impl Default for InvalidStreams {
+    fn default() -> Self {
+        Self { written: Cell::new(FrameReader::new(0)), count: Cell::default() }
+    }
+}
+
+impl InvalidStreams {
+    fn write(&self, bytes: &[u8]) {
+        let mut written = self.written.get();
+        written.read(bytes, |event| {
+            if event == FrameEvent::Reset(Reason::PROTOCOL_ERROR.into()) {
+                self.count.set(self.count.get().saturating_add(1));
+            }
+        });
+        self.written.set(written);
     }
 }
 
@@ -294,7 +327,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for Sliced<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, from)
+        let written = Pin::new(&mut self.io).poll_write(cx, from);
+        if let Poll::Ready(Ok(length)) = written {
+            self.slice.invalid_streams.write(from.get(..length).unwrap_or_default());
+        }
+        written
     }
 
     /// Not even where the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or more in a write of its

@@ -15,6 +15,8 @@ pub enum WrongProtocol {
     Http1,
     /// Neither TLS nor HTTP.
     Unknown,
+    /// A request that is not valid in HTTP/2.
+    InvalidHttp2,
     /// HTTP/2, but not gRPC.
     NotGrpc,
     /// gRPC, but a method that is not served.
@@ -42,8 +44,15 @@ const NAME: usize = 100;
 
 impl WrongProtocol {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Tls, Self::Http1, Self::Unknown, Self::NotGrpc, Self::UnknownMethod, Self::NotCheckRequest];
+    pub const ALL: [Self; 7] = [
+        Self::Tls,
+        Self::Http1,
+        Self::Unknown,
+        Self::InvalidHttp2,
+        Self::NotGrpc,
+        Self::UnknownMethod,
+        Self::NotCheckRequest,
+    ];
 
     /// The name in metrics and logs.
     #[must_use]
@@ -52,6 +61,7 @@ impl WrongProtocol {
             Self::Tls => "tls",
             Self::Http1 => "http1",
             Self::Unknown => "unknown",
+            Self::InvalidHttp2 => "invalid_http2",
             Self::NotGrpc => "not_grpc",
             Self::UnknownMethod => "unknown_method",
             Self::NotCheckRequest => "not_check_request",
@@ -71,6 +81,10 @@ impl WrongProtocol {
                  address of `--admin`"
             }
             Self::Unknown => "the peer speaks neither HTTP/2 nor TLS: is this the right port?",
+            Self::InvalidHttp2 => {
+                "the peer sends a request that is not valid HTTP/2. gRPC libraries may send the path of a Unix socket as \
+                 `:authority`: set the channel's `grpc.default_authority` to `localhost`, in Envoy use `envoy_grpc`"
+            }
             Self::NotGrpc => {
                 "the peer sends HTTP requests that are not gRPC: in Envoy, give the ext_authz filter `grpc_service` \
                  in place of `http_service`"

@@ -18,6 +18,33 @@ fn send(address: SocketAddr, bytes: &[u8]) -> SocketAddr {
     stream.local_addr().unwrap()
 }
 
+/// Sends a call over HTTP/2 as gRPC for Python does to a Unix socket, and waits until its stream is reset: the address
+/// of the client.
+fn send_path_as_authority(address: SocketAddr) -> SocketAddr {
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/envoy.service.auth.v3.Authorization/Check"),
+        (":authority", "run%2Frolegate.sock"),
+    ];
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    // Literal fields (RFC 7541, 6.2.2).
+    let head: Vec<u8> =
+        fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let length = u8::try_from(head.len()).unwrap();
+    let begin = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..];
+    stream.write_all(&[begin, &[0, 0, length, 1, 4, 0, 0, 0, 1], &head].concat()).unwrap();
+    let (mut received, reset) = (Vec::new(), [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
+    while !received.ends_with(&reset) {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        received.extend(byte);
+    }
+    stream.local_addr().unwrap()
+}
+
 /// Sends a request over HTTP/2: its status, and its gRPC status if it has one.
 async fn request(
     address: SocketAddr,
@@ -48,7 +75,8 @@ fn count(server: &Server, protocol: &str) -> f64 {
 async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_change() {
     let server = Server::start(&example("people"), &[]);
     let address = server.address();
-    let protocols = ["tls", "http1", "unknown", "not_grpc", "unknown_method", "not_check_request"];
+    let protocols =
+        ["tls", "http1", "unknown", "invalid_http2", "not_grpc", "unknown_method", "not_check_request"];
     let all_are = |number: f64| protocols.iter().all(|protocol| count(&server, protocol) == number);
     assert_eq!(
         check(address, "GET", "/people", &[("authorization", &basic("alice:wonderland"))]).await,
@@ -62,6 +90,7 @@ async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_cha
         send(address, &[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]),
         send(address, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"),
         send(address, b"\x00\x00\x00\x01"),
+        send_path_as_authority(address),
     ];
     let plain = http::Request::get("http://rolegate/people");
     assert_eq!(request(address, plain, b"").await, (405, None));
@@ -76,6 +105,7 @@ async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_cha
         "transport_socket",
         "http2_protocol_options",
         "the right port",
+        "grpc.default_authority",
         "grpc_service",
         "transport_api_version: V3",
         "envoy.filters.http.ext_authz",
