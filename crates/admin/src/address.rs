@@ -76,7 +76,8 @@ impl FromStr for AdminAddress {
 
 impl Address {
     /// Whether only clients on this machine can connect.
-    pub(crate) fn is_local(&self) -> bool {
+    #[must_use]
+    pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
             Self::Unix(_) => true,

@@ -30,6 +30,10 @@ const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
 
+/// A warning about an address that other machines can reach.
+const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel to it unencrypted: set \
+    `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback or a Unix socket";
+
 /// The default of `socket-mode`.
 const SOCKET_MODE: u32 = 0o660;
 
@@ -173,6 +177,7 @@ impl Server {
         runtime.first_keys(settings.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+        let has_tls = tls.is_some();
         let running = grpc::Server::start(
             listeners,
             runtime.policy().clone(),
@@ -182,6 +187,9 @@ impl Server {
         runtime.status().listen();
         for address in addresses {
             tracing::info!(%address, "listening");
+            if let Some(warning) = warning_of_listener(&address, has_tls) {
+                tracing::warn!(%address, "{warning}");
+            }
         }
         Ok(Serving {
             drain_delay: settings.drain_delay,
@@ -318,6 +326,10 @@ fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
     ]
 }
 
+fn warning_of_listener(address: &Address, has_tls: bool) -> Option<&'static str> {
+    (!has_tls && !address.is_local()).then_some(WITHOUT_TLS)
+}
+
 fn options(settings: &Settings) -> grpc::Options {
     grpc::Options {
         threads: settings.threads.into(),
@@ -340,6 +352,27 @@ async fn second_signal(signals: &mut UnboundedReceiver<Signal>) {
             Some(Signal::Stop) if first.elapsed() >= SAME_SIGNAL => return,
             Some(Signal::Stop | Signal::Reload) => {}
             None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_for_other_machines_without_tls_causes_a_warning() {
+        for (address, has_tls, warns) in [
+            ("0.0.0.0:9191", false, true),
+            ("[::]:9191", false, true),
+            ("10.0.0.1:9191", false, true),
+            ("0.0.0.0:9191", true, false),
+            ("127.0.0.1:9191", false, false),
+            ("[::1]:9191", false, false),
+            ("unix:/run/rolegate.sock", false, false),
+        ] {
+            let address: Address = address.parse().unwrap();
+            assert_eq!(warning_of_listener(&address, has_tls).is_some(), warns, "{address} {has_tls}");
         }
     }
 }
