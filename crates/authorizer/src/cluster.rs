@@ -30,7 +30,7 @@ use crate::scratch::{AnswerScratch, Scratch};
 use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, PartialBulk, Verdict};
 use answer::Denials;
 pub(crate) use compile::Compiled;
-pub use compile::{ClusterHashes, cluster_hashes};
+pub use compile::{ClusterHashes, ItemHash, cluster_hashes};
 
 /// A search cluster, ready to decide about requests.
 #[derive(Debug)]

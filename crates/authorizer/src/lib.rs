@@ -66,7 +66,7 @@ use crate::subject_data::{Caller, SubjectData, pattern_subject};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::cluster::{ClusterHashes, cluster_hashes};
+pub use crate::cluster::{ClusterHashes, ItemHash, cluster_hashes};
 pub use crate::decided::{Decided, DecidedRequest, Difference};
 pub use crate::explain::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,

@@ -1,7 +1,7 @@
 //! Compiles the section `search` of a policy.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
@@ -168,12 +168,15 @@ pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes
     let user = |user: &InternalUser| {
         let InternalUser { name, hash, backend_roles, attributes, roles, is_service, at: _ } = user;
         let hash = hash.as_ref().map(|hash| &hash.0);
-        seed.hash_one((name, hash, backend_roles, attributes, roles, is_service))
+        ItemHash::named(name, (hash, backend_roles, attributes, roles, is_service), seed)
     };
     ClusterHashes {
         users: users.iter().map(user).collect(),
-        roles: roles.iter().map(|role| seed.hash_one(format!("{role:?}"))).collect(),
-        mappings: mappings.iter().map(|mapping| seed.hash_one(format!("{mapping:?}"))).collect(),
+        roles: roles.iter().map(|(name, role)| ItemHash::named(name, format!("{role:?}"), seed)).collect(),
+        mappings: mappings
+            .iter()
+            .map(|mapping| ItemHash::named(&mapping.role, format!("{mapping:?}"), seed))
+            .collect(),
     }
 }
 
@@ -181,11 +184,34 @@ pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes
 #[derive(Clone, Debug, Default)]
 pub struct ClusterHashes {
     /// Of each user.
-    pub users: Vec<u64>,
+    pub users: Vec<ItemHash>,
     /// Of each role, built-in ones too.
-    pub roles: Vec<u64>,
+    pub roles: Vec<ItemHash>,
     /// Of each role mapping.
-    pub mappings: Vec<u64>,
+    pub mappings: Vec<ItemHash>,
+}
+
+/// The hashes of something in a policy, by which two policies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ItemHash {
+    /// Of its name; of something without a name, of all of it.
+    pub name: u64,
+    /// Of the rest.
+    pub content: u64,
+}
+
+impl ItemHash {
+    /// Hashes something with a name.
+    #[must_use]
+    pub fn named(name: &str, content: impl Hash, seed: &impl BuildHasher) -> Self {
+        Self { name: seed.hash_one(name), content: seed.hash_one(content) }
+    }
+
+    /// Hashes something without a name.
+    #[must_use]
+    pub fn unnamed(content: impl Hash, seed: &impl BuildHasher) -> Self {
+        Self { name: seed.hash_one(content), content: 0 }
+    }
 }
 
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's

@@ -1,15 +1,15 @@
 //! What a reload grants or revokes, in numbers.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 
-use authorizer::cluster_hashes;
+use authorizer::{ItemHash, cluster_hashes};
 use policy::Policy;
 use policy::model::{Issuer, Keys, Role, RolesFromToken, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
 
-/// What differs between two policies. Something that was changed counts as removed and as added.
+/// What differs between two policies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     users: Delta,
@@ -22,18 +22,20 @@ pub(super) struct Change {
     cluster_mappings: Delta,
 }
 
-/// How many there are now that were not there before, and the reverse.
+/// How many there are now that were not there before, the reverse, and how many have the same name and another content. A changed
+/// grant or rule, which has no name, counts as added and as removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Delta {
     added: usize,
     removed: usize,
+    changed: usize,
 }
 
 impl Change {
     /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
     pub(super) fn of(before: &Policy, after: &Policy) -> Self {
         let seed = RandomState::new();
-        let delta = |hashes: fn(&Policy, &RandomState) -> Vec<u64>| {
+        let delta = |hashes: fn(&Policy, &RandomState) -> Vec<ItemHash>| {
             Delta::of(hashes(before, &seed), hashes(after, &seed))
         };
         let cluster = (cluster_hashes(before, &seed), cluster_hashes(after, &seed));
@@ -63,55 +65,64 @@ impl Change {
             files,
             users_added = unless_zero(users.added),
             users_removed = unless_zero(users.removed),
+            users_changed = unless_zero(users.changed),
             grants_added = unless_zero(grants.added),
             grants_removed = unless_zero(grants.removed),
             roles_added = unless_zero(roles.added),
             roles_removed = unless_zero(roles.removed),
+            roles_changed = unless_zero(roles.changed),
             rules_added = unless_zero(rules.added),
             rules_removed = unless_zero(rules.removed),
             issuers_added = unless_zero(issuers.added),
             issuers_removed = unless_zero(issuers.removed),
+            issuers_changed = unless_zero(issuers.changed),
             cluster_users_added = unless_zero(cluster_users.added),
             cluster_users_removed = unless_zero(cluster_users.removed),
+            cluster_users_changed = unless_zero(cluster_users.changed),
             cluster_roles_added = unless_zero(cluster_roles.added),
             cluster_roles_removed = unless_zero(cluster_roles.removed),
+            cluster_roles_changed = unless_zero(cluster_roles.changed),
             cluster_mappings_added = unless_zero(cluster_mappings.added),
             cluster_mappings_removed = unless_zero(cluster_mappings.removed),
+            cluster_mappings_changed = unless_zero(cluster_mappings.changed),
             "policy changed"
         );
     }
 }
 
-fn users(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+fn users(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
     let users = policy.identity.basic.iter().flat_map(|basic| &basic.users);
     users
-        .map(|user| seed.hash_one((&user.name, user.password.as_ref().map(|hash| &hash.0), &user.groups)))
+        .map(|user| {
+            let password = user.password.as_ref().map(|hash| &hash.0);
+            ItemHash::named(&user.name, (password, &user.groups), seed)
+        })
         .collect()
 }
 
-fn grants(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+fn grants(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
     let mut hashes = Vec::new();
     for grant in &policy.grants {
         let role = &policy.roles.at(grant.role).name;
-        hashes.extend(grant.users.iter().map(|name| seed.hash_one((role, "user", name))));
-        hashes.extend(grant.groups.iter().map(|name| seed.hash_one((role, "group", name))));
+        hashes.extend(grant.users.iter().map(|name| ItemHash::unnamed((role, "user", name), seed)));
+        hashes.extend(grant.groups.iter().map(|name| ItemHash::unnamed((role, "group", name), seed)));
     }
     hashes
 }
 
-fn roles(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+fn roles(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
     let extends =
         |role: &Role| role.extends.iter().map(|other| &policy.roles.at(*other).name).collect::<BTreeSet<_>>();
-    policy.roles.iter().map(|role| seed.hash_one((&role.name, extends(role)))).collect()
+    policy.roles.iter().map(|role| ItemHash::named(&role.name, extends(role), seed)).collect()
 }
 
-fn rules(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+fn rules(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
     let mut hashes = Vec::new();
     for role in policy.roles.iter() {
         for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
             hashes.extend(rules.iter().map(|Rule { name, actions, scopes, resources, at: _ }| {
                 let resources: Vec<_> = resources.iter().map(|pattern| named(pattern, policy)).collect();
-                seed.hash_one((&role.name, effect, name, actions, scopes, resources))
+                ItemHash::unnamed((&role.name, effect, name, actions, scopes, resources), seed)
             }));
         }
     }
@@ -138,7 +149,7 @@ enum NamedSegment<'p> {
 }
 
 /// Every field is named, so that a new one cannot be forgotten. Places do not count: a comment above moves them.
-fn issuers(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+fn issuers(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
     let hash = |issuer: &Issuer| {
         let Issuer {
             issuer: name,
@@ -164,7 +175,7 @@ fn issuers(policy: &Policy, seed: &RandomState) -> Vec<u64> {
         // A claim has no place.
         let claims = format!("{claims:?}");
         let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
-        seed.hash_one((name, tokens, roles, user_prefix, group_prefix))
+        ItemHash::named(name, (tokens, roles, user_prefix, group_prefix), seed)
     };
     policy.identity.jwt.iter().map(hash).collect()
 }
@@ -175,16 +186,26 @@ pub(super) fn joined(paths: &[PathBuf]) -> String {
 }
 
 impl Delta {
-    fn of(mut before: Vec<u64>, mut after: Vec<u64>) -> Self {
+    fn of(mut before: Vec<ItemHash>, mut after: Vec<ItemHash>) -> Self {
         for hashes in [&mut before, &mut after] {
             hashes.sort_unstable();
             hashes.dedup();
         }
-        let missing = |from: &[u64], other: &[u64]| {
-            from.iter().filter(|hash| other.binary_search(hash).is_err()).count()
-        };
-        Self { added: missing(&after, &before), removed: missing(&before, &after) }
+        let (old, new) = (missing(&before, &after), missing(&after, &before));
+        let changed = new.iter().filter(|item| has_name(&old, item.name)).count();
+        let removed = old.iter().filter(|item| !has_name(&new, item.name)).count();
+        Self { added: new.len() - changed, removed, changed }
     }
+}
+
+/// Those of `items` that `others` does not have. Both are sorted.
+fn missing(items: &[ItemHash], others: &[ItemHash]) -> Vec<ItemHash> {
+    items.iter().filter(|item| others.binary_search(item).is_err()).copied().collect()
+}
+
+/// Whether one of the sorted items has this name.
+fn has_name(items: &[ItemHash], name: u64) -> bool {
+    items.binary_search_by_key(&name, |item| item.name).is_ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use std::path::Path;
 
 use super::*;
 
+fn delta(added: usize, removed: usize, changed: usize) -> Delta {
+    Delta { added, removed, changed }
+}
+
 #[test]
 fn users_and_grants_are_compared() {
     let load = |users: &str, grants: &str| {
@@ -17,10 +21,12 @@ fn users_and_grants_are_compared() {
     let before = load("a:$6$x$y\nb:$6$x$y\n", "a, b");
     assert_eq!(Change::of(&before, &before), Change::default());
     let change = Change::of(&before, &load("a:$6$x$y\nc:$6$x$y\nd:$6$x$y\n", "a, b"));
-    assert_eq!(change.users, Delta { added: 2, removed: 1 });
+    assert_eq!(change.users, delta(2, 1, 0));
     assert_eq!(change.grants, Delta::default());
+    let change = Change::of(&before, &load("a:$6$x$z\nb:$6$x$y\n", "a, b"));
+    assert_eq!(change.users, delta(0, 0, 1), "another password");
     let change = Change::of(&before, &load("a:$6$x$y\nb:$6$x$y\n", "c"));
-    assert_eq!(change.grants, Delta { added: 1, removed: 2 });
+    assert_eq!(change.grants, delta(1, 2, 0));
 }
 
 #[test]
@@ -37,16 +43,16 @@ fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
     let after =
         load(&format!("{issuer}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{ extends: [r] }} }}\n"));
     let change = Change::of(&before, &after);
-    assert_eq!(change.roles, Delta { added: 1, removed: 1 });
-    assert_eq!(change.rules, Delta { added: 1, removed: 2 });
-    assert_eq!(change.issuers, Delta { added: 1, removed: 0 });
+    assert_eq!(change.roles, delta(1, 1, 0));
+    assert_eq!(change.rules, delta(1, 2, 0));
+    assert_eq!(change.issuers, delta(1, 0, 0));
     let again = load(&format!(
         "{}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{}} }}\n",
         issuer.replace("audiences: [a]", "audiences: [b]")
     ));
     let change = Change::of(&after, &again);
-    assert_eq!(change.roles, Delta { added: 1, removed: 1 }, "`extends`");
-    assert_eq!(change.issuers, Delta { added: 1, removed: 1 }, "`audiences`");
+    assert_eq!(change.roles, delta(0, 0, 1), "`extends`");
+    assert_eq!(change.issuers, delta(0, 0, 1), "`audiences`");
     assert_eq!(change.rules, Delta::default());
 }
 
@@ -73,9 +79,9 @@ fn an_issuer_or_a_comment_above_changes_neither_issuers_nor_rules() {
     assert_eq!(Change::of(&before, &load("  # moved\n\n", &["a", "b"], b)), Change::default());
     assert_eq!(Change::of(&before, &load("", &["b", "a"], b)), Change::default());
     let change = Change::of(&before, &load("", &["b"], b));
-    assert_eq!((change.issuers, change.rules), (Delta { added: 0, removed: 1 }, Delta::default()));
+    assert_eq!((change.issuers, change.rules), (delta(0, 1, 0), Delta::default()));
     let change = Change::of(&before, &load("", &["a", "b"], a));
-    assert_eq!((change.issuers, change.rules), (Delta::default(), Delta { added: 1, removed: 1 }));
+    assert_eq!((change.issuers, change.rules), (Delta::default(), delta(1, 1, 0)));
 }
 
 #[test]
@@ -99,8 +105,8 @@ fn users_roles_and_mappings_of_a_search_cluster_are_compared() {
         "r: { users: [a, b] }\ns: { hosts: ['10.*'] }\n",
     );
     let change = Change::of(&before, &after);
-    assert_eq!(change.cluster_users, Delta { added: 2, removed: 2 });
-    assert_eq!(change.cluster_roles, Delta { added: 2, removed: 1 });
-    assert_eq!(change.cluster_mappings, Delta { added: 2, removed: 1 });
+    assert_eq!(change.cluster_users, delta(1, 1, 1));
+    assert_eq!(change.cluster_roles, delta(1, 0, 1));
+    assert_eq!(change.cluster_mappings, delta(1, 0, 1));
     assert_eq!(change.users, Delta::default());
 }
