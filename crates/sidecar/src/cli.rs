@@ -6,6 +6,7 @@ mod explain;
 mod import;
 mod lint_envoy;
 mod policy;
+mod passwords;
 
 use std::path::PathBuf;
 
@@ -19,14 +20,15 @@ pub use bundle::{
 };
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
-    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
-    SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
+    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::{ExplainArgs, RequestArgs};
 pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
 pub use policy::PolicyArgs;
 pub(crate) use policy::check_given_once;
+pub use passwords::{Algorithm, HashArgs, HashingArgs, PasswdArgs};
 
 /// The whole command line.
 #[derive(Parser, Debug)]
@@ -121,6 +123,9 @@ pub enum Command {
     /// Hashes a password, for the users of a policy: the first line of standard input.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
+    /// Sets the password of a user in a file of `user:hash` lines: the first line of standard input.
+    #[command(after_help = PASSWD_EXAMPLES)]
+    Passwd(PasswdArgs),
     /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
@@ -338,32 +343,6 @@ pub struct SuggestArgs {
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,
-}
-
-/// The arguments of `hash-password`.
-#[derive(Args, Debug)]
-pub struct HashArgs {
-    /// The password. Without it, the password is read from standard input, which is safer: other users of the machine
-    /// can see arguments, and shells record them.
-    pub password: Option<String>,
-    /// Hash algorithm.
-    #[arg(long, value_enum, default_value_t)]
-    pub algorithm: Algorithm,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
-}
-
-/// A password-hash algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Algorithm {
-    /// Argon2id (RFC 9106), recommended.
-    #[default]
-    Argon2id,
-    /// bcrypt, for hashes that other programs read too; a password has at most 72 bytes.
-    Bcrypt,
-    /// PBKDF2 with HMAC-SHA-256 (RFC 8018), for where regulations require it.
-    Pbkdf2Sha256,
 }
 
 /// The arguments of `schema`.

@@ -110,6 +110,7 @@ fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
         Command::Bundle(args) => commands::bundle(&args, output),
         Command::Schema(args) => commands::schema(&args, output),
         Command::HashPassword(args) => commands::hash_password(&args, output),
+        Command::Passwd(args) => commands::passwd(&args, output),
         Command::Completions(args) => commands::completions(&args, output),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -
          user exists{more}",
         first.name, usual.name
     );
-    let help = "hash all passwords with the same parameters: `rolegate hash-password`";
+    let help = "hash all passwords with the same `--algorithm` and `--cost` of `rolegate hash-password`";
     let warning = Problem::warning(first.at.clone(), Warning::MixedHashes, message).help(help);
     Some(warning.related(usual.at.clone(), format!("the password of `{}`", usual.name)))
 }

@@ -6,10 +6,10 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::{MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
+use super::{Cost, MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
 
 /// An algorithm with its parameters, to hash a new password with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
     /// Argon2id (RFC 9106).
     Argon2id {
@@ -64,6 +64,27 @@ impl Default for HashAlgorithm {
     /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat sheet.
     fn default() -> Self {
         Self::Argon2id { memory: 19_456, passes: 2, lanes: 1 }
+    }
+}
+
+impl HashAlgorithm {
+    /// The algorithm and the parameters of a stored hash; `None` if no new password can be hashed so.
+    #[must_use]
+    pub fn from_hash(hash: &str) -> Option<Self> {
+        let (stored, _) = super::Stored::parse(hash).ok()?;
+        let Cost { algorithm, parameters } = stored.cost();
+        match (algorithm, parameters) {
+            ("argon2id", [memory, passes, lanes]) => Some(Self::Argon2id { memory, passes, lanes }),
+            ("bcrypt", [cost, ..]) => Some(Self::Bcrypt { cost }),
+            ("PBKDF2", [256, rounds, _]) => {
+                NonZeroU32::new(rounds).map(|rounds| Self::Pbkdf2Sha256 { rounds })
+            }
+            ("PBKDF2", [512, rounds, _]) => {
+                NonZeroU32::new(rounds).map(|rounds| Self::Pbkdf2Sha512 { rounds })
+            }
+            ("SHA-crypt", [512, rounds, _]) => Some(Self::Sha512Crypt { rounds }),
+            _ => None,
+        }
     }
 }
 

@@ -176,7 +176,12 @@ pub(super) const HASH_EXAMPLES: &str = "\
 Examples:
   rolegate hash-password                   prompts twice, and does not show what is typed
   pass show people/alice | rolegate hash-password
-  rolegate hash-password --algorithm bcrypt < password";
+  rolegate hash-password --algorithm bcrypt --cost 12 < password";
+
+pub(super) const PASSWD_EXAMPLES: &str = "\
+Examples:
+  rolegate passwd users.htpasswd alice     prompts twice, and does not show what is typed
+  pass show people/alice | rolegate passwd users.htpasswd alice";
 
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Examples:

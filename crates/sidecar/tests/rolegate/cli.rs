@@ -203,6 +203,7 @@ fn help_has_examples() {
         "lint-envoy",
         "schema",
         "hash-password",
+        "passwd",
         "completions",
     ] {
         let (code, out, _) = run(&[command, "--help"]);

@@ -32,6 +32,7 @@ mod import;
 mod keys;
 mod metrics;
 mod otlp;
+mod passwd;
 mod process;
 mod readiness;
 mod reloading;
