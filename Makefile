@@ -84,11 +84,22 @@ manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everyt
 	cargo test --locked --package sidecar --test shipped
 	cargo test --locked --package module --test envoy shipped
 
-lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies and licences.
+lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies, licences and advisories.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check bans licenses sources
+	$(check-advisories)
 	$(MACHETE) --skip-target-dir
+
+# The database is a git repository. Where it cannot be fetched, the copy of an earlier run is checked with, if there is one.
+define check-advisories
+	@if ! $(DENY) --log-level off fetch db 2>/dev/null; then \
+		copy=$$(ls -d .tools/advisories/advisory-db-*/.git 2>/dev/null); \
+		echo "advisories $${copy:+newer than $$(git --git-dir "$$copy" log -1 --format=%cs) }are NOT checked: git cannot fetch https://github.com/RustSec/advisory-db"; \
+		[ -n "$$copy" ] || exit 0; \
+	fi; \
+	$(DENY) --log-level error --offline check advisories
+endef
 
 lint-tools: $(DENY) $(MACHETE)
 
