@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
 use crate::failed::Failed;
 use crate::find::{self, Step};
@@ -214,7 +216,7 @@ fn finish(results: &RunResults, output: &OutputArgs) -> Exit {
 }
 
 fn write(results: &RunResults, output: &OutputArgs) -> Result<(), String> {
-    let json = || format!("{:#}\n", report::fortio(results, &output.labels));
+    let json = || format!("{:#}\n", json!(report::fortio(results, &output.labels)));
     put(output.json.as_ref(), json)?;
     put(output.hgrm.as_ref(), || report::hgrm(&results.corrected))?;
     put(output.csv.as_ref(), || report::csv(results))?;

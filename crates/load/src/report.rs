@@ -15,7 +15,7 @@ pub mod units;
 use hdrhistogram::Histogram;
 
 pub use csv::csv;
-pub use fortio::{fortio, rfc3339};
+pub use fortio::{FortioHistogram, FortioRun, fortio, rfc3339};
 pub use hgrm::hgrm;
 pub use summary::{html, text};
 
@@ -28,9 +28,14 @@ pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99
 /// nothing about one in ten thousand.
 #[must_use]
 pub fn percentile(of: &Histogram<u64>, percent: f64) -> Option<u64> {
-    let beyond = units::float(of.len()) * (100.0 - percent) / 100.0;
+    has_values_beyond(of.len(), percent).then(|| of.value_at_percentile(percent))
+}
+
+/// Whether of so many values one lies beyond this percentile.
+fn has_values_beyond(count: u64, percent: f64) -> bool {
+    let beyond = units::float(count) * (100.0 - percent) / 100.0;
     // Half a request of tolerance, for floating-point errors and so that a percentile may rest on one request.
-    (!of.is_empty() && (percent >= 100.0 || beyond >= 0.5)).then(|| of.value_at_percentile(percent))
+    count > 0 && (percent >= 100.0 || beyond >= 0.5)
 }
 
 #[cfg(test)]
