@@ -160,6 +160,36 @@ fn the_quick_starts_have_the_same_policy_and_users() {
     }
 }
 
+/// The pod of a load test without its generators, and their images and targets.
+fn load_test(name: &str) -> (Value, Vec<&'static Value>, Vec<&'static str>) {
+    let manifests = &one(&deploy("minikube").join(name).display().to_string()).manifests;
+    let jobs = of_kind(manifests, "Job");
+    let pod = &jobs.first().unwrap()["spec"]["template"]["spec"];
+    let generators: Vec<&Value> =
+        containers(pod).filter(|container| container["restartPolicy"].is_null()).collect();
+    let images = generators.iter().map(|generator| &generator["image"]).collect();
+    let arguments = generators.iter().flat_map(|generator| generator["args"].as_array().unwrap());
+    let targets =
+        arguments.filter_map(Value::as_str).filter(|argument| argument.starts_with("http://")).collect();
+    let mut others = pod.clone();
+    for kind in ["initContainers", "containers"] {
+        others[kind].as_array_mut().unwrap().retain(|container| !generators.contains(&container));
+    }
+    (others, images, targets)
+}
+
+#[test]
+fn the_load_tests_differ_only_in_the_generator() {
+    let (others, _, targets) = load_test("load.yaml");
+    let (others_with_fortio, images, targets_of_fortio) = load_test("load-fortio.yaml");
+    assert_eq!((others, targets), (others_with_fortio, targets_of_fortio));
+    let makefile = std::fs::read_to_string(deploy("../Makefile")).unwrap();
+    for image in images {
+        let version = image.as_str().unwrap().strip_prefix("fortio/fortio:").unwrap();
+        assert!(makefile.contains(&format!("FORTIO_VERSION := {version}\n")), "{version}");
+    }
+}
+
 /// The alerts stand in three places, as three kinds of users need them.
 #[test]
 fn the_alerts_are_the_same_everywhere() {
