@@ -3,6 +3,7 @@
 //!
 //! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`goals`] (how the results are evaluated).
 
+mod fortio;
 mod goals;
 mod inside;
 mod json;
@@ -29,6 +30,7 @@ use crate::pin::{Pins, on};
 use crate::records::{self, Ends, Record as Line};
 use crate::verdict::Verdict;
 use crate::write;
+use fortio::{Beside, Fortio};
 use goals::Evidence;
 use inside::Inside;
 use load::report::document;
@@ -75,6 +77,10 @@ pub(crate) struct CompareArgs {
     /// Do not measure reloads of a large policy under load.
     #[arg(long)]
     pub(crate) no_reload: bool,
+    /// The program fortio, to measure the application, Envoy, and Envoy with rolegate at 100 and 1,000 requests per second
+    /// with it too, before the rest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fortio: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -113,6 +119,7 @@ pub(crate) struct Comparison {
     pins: Pins,
     record: Record,
     ready: Vec<f64>,
+    fortio: Vec<Beside>,
     reload: Option<Reload>,
     facts: Facts,
     commands: Vec<String>,
@@ -145,7 +152,7 @@ impl Comparison {
         this.facts = machine::facts(Some(&testbed::envoy::program()?));
         let before = Ticks::now();
         this.ready = ready(&places, &this.pins)?;
-        this.every_round(&places, stop)?;
+        this.every_round(&places, fortio(args).as_ref(), stop)?;
         let config = std::fs::read_to_string(places.folder.join("envoy.yaml"));
         write(&args.out.join("envoy.yaml"), &config.map_err(|error| Failed::io("envoy.yaml", &error))?)?;
         if !args.no_reload && !stop.is_requested() {
@@ -172,6 +179,7 @@ impl Comparison {
             pins: Pins::new(),
             record: Record::default(),
             ready: Vec::new(),
+            fortio: Vec::new(),
             reload: None,
             facts: Facts::new(),
             commands: Vec::new(),
@@ -179,13 +187,16 @@ impl Comparison {
         })
     }
 
-    fn every_round(&mut self, places: &Places, stop: &Stop) -> Result<(), Failed> {
+    fn every_round(&mut self, places: &Places, fortio: Option<&Fortio>, stop: &Stop) -> Result<(), Failed> {
         let running = Running::start(places, &self.servers, &self.scenarios, &self.pins)?;
         for (number, scenario) in self.scenarios.iter().enumerate() {
             running.check(number, scenario)?;
         }
         self.commands.clone_from(&running.commands);
         self.commands.extend(self.loads(&running));
+        if let Some(fortio) = fortio {
+            self.run_both(fortio, &running, stop)?;
+        }
         let begun = Instant::now();
         let cells = self.schedule.cells.clone();
         let mut said = None;
@@ -206,7 +217,10 @@ impl Comparison {
 
     fn cell(&mut self, running: &Running, cell: &Cell, stop: &Stop) -> Result<(), Failed> {
         let Some(scenario) = self.scenarios.get(cell.scenario) else { return Ok(()) };
-        let Some(plan) = self.plan(running, cell, scenario, stop)? else { return Ok(()) };
+        let Some(rate) = self.schedule.rates.get(cell.rate) else { return Ok(()) };
+        let Some(plan) = self.plan(running, cell.scenario, *rate, cell.duration, stop)? else {
+            return Ok(());
+        };
         let admin = running.admin(scenario);
         let inside = admin.and_then(Inside::ask);
         let (before, start) = (running.usage(scenario), Instant::now());
@@ -227,19 +241,17 @@ impl Comparison {
     fn plan(
         &self,
         running: &Running,
-        cell: &Cell,
-        scenario: &Scenario,
+        number: usize,
+        rate: Rate,
+        duration: Duration,
         stop: &Stop,
     ) -> Result<Option<Plan>, Failed> {
-        let (Some(url), Some(rate)) =
-            (running.url(cell.scenario, scenario), self.schedule.rates.get(cell.rate))
-        else {
-            return Ok(None);
-        };
+        let Some(scenario) = self.scenarios.get(number) else { return Ok(None) };
+        let Some(url) = running.url(number, scenario) else { return Ok(None) };
         let mut plan = Plan::http(&url)?;
         plan.workload = Workload::of(running.request(scenario));
-        (plan.rate, plan.connections) = (*rate, CONNECTIONS);
-        (plan.duration, plan.warmup) = (Some(cell.duration), self.schedule.warmup);
+        (plan.rate, plan.connections) = (rate, CONNECTIONS);
+        (plan.duration, plan.warmup) = (Some(duration), self.schedule.warmup);
         plan.stop = stop.clone();
         Ok(Some(plan))
     }
@@ -320,6 +332,7 @@ impl Comparison {
     /// Whether some request had no response, or one with a status other than 200.
     fn went_wrong(&self) -> bool {
         self.record.rounds().any(|(_, _, round)| round.wrong > 0)
+            || self.fortio.iter().any(|beside| beside.wrong() > 0)
     }
 }
 
@@ -335,6 +348,13 @@ fn depth(args: &CompareArgs) -> Depth {
         budget: args.budget.unwrap_or(Duration::from_secs(budget)),
         warmup: Duration::from_millis(150),
     }
+}
+
+/// In less than six seconds at 100/s no request is beyond the p99.9.
+fn fortio(args: &CompareArgs) -> Option<Fortio> {
+    let (rounds, seconds) = if args.quick { (2, 2) } else { (5, 6) };
+    let program = args.fortio.clone()?;
+    Some(Fortio { program, rounds, duration: Duration::from_secs(seconds) })
 }
 
 /// The size for P6 in `CONTRIBUTING.md`, or a hundredth of it for a quick run.

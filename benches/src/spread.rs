@@ -33,6 +33,16 @@ impl Spread {
     }
 }
 
+/// A spread of nanoseconds in microseconds, without the unit.
+pub(crate) fn micro_spread(of: Option<Spread>) -> String {
+    of.map_or_else(dash, |spread| spread.shown(|value| units::microseconds(Some(value))))
+}
+
+/// In place of a value that there is not.
+pub(crate) fn dash() -> String {
+    "–".to_owned()
+}
+
 /// The 95 % confidence interval of the median; `None` for fewer than six values. It holds for any distribution, because
 /// each value is above or below the median with equal probability (the sign test).
 pub(crate) fn median_within(values: &[f64]) -> Option<(f64, f64)> {

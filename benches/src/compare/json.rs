@@ -5,6 +5,7 @@ use load::report::{PERCENTILES, percentile};
 use serde_json::{Map, Value, json};
 
 use super::Comparison;
+use super::fortio::Beside;
 use super::record::{Entry, Part, Round};
 
 impl Comparison {
@@ -25,6 +26,7 @@ impl Comparison {
             "interrupted": self.interrupted,
             "verdicts": verdicts,
             "scenarios": self.scenarios.iter().enumerate().map(|(at, scenario)| self.scenario(at, &scenario.name)).collect::<Vec<_>>(),
+            "fortio": self.fortio.iter().map(Beside::json).collect::<Vec<_>>(),
             "reload": self.reload.as_ref().map(|reload| json!({
                 "policy": reload.size, "requests": reload.requests, "failed": reload.failed, "unsent": reload.unsent, "resident": reload.resident,
                 "quiet_p999": reload.quiet.p999, "reloading_p999": reload.reloading.p999, "took": reload.took,

@@ -5,10 +5,10 @@ use load::Rate;
 use load::report::svg::{self, Curve};
 use load::report::{percentile, units};
 
-use super::Comparison;
 use super::record::{Entry, Round};
 use super::scenario::{Endpoint, Role};
-use crate::spread::Spread;
+use super::{Comparison, fortio};
+use crate::spread::{Spread, dash, micro_spread};
 use crate::verdict;
 use load::report::document::{Part, table};
 
@@ -26,6 +26,7 @@ impl Comparison {
         all.extend(self.curves());
         all.extend(self.end_to_end());
         all.extend(self.rounds());
+        all.extend(fortio::parts(&self.fortio));
         all.extend(self.inside());
         all.extend(self.resources());
         all.extend(self.reloads());
@@ -304,7 +305,7 @@ impl Comparison {
             .filter_map(move |scenario| Some((scenario, self.record.at(scenario, rate)?)))
     }
 
-    fn name(&self, scenario: usize) -> String {
+    pub(super) fn name(&self, scenario: usize) -> String {
         self.scenarios.get(scenario).map(|scenario| scenario.name.clone()).unwrap_or_default()
     }
 
@@ -327,14 +328,6 @@ fn columns(first: &str, rows: Vec<Vec<String>>) -> Part {
     let heads: Vec<&str> =
         std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "p50"]).collect();
     table(&heads, rows)
-}
-
-fn micro_spread(of: Option<Spread>) -> String {
-    of.map_or_else(dash, |spread| spread.shown(|value| units::microseconds(Some(value))))
-}
-
-fn dash() -> String {
-    "–".to_owned()
 }
 
 fn picture(title: &str, curves: &[Curve<'_>]) -> Option<Part> {
