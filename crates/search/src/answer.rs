@@ -345,9 +345,9 @@ impl EvaluationSettings {
             return false;
         }
         match &need.target {
-            Target::Indices(expression) => expression.is_of_all_beside_others(),
+            Target::Indices(expression) => expression.is_of_all(),
             // What is not seen may change any index, but is not known to change all.
-            Target::Fixed(expression) => expression.is_of_all_beside_others() && !expression.is_unseen(),
+            Target::Fixed(expression) => expression.is_of_all() && !expression.is_unseen(),
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         }
     }

@@ -300,13 +300,12 @@ fn alias_action<'a>(
     let options = Options { closed: true, ..Options::OPEN };
     let mut has_index = false;
     json.object(|json, key| match &*key {
-        "index" | "indices" => items(json, |json| {
-            has_index = true;
-            let name = listed(json)?;
-            let indices = reading.expression(name, options)?;
-            reading.need(actions, Target::Fixed(indices))?;
-            Ok(())
-        }),
+        "index" | "indices" => {
+            let names = list(json)?;
+            has_index |= !names.is_empty();
+            let indices = reading.expression(names, options)?;
+            reading.need(actions, Target::Fixed(indices))
+        }
         "alias" | "aliases" => items(json, |json| {
             let name = json.string()?;
             reading.need(ALIASES, Target::AddedName(name))?;
@@ -328,14 +327,10 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         json.object(|json, key| match &*key {
             "source" => json.object(|json, key| match &*key {
                 "index" => {
-                    let is_list = json.peek()? == Value::Array;
-                    items(json, |json| {
-                        has_source = true;
-                        let text = if is_list { listed(json)? } else { json.string()? };
-                        let indices = reading.expression(text, Options::OPEN)?;
-                        reading.need_copy(SEARCH, Target::Fixed(indices))?;
-                        Ok(())
-                    })
+                    let names = if json.peek()? == Value::Array { list(json)? } else { json.string()? };
+                    has_source |= !names.is_empty();
+                    let indices = reading.expression(names, Options::OPEN)?;
+                    reading.need_copy(SEARCH, Target::Fixed(indices))
                 }
                 "remote" => Err(Problem::Unsupported("indices of remote clusters")),
                 // The rest is a whole search.
@@ -398,6 +393,20 @@ fn listed<'a>(json: &mut Json<'a>) -> Result<Cow<'a, str>, Problem> {
         return Err(Problem::Invalid("its body names an index that cannot exist"));
     }
     Ok(name)
+}
+
+/// The names and patterns of an array, with commas between them, or a single one. A node resolves them together: what one
+/// stands for may depend on the others.
+fn list<'a>(json: &mut Json<'a>) -> Result<Cow<'a, str>, Problem> {
+    if json.peek()? != Value::Array {
+        return listed(json);
+    }
+    let mut names = Vec::new();
+    json.array(|json| {
+        names.push(listed(json)?);
+        Ok(())
+    })?;
+    Ok(Cow::Owned(names.join(",")))
 }
 
 /// A value, or each value of an array.

@@ -145,11 +145,6 @@ impl<'a> Expression<'a> {
         self.is_all() || self.text() == "*"
     }
 
-    /// The same, also if it has `_all` among other names.
-    pub(crate) fn is_of_all_beside_others(&self) -> bool {
-        self.is_of_all() || self.parts().any(|part| part == Part::Name("_all"))
-    }
-
     /// The expression of what is not seen, and may be any index.
     pub(crate) fn unseen() -> Self {
         Self::new("", Options { closed: true, hidden: true, ..Options::OPEN })

@@ -203,7 +203,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<(), Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
-                let named = reading.expression(name, Options { hidden: true, ..Options::OPEN })?;
+                let named = reading.pattern(name, Options { hidden: true, ..Options::OPEN })?;
                 reading.need(ANY, Target::Fixed(named))?;
             }
         }
@@ -326,7 +326,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
         match index {
             // It searches there: a node expands patterns.
             Some(index) if has_query => {
-                let searched = reading.expression(index, Options { hidden: true, ..Options::OPEN })?;
+                let searched = reading.pattern(index, Options { hidden: true, ..Options::OPEN })?;
                 reading.need(SEARCH, Target::Fixed(searched))?;
             }
             Some(index) => {

@@ -138,12 +138,16 @@ impl<'a> Reading<'_, 'a> {
         self.expression_in(Part::Body, text, options)
     }
 
+    /// One name or pattern in a body, where the cluster does not split a list.
+    pub(crate) fn pattern(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+        if text.contains(',') { Err(SEVERAL) } else { self.expression(text, options) }
+    }
+
     fn name_in(&self, part: Part, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
         }
-        let name = self.resolved(part, name)?;
-        if name == "_all" { Err(UNDERSCORE) } else { Ok(name) }
+        self.resolved(part, name)
     }
 
     fn expression_in(
@@ -152,7 +156,9 @@ impl<'a> Reading<'_, 'a> {
         text: Cow<'a, str>,
         options: Options,
     ) -> Result<Expression<'a>, Problem> {
-        if text == "_all" || !text.contains(['<', ':']) && !text.starts_with('_') && !text.contains(",_") {
+        if text.trim_end_matches(',') == "_all"
+            || !text.contains(['<', ':']) && !text.starts_with('_') && !text.contains(",_")
+        {
             return Ok(Expression::new(text, options));
         }
         let parts: Result<Vec<_>, _> =
@@ -165,7 +171,8 @@ impl<'a> Reading<'_, 'a> {
         let name = self.without_date_math(part, name)?;
         // No index has such a name: a node refuses it, unless one of its modules has routes under it, which name indices in
         // another way. The module `opensearch-dashboards` has `/_opensearch_dashboards/_search`, with indices in the query.
-        if name.starts_with('_') && name != "_all" { Err(UNDERSCORE) } else { Ok(name) }
+        // Nor is `_all` one among others: the plugin takes that for all indices.
+        if name.starts_with('_') { Err(UNDERSCORE) } else { Ok(name) }
     }
 
     fn without_date_math<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
@@ -272,6 +279,8 @@ pub(crate) const MAX_NAMES: usize = 50_000;
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
+pub(crate) const SEVERAL: Problem =
+    Problem::Invalid("it names several indices, where the cluster takes what it says for the name of one");
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(

@@ -9,7 +9,7 @@ use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, UNENDED_DATE_MATH};
+use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNENDED_DATE_MATH};
 use crate::routes::{Body, Match, Method, Place, ROUTES};
 
 /// The names that a rollover may make where it names none: one that ends with `-` and a number. It follows from the name by which the
@@ -133,6 +133,11 @@ pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Opti
             None
         }
         Place::List(parameter) => {
+            if reading.found.group.takes_one_name
+                && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
+            {
+                return Err(SEVERAL);
+            }
             let list = reading.list(parameter)?;
             if reading.found.group.takes_nothing_out
                 && list.parts().any(|part| matches!(part, Part::Except(_)))

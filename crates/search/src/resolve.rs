@@ -156,27 +156,7 @@ impl<'t> Names<'t> {
         self.is_all = expression.is_of_all();
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible = options.ignore_unavailable;
-        let is_missing = |part| match part {
-            Part::Name(name) => inventory.is_some_and(|inventory| inventory.number(name).is_none()),
-            // Nor does `legacy` find a data stream there.
-            Part::Except(name) if !name.contains('*') => inventory.is_some_and(|inventory| {
-                let number = inventory.number(name);
-                number.is_none_or(|number| inventory.kind(number) == Some(Kind::DataStream))
-            }),
-            Part::Pattern(_) | Part::Except(_) => false,
-        };
-        // Nor does it resolve a data stream beside something that is taken out, or what is taken out where patterns expand to nothing.
-        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
-        let is_stream = |part| match (part, inventory) {
-            (Part::Name(name), Some(inventory)) => {
-                let number = inventory.number(name);
-                number.is_some_and(|number| inventory.kind(number) == Some(Kind::DataStream))
-            }
-            (Part::Name(_) | Part::Pattern(_) | Part::Except(_), _) => false,
-        };
-        let is_unresolved = expression.parts().any(is_missing)
-            || (has_exclusion && (!expression.options.expands() || expression.parts().any(is_stream)));
-        if evaluation == EvaluationType::Legacy && is_unresolved {
+        if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
             return self.add_unresolved(inventory, expression);
         }
         // Both parts stand for the same, whatever there is.
@@ -245,6 +225,7 @@ impl<'t> Names<'t> {
             Unknown::Name(_) | Unknown::Pattern(_) => None,
         });
         self.known |= if excludes { groups.known } else { named.known.clone() };
+        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
         self.is_emptied =
             has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
@@ -256,8 +237,7 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too, also those
-    /// that take something out, with their `-`.
+    /// Adds the parts of an expression as they are, also those that take something out, with their `-`.
     fn add_unresolved(&mut self, inventory: Option<&Inventory>, expression: &'t Expression<'_>) {
         for part in expression.text().split(',') {
             if part.contains('*') {
@@ -412,6 +392,23 @@ fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Option
     let has_names = expression.parts().any(|part| matches!(part, Part::Name(_)));
     let counts_open = evaluation == EvaluationType::Legacy && !has_names;
     Options { open: expression.options.open || counts_open, ..expression.options }
+}
+
+/// Whether `legacy` takes the parts of an expression as they are: it resolves none if it does not find
+/// one of the names, and it finds no data streams by their names.
+pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
+    expression.parts().any(|part| match part {
+        Part::Name(name) => !is_index_or_alias(inventory, name),
+        // A node takes nothing out where patterns expand to nothing.
+        Part::Except(_) if !expression.options.expands() => true,
+        Part::Except(name) => !name.contains('*') && !is_index_or_alias(inventory, name),
+        Part::Pattern(_) => false,
+    })
+}
+
+fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
+    let kind = inventory.and_then(|inventory| inventory.kind(inventory.number(name)?));
+    matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
 }
 
 pub(crate) fn is_index(inventory: &Inventory, number: u32) -> bool {

@@ -51,6 +51,8 @@ pub(crate) struct Group {
     pub(crate) takes_names: bool,
     /// Whether a node takes `-name` in its list for a name like any other.
     pub(crate) takes_nothing_out: bool,
+    /// Whether a node takes its list for one name or pattern.
+    pub(crate) takes_one_name: bool,
 }
 
 /// A need of an operation, before its target is read from a request.
@@ -334,6 +336,7 @@ impl Group {
             options: Options::OPEN,
             takes_names: false,
             takes_nothing_out: false,
+            takes_one_name: false,
         };
         if let Some(why) = words.strip_prefix("denied: ") {
             group.denied = Some(why);
@@ -348,6 +351,8 @@ impl Group {
                 group.options = group.options.expanding(states)?;
             } else if word == "takes-nothing-out" {
                 group.takes_nothing_out = true;
+            } else if word == "takes-one-name" {
+                group.takes_one_name = true;
             } else if word == "takes-names" {
                 group.takes_names = true;
             } else {

@@ -17,7 +17,6 @@ const REQUESTS: &[(&str, &str, &str, bool)] = &[
     ("DELETE", "/*", "", true),
     ("DELETE", "/_all?expand_wildcards=all", "", true),
     ("DELETE", "/*?expand_wildcards=none", "", true),
-    ("DELETE", "/_all,a?ignore_unavailable=true", "", true),
     ("PUT", "/_settings", "{}", true),
     ("PUT", "/*/_settings", "{}", true),
     ("PUT", "/*/_mapping", "{}", true),

@@ -6,6 +6,7 @@ mod allocations;
 mod bypass;
 mod changes_of_all;
 mod date_math;
+mod denied_by_the_plugin;
 mod exclusions;
 #[path = "forwarding/main.rs"]
 mod forwarding;

@@ -1,8 +1,6 @@
 //! The bodies of `_msearch` and `_msearch/template`.
 
-use std::borrow::Cow;
-
-use super::{SEARCH, hidden_terms, items, listed};
+use super::{SEARCH, hidden_terms, items, list};
 use crate::expression::Expression;
 use crate::json::{Json, Lines, Value};
 use crate::lookups;
@@ -51,16 +49,7 @@ fn search_header<'a>(
     let mut seen_states = false;
     json.object(|json, key| match &*key {
         "index" | "indices" => {
-            let text = if json.peek()? == Value::Array {
-                let mut names = Vec::new();
-                json.array(|json| {
-                    names.push(listed(json)?);
-                    Ok(())
-                })?;
-                Cow::Owned(names.join(","))
-            } else {
-                json.string()?
-            };
+            let text = if json.peek()? == Value::Array { list(json)? } else { json.string()? };
             match indices.replace(text) {
                 Some(_) => Err(Problem::Invalid("its body names indices twice")),
                 None => Ok(()),

@@ -13,7 +13,7 @@ use crate::expression::{Expression, Part};
 use crate::filtering::strictest;
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
-use crate::resolve::{NOTHING, Unknown, counts, pattern_of_aliases, resolve, shows_members};
+use crate::resolve::{NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members};
 use crate::tenants::TenantAccess;
 
 impl Privileges {
@@ -69,14 +69,14 @@ impl Privileges {
         let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
         if !has_pattern {
             // Asked for each alias, and the same for all.
-            let all_known = LazyCell::new(|| self.all_known(expression));
+            let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory.as_deref(), expression));
             return expression.parts().all(|part| match part {
                 Part::Name(name) => {
-                    // With a name that does not exist, `legacy` does not replace an alias by its members. That they
-                    // are permitted does not imply that the alias is.
+                    // `legacy` then does not replace an alias by its members. That they are permitted does not imply that the
+                    // alias is.
                     let is_alias = self.settings.evaluation == EvaluationType::Legacy
                         && self.number(name).is_some_and(|number| self.is_alias(number));
-                    (!is_alias || *all_known) && self.permits_name(caller, need, name)
+                    !(is_alias && *is_unresolved) && self.permits_name(caller, need, name)
                 }
                 Part::Pattern(_) | Part::Except(_) => false,
             });
@@ -139,7 +139,9 @@ impl Privileges {
         expression.options.expands()
             && expression.parts().all(|part| match part {
                 Part::Name(name) => self.permits_name(caller, need, name),
-                Part::Except(_) => true,
+                Part::Except(_) => {
+                    self.settings.evaluation == EvaluationType::V4 || !is_unresolved(None, expression)
+                }
                 Part::Pattern(pattern) => self.permits_pattern(caller, need, pattern),
             })
     }
@@ -224,13 +226,5 @@ impl Privileges {
         special.security.contains(number)
             || special.system.contains(number)
             || special.protected.contains(number)
-    }
-
-    /// Whether the inventory has each name of an expression.
-    fn all_known(&self, expression: &Expression<'_>) -> bool {
-        expression.parts().all(|part| match part {
-            Part::Name(name) => self.number(name).is_some(),
-            Part::Pattern(_) | Part::Except(_) => true,
-        })
     }
 }

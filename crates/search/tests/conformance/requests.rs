@@ -50,7 +50,7 @@ pub(crate) const NAMES: [&str; 26] = [
 ];
 /// Who asks.
 const USERS: [&str; 5] = ["user", "user", "user", "other", "a.b"];
-const EXPRESSIONS: [&str; 64] = [
+const EXPRESSIONS: [&str; 65] = [
     "*",
     "_all",
     "",
@@ -116,6 +116,24 @@ const EXPRESSIONS: [&str; 64] = [
     "stream-*,-stream-gen",
     "old-*",
     "gen-a,gen-b,al-logs",
+    "_all,logs-a",
+];
+/// Parts of lists, beside [`NAMES`].
+const PARTS: [&str; 14] = [
+    "logs-*",
+    "secret*",
+    "stream-*",
+    "stream-app",
+    ".ds-*",
+    "al-*",
+    "all-logs",
+    "mix",
+    "-logs-b",
+    "-logs-*",
+    "-secret*",
+    "-.ds-*",
+    "-stream-app",
+    "-nothing",
 ];
 const PARAMETERS: [&str; 10] = [
     "",
@@ -281,14 +299,24 @@ fn pick<'t>(random: &mut Rng, from: &[&'t str]) -> &'t str {
     from[random.usize(..from.len())]
 }
 
-fn expression(random: &mut Rng) -> &'static str {
-    if random.bool() { pick(random, &NAMES) } else { pick(random, &EXPRESSIONS) }
+fn expression(random: &mut Rng) -> String {
+    match random.u8(..8) {
+        0 => list(random).join(","),
+        1..4 => pick(random, &EXPRESSIONS).to_owned(),
+        _ => pick(random, &NAMES).to_owned(),
+    }
+}
+
+fn list(random: &mut Rng) -> Vec<&'static str> {
+    (0..random.usize(2..=3))
+        .map(|_| if random.bool() { pick(random, &NAMES) } else { pick(random, &PARTS) })
+        .collect()
 }
 
 /// An expression that does not stand for the index of the plugin: only the node has that.
-fn changed(random: &mut Rng) -> &'static str {
+fn changed(random: &mut Rng) -> String {
     let indices = expression(random);
-    if matches!(indices, "" | "_all" | "*" | "*,-secret*") { "logs-*" } else { indices }
+    if matches!(&*indices, "" | "_all" | "*" | "*,-secret*") { "logs-*".to_owned() } else { indices }
 }
 
 /// A path below an expression, with or without parameters.
@@ -328,6 +356,7 @@ fn read_indices(random: &mut Rng, sent: &mut Sent) {
             "/_mapping/field/f",
             "/_refresh",
             "/_flush",
+            "/_analyze",
             "",
         ],
     );
@@ -394,8 +423,11 @@ fn administer(random: &mut Rng, sent: &mut Sent) {
         4 => ("PUT", format!("/{name}/_settings"), json!({ "index.refresh_interval": "1s" }).to_string()),
         5 => ("PUT", format!("/{name}/_alias/fresh"), String::new()),
         6 => {
-            let action = pick(random, &["add", "remove"]);
-            let one = json!({ action: { "index": name, "alias": "fresh" } });
+            let one = match random.u8(..3) {
+                0 => json!({ "add": { "index": name, "alias": "fresh" } }),
+                1 => json!({ "remove": { "indices": list(random), "alias": "fresh" } }),
+                _ => json!({ "remove_index": { "indices": list(random) } }),
+            };
             let other = json!({ "add": { "indices": [pick(random, &NAMES)], "alias": "other" } });
             ("POST", "/_aliases".to_owned(), json!({ "actions": [one, other] }).to_string())
         }
@@ -495,13 +527,20 @@ fn with_body(random: &mut Rng, sent: &mut Sent) {
             sent.target = "/_reindex".to_owned();
             sent.may_create = true;
             let query = json!({ "match_none": {} });
-            let body = json!({ "source": { "index": [name], "query": query }, "dest": { "index": "new-2" } });
+            let indices = if random.bool() { vec![name] } else { list(random) };
+            let body =
+                json!({ "source": { "index": indices, "query": query }, "dest": { "index": "new-2" } });
             sent.body = body.to_string();
         }
         6 => {
             sent.target = format!("/{name}/_search");
-            let lookup = json!({ "f": { "index": other, "id": "1", "path": "f" } });
-            sent.body = json!({ "query": { "bool": { "filter": [{ "terms": lookup }] } } }).to_string();
+            let index = if random.bool() { other.to_owned() } else { list(random).join(",") };
+            let mut lookup = json!({ "index": index, "id": "1", "path": "f" });
+            if random.bool() {
+                lookup["query"] = json!({ "match_all": {} });
+            }
+            let terms = json!({ "terms": { "f": lookup } });
+            sent.body = json!({ "query": { "bool": { "filter": [terms] } } }).to_string();
         }
         _ => {
             sent.target = format!("/{name}/_search/template");
