@@ -147,6 +147,10 @@ impl<'a> Reading<'_, 'a> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
         }
+        // No index has such a name. The plugin expands it all the same, also to system indices.
+        if name.contains('*') {
+            return Err(PATTERN);
+        }
         self.resolved(part, name)
     }
 
@@ -281,6 +285,8 @@ const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 pub(crate) const SEVERAL: Problem =
     Problem::Invalid("it names several indices, where the cluster takes what it says for the name of one");
+const PATTERN: Problem =
+    Problem::Invalid("it has a pattern with `*` where the cluster takes the name of one index");
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
 const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(

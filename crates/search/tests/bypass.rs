@@ -111,6 +111,14 @@ fn the_end_of_a_path_exempts_nothing() {
     assert_needs("GET", "/secret/_doc/_cat", "", "indices:data/read/get on secret");
 }
 
+/// The plugin expands it, and asks for what system indices need.
+#[test]
+fn a_pattern_is_not_the_name_of_an_index() {
+    assert_denied("GET", "/.s*/_doc/1", "");
+    assert_denied("POST", "/_mget", r#"{"docs":[{"_index":".s*","_id":"1"}]}"#);
+    assert_denied("POST", "/_bulk", "{\"delete\":{\"_index\":\".s*\",\"_id\":\"1\"}}\n");
+}
+
 #[test]
 fn an_encoded_comma_separates_indices() {
     assert_needs("GET", "/public%2Csecret/_search", "", "indices:data/read/search on [public,secret]");

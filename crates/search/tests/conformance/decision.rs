@@ -45,6 +45,17 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "* TenantNotGranted", TENANT),
     ("unread", "invalid: a parameter of its query begins with `=`", MISLEADING),
     ("unread", "invalid: its body has an unknown key", MISLEADING),
+    ("unread", "invalid: it names an index by a name that begins with `_`", MISLEADING),
+    (
+        "unread",
+        "invalid: it names several indices, where the cluster takes what it says for the name of one",
+        MISLEADING,
+    ),
+    (
+        "unread",
+        "invalid: it has a pattern with `*` where the cluster takes the name of one index",
+        MISLEADING,
+    ),
     ("unread", "invalid: its body has an object or array in place of a value", MISLEADING),
     ("delete_by_query", "indices:admin/refresh NotGranted", NOTHING_FOUND),
     ("update_by_query", "indices:admin/refresh NotGranted", NOTHING_FOUND),

@@ -381,7 +381,7 @@ fn read_indices(random: &mut Rng, sent: &mut Sent) {
 }
 
 fn read_document(random: &mut Rng, sent: &mut Sent) {
-    let name = pick(random, &NAMES);
+    let name = if random.u8(..8) == 0 { pick(random, &PARTS) } else { pick(random, &NAMES) };
     let end = pick(random, &["_doc/1", "_source/1", "_termvectors/1", "_explain/1?q=f:a", "_doc/none"]);
     sent.target = format!("/{name}/{end}");
     if end.starts_with("_doc") && random.bool() {
