@@ -1,12 +1,10 @@
 //! The cluster that checks are sent to, and clusters whose address a client names.
 
-use std::net::IpAddr;
-
 use policy::closest;
 use policy::document::View;
 
 use crate::boolean::unless_off;
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, client_routing, transport};
 
 /// What Envoy allows by default: requests in flight, and retries.
 const DEFAULT_REQUESTS: u64 = 1024;
@@ -65,10 +63,18 @@ pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
 }
 
 /// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`. `are_all`: whether Envoy gets
-/// no further ones.
-pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], are_all: bool, findings: &mut Findings) {
+/// no further ones. `secrets` are those of all documents.
+pub(crate) fn lint(
+    services: &[View<'_>],
+    (clusters, are_all): (&[&View<'_>], bool),
+    secrets: &[&View<'_>],
+    findings: &mut Findings,
+) {
     for service in services {
-        lint_google(service, findings);
+        if let Some(google) = service.get("google_grpc") {
+            lint_google(&google, findings);
+            transport::lint_google(&google, findings);
+        }
         let Some(name) = service.at(&["envoy_grpc", "cluster_name"]) else { continue };
         let cluster = clusters.iter().find(|cluster| cluster.text_of("name") == name.text());
         let Some(cluster) = cluster else {
@@ -88,7 +94,8 @@ pub(crate) fn lint(services: &[View<'_>], clusters: &[&View<'_>], are_all: bool,
         });
         let retries = same.any(|service| service.get("retry_policy").is_some());
         lint_limits(cluster, retries, findings);
-        lint_endpoints(cluster, findings);
+        lint_health(cluster, findings);
+        transport::lint(cluster, secrets, findings);
     }
 }
 
@@ -106,10 +113,9 @@ fn lint_missing(name: &View<'_>, clusters: &[&View<'_>], findings: &mut Findings
 }
 
 /// Google's client library sends the path of a Unix socket as authority, which is no host.
-fn lint_google(service: &View<'_>, findings: &mut Findings) {
-    let Some(target) = service.at(&["google_grpc", "target_uri"]) else { return };
-    let has_authority =
-        service.at(&["google_grpc", "channel_args", "args", "grpc.default_authority"]).is_some();
+fn lint_google(google: &View<'_>, findings: &mut Findings) {
+    let Some(target) = google.get("target_uri") else { return };
+    let has_authority = google.at(&["channel_args", "args", "grpc.default_authority"]).is_some();
     if target.text().is_some_and(|text| text.starts_with("unix:")) && !has_authority {
         let message = "`google_grpc` sends the path of the socket as authority, which rolegate rejects: every check fails";
         let fix = "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }";
@@ -162,38 +168,11 @@ fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
     findings.add(thresholds.as_ref().unwrap_or(cluster), Kind::CircuitBreakers, message, fix);
 }
 
-fn lint_endpoints(cluster: &View<'_>, findings: &mut Findings) {
+fn lint_health(cluster: &View<'_>, findings: &mut Findings) {
     if cluster.list("health_checks").is_empty() {
         let message = "Envoy sends checks to an instance that is stopping or does not answer";
         let fix = "health_checks: [{ grpc_health_check: {}, interval: 0.5s, no_traffic_interval: 0.5s, timeout: 0.5s, \
                    healthy_threshold: 1, unhealthy_threshold: 1 }]";
         findings.add(cluster, Kind::NoHealthChecks, message, fix);
     }
-    if cluster.get("transport_socket").is_some() {
-        return;
-    }
-    for address in addresses(cluster) {
-        let text = address.text().unwrap_or_default();
-        let is_loopback = text == "localhost" || text.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        if !is_loopback {
-            let message =
-                "checks have passwords and tokens in them, and are sent over a network without encryption";
-            let fix = "use a Unix socket or loopback, `transport_socket` and rolegate's `--tls-certificate`, or a mesh or network plugin that encrypts";
-            findings.add(&address, Kind::Plaintext, message, fix);
-        }
-    }
-}
-
-/// The host names and IP addresses of a cluster's endpoints.
-fn addresses<'n>(view: &View<'n>) -> Vec<View<'n>> {
-    let mut found: Vec<View<'n>> = Vec::new();
-    for (key, value) in view.entries() {
-        if key == "socket_address" {
-            found.extend(value.get("address"));
-        } else if key != "upstream_bind_config" {
-            found.extend(addresses(&value));
-        }
-    }
-    found.extend(view.items().iter().flat_map(addresses));
-    found
 }

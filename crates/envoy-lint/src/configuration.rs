@@ -18,7 +18,11 @@ pub(crate) struct Configuration<'n> {
     clusters: Vec<View<'n>>,
     /// The endpoints of clusters, from a control plane.
     endpoints: Vec<View<'n>>,
-    /// Network filters that are no connection managers, such as `tcp_proxy`.
+    /// Layers of runtime that are in the configuration itself.
+    runtime: Vec<View<'n>>,
+    /// Secrets that say how certificates are verified.
+    secrets: Vec<View<'n>>,
+    /// Filters of listeners and connections that are no connection managers, such as `tcp_proxy`.
     proxies: Vec<View<'n>>,
     /// Listeners that let requests or connections pass without authorization.
     open_listeners: Vec<View<'n>>,
@@ -121,6 +125,10 @@ impl<'n> Configuration<'n> {
             self.proxies.push(view.clone());
             return;
         }
+        if view.get("name").is_some() && view.get("validation_context").is_some() {
+            self.secrets.push(view.clone());
+            return;
+        }
         if let Some(routes) = routes::lone(view) {
             self.lone_routes.push(routes);
             return;
@@ -190,7 +198,8 @@ impl<'n> Configuration<'n> {
         self.lint_bypasses((all, are_all), discovered, findings);
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
-        cluster::lint(&services, &clusters.collect::<Vec<_>>(), are_all, findings);
+        let secrets: Vec<&View<'_>> = all.iter().flat_map(|one| &one.secrets).collect();
+        cluster::lint(&services, (&clusters.collect::<Vec<_>>(), are_all), &secrets, findings);
     }
 
     /// Listeners without authorization that reach what others protect, in one of `all` documents, and clusters by which those

@@ -128,7 +128,9 @@ kinds! {
     /// Bodies are sent in part.
     PartialBodies = Slow "partial-bodies",
     /// Checks are sent over a network without encryption.
-    Plaintext = Note "plaintext",
+    Plaintext = Unsafe "plaintext",
+    /// What a plugin makes of an authorized request is not known.
+    PluginRewrite = Note "plugin-rewrite",
     /// A plugin decides which application gets an authorized request.
     PluginRouting = Note "plugin-routing",
     /// Envoy answers with an error where rolegate sets or removes headers.
@@ -151,7 +153,7 @@ kinds! {
     UnmergedSlashes = Unsafe "unmerged-slashes",
     /// The application gets the path as the client sent it.
     UnnormalizedPath = Unsafe "unnormalized-path",
-    /// The cluster is not in this file.
+    /// The cluster, or the secret by which Envoy verifies it, is not in this file.
     UnseenCluster = Note "unseen-cluster",
     /// The endpoints of a cluster are not in this file.
     UnseenEndpoints = Note "unseen-endpoints",
@@ -175,6 +177,8 @@ impl Severity {
             Self::Unsafe => "unsafe",
             Self::Broken => "broken",
             Self::Slow => "slow",
+    /// Others can answer in rolegate's place.
+    UnverifiedConnection = Unsafe "unverified-connection",
             Self::Note => "note",
         }
     }

@@ -37,6 +37,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+mod transport;
 use policy::document::{Mark, Node, Reader, View};
 use policy::{Acceptable, Problem};
 
