@@ -376,7 +376,7 @@ fn lint_timeout(config: &View<'_>, findings: &mut Findings) {
 }
 
 /// A duration as Envoy writes it (`0.25s`).
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
 }
 

@@ -3,8 +3,9 @@
 use policy::Problem;
 use policy::document::View;
 
-/// One of these is in each file for Envoy that has something to lint. Other files of a `ConfigMap` may be no YAML.
-const ENVOY: [&str; 4] = ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment"];
+/// One of these is in each file for Envoy or Istio that has something to lint. Other files of a `ConfigMap` may be no YAML.
+const ENVOY: [&str; 5] =
+    ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment", "extensionProviders"];
 
 /// Each configuration in this document, as a text in which every line is where it is in the file.
 ///

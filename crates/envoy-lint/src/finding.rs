@@ -119,6 +119,8 @@ kinds! {
     MissingCluster = Broken "missing-cluster",
     /// Envoy sends checks to instances that do not answer.
     NoHealthChecks = Note "no-health-checks",
+    /// A policy names what is not registered.
+    MissingProvider = Broken "missing-provider",
     /// Checks are not retried.
     NoRetries = Note "no-retries",
     /// Envoy leaves the filter out if it does not have it.
@@ -155,6 +157,8 @@ kinds! {
     UnnormalizedPath = Unsafe "unnormalized-path",
     /// The cluster, or the secret by which Envoy verifies it, is not in this file.
     UnseenCluster = Note "unseen-cluster",
+    /// A policy of Envoy Gateway or Istio has no effect where it is attached.
+    UnenforcedPolicy = Unsafe "unenforced-policy",
     /// The endpoints of a cluster are not in this file.
     UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.

@@ -7,8 +7,9 @@
 //! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery; `filters` looks at the order of filters,
 //! `envoy_filter` at that of those that Istio inserts. `rewrites` looks at paths, methods and hosts that are rewritten behind the
 //! authorization, `route_cache` at filters that have Envoy choose another route there, `specifiers` at plugins that choose a cluster,
-//! `client_routing` says that a client does, and `texts` looks for texts.
-//! `library_route` reads what turns rolegate's library off on a route, `boolean` the settings that are on or off, and `config_dump`
+//! `transport` looks at the connection to rolegate, `client_routing` says that a client does, and `texts` looks for texts.
+//! `gateway` and `mesh` look at resources of Envoy Gateway and Istio, which `kubernetes` finds.
+//! `credentials` finds them in logs. `library_route` reads what turns rolegate's library off on a route, `boolean` the settings that are on or off, and `config_dump`
 //! knows what a `/config_dump` has twice.
 //!
 //! The crate does no I/O.
@@ -27,7 +28,10 @@ mod filter;
 mod filters;
 mod finding;
 mod library_route;
+mod gateway;
+mod kubernetes;
 mod rewrites;
+mod mesh;
 mod route_cache;
 mod routes;
 mod specifiers;
@@ -67,7 +71,14 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let configurations: Vec<_> = roots.iter().map(|root| Configuration::of(root, &discovered)).collect();
     let mut findings = Findings::default();
     configurations.iter().for_each(|one| one.lint(&configurations, &discovered, &mut findings));
-    if !configurations.iter().any(Configuration::authorizes) {
+    let (objects, meshes) = (kubernetes::objects(&roots), mesh::configs(&roots));
+    gateway::lint(&objects, &mut findings);
+    mesh::lint(&objects, &meshes, &mut findings);
+    let is_policy = |object: &View<'_>| gateway::authorizes(object) || mesh::authorizes(object);
+    if !configurations.iter().any(Configuration::authorizes)
+        && meshes.is_empty()
+        && !objects.iter().any(is_policy)
+    {
         let message = "there is no filter `ext_authz` here, and not rolegate's library";
         let (more, help) = if configurations.iter().any(Configuration::has_routes) {
             let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
