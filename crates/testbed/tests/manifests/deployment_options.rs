@@ -84,6 +84,24 @@ fn istio_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
     assert_eq!(patch["filter_config"]["value"]["policy"], mounted("/etc/rolegate/policy")["mountPath"]);
 }
 
+#[test]
+fn envoy_gateway_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
+    let manifests = manifests("envoy-gateway/module.yaml");
+    let proxy = &of_kind(manifests, "EnvoyProxy").first().unwrap()["spec"];
+    let policy = &of_kind(manifests, "EnvoyExtensionPolicy").first().unwrap()["spec"];
+    let (module, filter) = (&proxy["dynamicModules"][0], &policy["dynamicModule"][0]);
+    assert_eq!((&module["name"], &filter["filterName"]), (&filter["name"], &filter["name"]));
+    let deployment = &proxy["provider"]["kubernetes"]["envoyDeployment"];
+    let mounts = deployment["container"]["volumeMounts"].as_array().unwrap();
+    let folder = deployment["initContainers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    assert_eq!(module["source"]["local"]["path"], format!("{folder}/librolegate.so"));
+    for path in [folder, filter["config"]["policy"].as_str().unwrap(), "/etc/rolegate/users"] {
+        assert!(mounts.iter().any(|mount| mount["mountPath"] == path && mount["readOnly"] == true), "{path}");
+    }
+    let volumes = deployment["pod"]["volumes"].as_array().unwrap();
+    assert!(mounts.iter().all(|mount| volumes.iter().any(|volume| volume["name"] == mount["name"])));
+}
+
 /// A plain Envoy balances over the headless one.
 #[test]
 fn the_headless_service_is_headless() {
