@@ -9,7 +9,7 @@ use policy::document::View;
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
 use crate::routes::{self, Target};
-use crate::{Findings, Kind, cluster, rewrites};
+use crate::{Findings, Kind, client_routing, cluster, rewrites};
 
 const FIX: &str = "add the filter here, or route to another cluster";
 
@@ -125,16 +125,16 @@ impl<'a, 'n> Protected<'a, 'n> {
             let message = "without authorization, this listener routes to any cluster that a client names as server name of TLS";
             findings.add(filter, Kind::BypassListener, message, FIX);
         }
-        for state in cluster_states(filter) {
-            match state.at(&["format_string", "text_format_source", "inline_string"]) {
-                Some(cluster) if cluster.text().is_some_and(|text| !text.contains('%')) => {
-                    self.lint_cluster(&cluster, &cluster, findings);
-                }
-                _ => {
-                    let message =
-                        "without authorization, this listener routes to any cluster that this format gives";
-                    findings.add(&state, Kind::BypassListener, message, FIX);
-                }
+        let config = filter.get("typed_config").unwrap_or_else(|| filter.clone());
+        for state in client_routing::states(&config) {
+            if state.text_of("object_key") != Some("envoy.tcp_proxy.cluster") {
+                client_routing::lint_state(&state, findings);
+            } else if let Some(cluster) = client_routing::literal(&state) {
+                self.lint_cluster(&cluster, &cluster, findings);
+            } else {
+                let message =
+                    "without authorization, this listener routes to any cluster that this format gives";
+                findings.add(&state, Kind::BypassListener, message, FIX);
             }
         }
         for target in routes::targets(filter) {
@@ -266,13 +266,6 @@ impl<'a, 'n> Protected<'a, 'n> {
         self.known.endpoints(cluster).iter().for_each(|endpoints| collect_addresses(endpoints, &mut found));
         found
     }
-}
-
-/// Where a network filter `set_filter_state` says to which cluster `tcp_proxy` behind it routes.
-fn cluster_states<'n>(filter: &View<'n>) -> Vec<View<'n>> {
-    let lists = filter.get("typed_config").map(|config| config.entries()).unwrap_or_default();
-    let states = lists.into_iter().flat_map(|(_, list)| list.one_or_more());
-    states.filter(|state| state.text_of("object_key") == Some("envoy.tcp_proxy.cluster")).collect()
 }
 
 /// Whether `tcp_proxy` behind this filter takes the server name of TLS for a cluster.

@@ -1,8 +1,35 @@
-//! What lets a client name the cluster or the host that gets its request.
+//! What lets a client name the cluster, the host or the address that gets its request.
 
 use policy::document::View;
 
 use crate::{Findings, Kind};
+
+/// State of Envoy's own that decides neither where a request goes nor whom Envoy expects there.
+const HARMLESS: [&str; 3] = [
+    "envoy.ratelimit.hits_addend",
+    "envoy.tcp_proxy.disable_tunneling",
+    "envoy.tcp_proxy.per_connection_idle_timeout_ms",
+];
+
+/// What a filter `set_filter_state` sets.
+pub(crate) fn states<'n>(config: &View<'n>) -> Vec<View<'n>> {
+    let lists = config.entries().into_iter().flat_map(|(_, list)| list.one_or_more());
+    lists.filter(|state| state.get("object_key").is_some()).collect()
+}
+
+/// What this state is, if the configuration says that and nothing else has a say in it.
+pub(crate) fn literal<'n>(state: &View<'n>) -> Option<View<'n>> {
+    let text = state.at(&["format_string", "text_format_source", "inline_string"]);
+    text.filter(|text| text.text().is_some_and(|text| !text.contains('%')))
+}
+
+/// Reports state that decides where a request goes and that a format gives, such as a header of the client.
+pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
+    let key = state.text_of("object_key").unwrap_or_default();
+    if key.starts_with("envoy.") && !HARMLESS.contains(&key) && literal(state).is_none() {
+        by(&format!("a format for `{key}`"), state, findings);
+    }
+}
 
 /// Reports what says which header, or which format, gives the cluster or host.
 pub(crate) fn by_header(value: &View<'_>, findings: &mut Findings) {

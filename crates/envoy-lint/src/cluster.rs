@@ -54,6 +54,9 @@ fn address_by_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
 /// Reports that a header of the client has the address of this cluster, which routes with authorization lead to. A dynamic
 /// forward proxy is no such cluster: it takes the host by which the policy has decided.
 pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
+    if let Some(key) = cluster.at(&["original_dst_lb_config", "metadata_key"]) {
+        client_routing::by("metadata (filters take it from headers, for example)", &key, findings);
+    }
     let Some((setting, header)) = address_by_header(cluster) else { return };
     let message = format!(
         "a client names by `{header}` which address gets the request, and the policy decides by the host that it was sent to"

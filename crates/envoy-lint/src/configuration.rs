@@ -5,7 +5,7 @@ use policy::document::View;
 use crate::authorizer::Authorizer;
 use crate::bypass::{Known, Protected};
 use crate::config_dump::{self, is_same};
-use crate::connection_manager::Manager;
+use crate::connection_manager::{self, Manager};
 use crate::filter::{Discovered, Filter};
 use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
 
@@ -94,6 +94,10 @@ impl<'n> Configuration<'n> {
             return;
         }
         self.has_listeners |= key == "dynamic_listeners" || (key == "resources" && is_listener(view));
+        if key == "static_layer" {
+            self.runtime.push(view.clone());
+            return;
+        }
         if view.get("config_patches").is_some() {
             self.envoy_filters.push(view.clone());
         }
@@ -121,12 +125,12 @@ impl<'n> Configuration<'n> {
             self.endpoints.push(view.clone());
             return;
         }
-        if is_proxy(view) {
-            self.proxies.push(view.clone());
-            return;
-        }
         if view.get("name").is_some() && view.get("validation_context").is_some() {
             self.secrets.push(view.clone());
+            return;
+        }
+        if is_proxy(view) {
+            self.proxies.push(view.clone());
             return;
         }
         if let Some(routes) = routes::lone(view) {
@@ -171,6 +175,9 @@ impl<'n> Configuration<'n> {
         }
         for manager in self.managers.iter().filter(|manager| manager.authorizer().is_some()) {
             manager.lint_bodies(findings);
+            for runtime in all.iter().flat_map(|one| &one.runtime) {
+                connection_manager::lint_runtime(&manager.view, runtime, findings);
+            }
         }
         // One that is given without its name may have any.
         let name = |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
@@ -247,10 +254,10 @@ fn is_plain_listener(view: &View<'_>) -> bool {
     view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some()
 }
 
-/// Whether this is a network filter, or one of UDP, and no connection manager.
+/// Whether this is a filter of listeners, of connections or of UDP, and no connection manager.
 fn is_proxy(view: &View<'_>) -> bool {
     let Some(config) = view.get("typed_config") else { return false };
     let kind = config.text_of("type_url").or_else(|| config.text_of("@type")).unwrap_or_default();
-    [".filters.network.", ".filters.udp."].iter().any(|part| kind.contains(part))
+    [".filters.listener.", ".filters.network.", ".filters.udp."].iter().any(|part| kind.contains(part))
         && !kind.contains(".http_connection_manager.")
 }

@@ -5,7 +5,10 @@ use policy::document::View;
 use crate::authorizer::{Authorizer, By};
 use crate::filter::{Discovered, type_of};
 use crate::filters::Filters;
-use crate::{Findings, Kind, authorizer, routes};
+use crate::{Findings, Kind, authorizer, credentials, routes};
+
+/// What happens to `%2F` and `%5C` in a path.
+const SLASHES: &str = "path_with_escaped_slashes_action";
 
 /// A connection manager.
 #[derive(Debug)]
@@ -47,13 +50,16 @@ impl<'n> Manager<'n> {
         lint_paths(&self.view, true, findings);
         let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
-        self.filters.lint_rewrites(findings);
+        self.filters.lint_rewrites(&routes, findings);
         let mut own = routes::of_manager(&self.view, other_routes);
         own.push(&self.view);
         self.filters.lint_cleared_routes(&own, findings);
         self.upgrades.iter().for_each(|(_, filters)| filters.lint_cleared_routes(&own, findings));
         self.lint_upgrades(&routes, findings);
         self.lint_metadata(findings);
+        self.filters.lint_preflights(&own, findings);
+        self.filters.lint_stalled_bodies(findings);
+        credentials::lint(&self.view, findings);
         if !self.view.is_true("use_remote_address") {
             let message = "the address of the client is the one in `x-forwarded-for`, which clients choose unless a trusted \
                            proxy in front of Envoy sets it";
@@ -82,7 +88,7 @@ impl<'n> Manager<'n> {
             self.filters.authorizers().filter_map(Authorizer::grpc_service).collect();
         for (upgrade, filters) in &self.upgrades {
             filters.lint_early(routes, findings);
-            filters.lint_rewrites(findings);
+            filters.lint_rewrites(routes, findings);
             for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
                 authorizer::lint_service(&service, &services, findings);
             }
@@ -133,6 +139,7 @@ pub(crate) fn is_manager(config: &View<'_>) -> bool {
 /// Reports what is wrong in settings that are merged into a connection manager with the filter.
 pub(crate) fn lint_merged(settings: &View<'_>, discovered: &Discovered<'_>, findings: &mut Findings) {
     lint_paths(settings, false, findings);
+    credentials::lint(settings, findings);
     for upgrade in settings.list("upgrade_configs") {
         let filters = upgrade.list("filters");
         if !filters.is_empty() && !Filters::of(&filters, discovered).authorize() {
@@ -157,12 +164,35 @@ fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
             findings.add(&at, kind, message, format!("{key}: true"));
         }
     }
-    let key = "path_with_escaped_slashes_action";
-    let action = settings.get(key);
+    let action = settings.get(SLASHES);
     if let Some(action) = action.filter(|action| !action.text().is_some_and(keeps_slashes)) {
-        let message = "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
-        findings.add(&action, Kind::UnescapedSlashes, message, format!("{key}: REJECT_REQUEST"));
+        lint_slashes(&action, findings);
     }
+}
+
+fn lint_slashes(action: &View<'_>, findings: &mut Findings) {
+    let message = "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
+    findings.add(action, Kind::UnescapedSlashes, message, format!("{SLASHES}: REJECT_REQUEST"));
+}
+
+/// Reports what a static runtime says about escaped slashes where this connection manager does not.
+pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mut Findings) {
+    let action = manager.text_of(SLASHES).unwrap_or("0");
+    let is_default = action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT");
+    let value = runtime_value(runtime, &format!("http_connection_manager.{SLASHES}"));
+    if let Some(value) = value.filter(|value| is_default && !value.text().is_some_and(keeps_slashes)) {
+        lint_slashes(&value, findings);
+    }
+}
+
+/// The value of this name, whose parts may be keys of mappings inside of each other.
+fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
+    runtime.get(name).or_else(|| {
+        runtime
+            .named_entries()
+            .iter()
+            .find_map(|(key, value)| runtime_value(value, name.strip_prefix(&**key)?.strip_prefix('.')?))
+    })
 }
 
 /// Reports that the filters of an upgrade do not authorize.

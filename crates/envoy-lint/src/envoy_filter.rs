@@ -57,7 +57,7 @@ pub(crate) fn lint<'n>(
             let here: Vec<&Patch<'_>> = filters().filter(|patch| patch.is_for_same(own)).collect();
             let list = Filters::of(&order(&here), discovered);
             list.lint_early(routes, findings);
-            list.lint_rewrites(findings);
+            list.lint_rewrites(routes, findings);
             list.lint_cleared_routes(routes, findings);
         }
     }

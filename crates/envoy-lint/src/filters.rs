@@ -69,8 +69,7 @@ impl<'n> Filters<'n> {
             if MAY_BE_FIRST.contains(&kind) {
                 continue;
             }
-            let is_off = filter.view.is_true("disabled");
-            if is_off && !routes.iter().any(|routes| routes::enable(routes, name)) {
+            if !is_on(filter, routes) {
                 continue;
             }
             if kind == "jwt_authn" && forwards_tokens(filter) {
@@ -83,17 +82,50 @@ impl<'n> Filters<'n> {
                 "health_check" => "it answers requests itself",
                 _ => "it acts on requests that are not authorized, or changes what rolegate sees",
             };
-            let condition = if is_off { ", where a route enables it" } else { "" };
+            let condition = if filter.view.is_true("disabled") { ", where a route enables it" } else { "" };
             let message = format!("`{name}` runs before `{own}`{condition}: {effect}");
             findings.add(&filter.view, Kind::EarlyFilter, message, format!("move `{name}` behind `{own}`"));
         }
     }
 
-    /// Reports filters behind the first that authorizes that change the path, the method or the host.
-    pub(crate) fn lint_rewrites(&self, findings: &mut Findings) {
+    /// Reports `ext_authz` beside a library.
+    pub(crate) fn lint_stalled_bodies(&self, findings: &mut Findings) {
+        let is_ext_authz =
+            |filter: &Authorizer<'_>| matches!(filter.by, By::ExtAuthz(_) | By::HttpService(_));
+        let library = self.all.iter().find(|filter| filter.kind() == "dynamic_modules");
+        if let Some(library) = library.filter(|_| self.authorizers().any(is_ext_authz)) {
+            let message = "users of Envoy report that large bodies over HTTP/2 wait until a timeout where `ext_authz` and a library both run";
+            let fix = "try such a request; where rolegate can be the library, leave `ext_authz` out";
+            findings.add(&library.view, Kind::StalledBodies, message, fix);
+        }
+    }
+
+    /// Reports that no filter answers preflights before the first that authorizes, where one of these `routes` has a policy for them.
+    pub(crate) fn lint_preflights(&self, routes: &[&View<'_>], findings: &mut Findings) {
+        let Some((position, authorizer)) = self.authorizers.first() else { return };
+        if self.all.iter().take(*position).any(|filter| filter.kind() == "cors") {
+            return;
+        }
+        if let Some(policy) = routes.iter().find_map(|routes| routes::cors_policy(routes)) {
+            let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
+            let message = format!(
+                "no filter `cors` runs before `{own}`: a preflight has no credentials, so it gets 401, and browsers send no request"
+            );
+            let fix = format!("in `http_filters`, envoy.filters.http.cors before `{own}`");
+            findings.add(&policy, Kind::RefusedPreflights, message, fix);
+        }
+    }
+
+    /// Reports filters behind the first that authorizes that change the path, the method or the host, unless they are off in all of
+    /// these `routes`.
+    pub(crate) fn lint_rewrites(&self, routes: &[&View<'_>], findings: &mut Findings) {
         let Some((first, _)) = self.authorizers.first() else { return };
-        for filter in self.all.iter().skip(*first).chain(&self.of_router) {
-            rewrites::lint_filter(filter, findings);
+        let is_other = |at: usize| self.authorizers.iter().all(|(position, _)| *position != at);
+        let behind = self.all.iter().enumerate().skip(*first).filter(|(at, _)| is_other(*at));
+        for filter in behind.map(|(_, filter)| filter).chain(&self.of_router) {
+            if is_on(filter, routes) {
+                rewrites::lint_filter(filter, findings);
+            }
         }
     }
 
@@ -136,6 +168,11 @@ impl<'n> Filters<'n> {
             findings.add(&at, Kind::ClearedRoute, message, fix);
         }
     }
+}
+
+/// Whether this filter runs for a request on one of these routes.
+fn is_on(filter: &Filter<'_>, routes: &[&View<'_>]) -> bool {
+    !filter.view.is_true("disabled") || routes.iter().any(|routes| routes::enable(routes, filter.name()))
 }
 
 /// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.

@@ -107,6 +107,8 @@ kinds! {
     IgnoredMutations = Unsafe "ignored-mutations",
     /// Header lines are joined and changed before rolegate sees them.
     JoinedHeaders = Unsafe "joined-headers",
+    /// Passwords and tokens are written to a log.
+    LoggedCredentials = Unsafe "logged-credentials",
     /// A rolegate that hangs delays each request for long.
     LongTimeout = Slow "long-timeout",
     /// Frames of metadata can leave a request that the library has allowed waiting.
@@ -117,14 +119,16 @@ kinds! {
     MissingBodies = Unsafe "missing-bodies",
     /// There is no cluster of this name.
     MissingCluster = Broken "missing-cluster",
-    /// Envoy sends checks to instances that do not answer.
-    NoHealthChecks = Note "no-health-checks",
     /// A policy names what is not registered.
     MissingProvider = Broken "missing-provider",
+    /// Envoy sends checks to instances that do not answer.
+    NoHealthChecks = Note "no-health-checks",
     /// Checks are not retried.
     NoRetries = Note "no-retries",
     /// Envoy leaves the filter out if it does not have it.
     OptionalFilter = Unsafe "optional-filter",
+    /// A filter may make another request of one that is authorized.
+    OtherRequest = Unsafe "other-request",
     /// A route sends its checks elsewhere.
     OtherService = Unsafe "other-service",
     /// Bodies are sent in part.
@@ -135,6 +139,8 @@ kinds! {
     PluginRewrite = Note "plugin-rewrite",
     /// A plugin decides which application gets an authorized request.
     PluginRouting = Note "plugin-routing",
+    /// Preflights of CORS are authorized, and have no credentials.
+    RefusedPreflights = Slow "refused-preflights",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
     /// The application gets another path, method or host than the client sent.
@@ -145,10 +151,14 @@ kinds! {
     ShortTimeout = Slow "short-timeout",
     /// Retries wait for a second.
     SlowRetries = Slow "slow-retries",
+    /// Large bodies are reported to wait where `ext_authz` and a library run.
+    StalledBodies = Note "stalled-bodies",
     /// An error looks like a denial, or like success.
     StatusOnError = Slow "status-on-error",
     /// The answers of denials are cut off.
     TruncatedDenials = Note "truncated-denials",
+    /// A policy of Envoy Gateway or Istio has no effect where it is attached.
+    UnenforcedPolicy = Unsafe "unenforced-policy",
     /// Envoy decodes slashes before rolegate sees the path.
     UnescapedSlashes = Unsafe "unescaped-slashes",
     /// The application gets a path with adjacent slashes.
@@ -157,8 +167,6 @@ kinds! {
     UnnormalizedPath = Unsafe "unnormalized-path",
     /// The cluster, or the secret by which Envoy verifies it, is not in this file.
     UnseenCluster = Note "unseen-cluster",
-    /// A policy of Envoy Gateway or Istio has no effect where it is attached.
-    UnenforcedPolicy = Unsafe "unenforced-policy",
     /// The endpoints of a cluster are not in this file.
     UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.
@@ -169,6 +177,8 @@ kinds! {
     UnseenRoutes = Note "unseen-routes",
     /// The headers of a response of rolegate are not checked.
     UnvalidatedMutations = Unsafe "unvalidated-mutations",
+    /// Others can answer in rolegate's place.
+    UnverifiedConnection = Unsafe "unverified-connection",
     /// Requests that upgrade pass other filters.
     UpgradeFilters = Unsafe "upgrade-filters",
 }
@@ -181,8 +191,6 @@ impl Severity {
             Self::Unsafe => "unsafe",
             Self::Broken => "broken",
             Self::Slow => "slow",
-    /// Others can answer in rolegate's place.
-    UnverifiedConnection = Unsafe "unverified-connection",
             Self::Note => "note",
         }
     }

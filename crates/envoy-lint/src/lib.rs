@@ -23,25 +23,26 @@ mod config_dump;
 mod config_map;
 mod configuration;
 mod connection_manager;
+mod credentials;
 mod envoy_filter;
 mod filter;
 mod filters;
 mod finding;
-mod library_route;
 mod gateway;
 mod kubernetes;
-mod rewrites;
+mod library_route;
 mod mesh;
+mod rewrites;
 mod route_cache;
 mod routes;
 mod specifiers;
 mod texts;
+mod transport;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-mod transport;
 use policy::document::{Mark, Node, Reader, View};
 use policy::{Acceptable, Problem};
 

@@ -8,7 +8,68 @@ use policy::document::View;
 
 use crate::filter::Filter;
 use crate::texts::has_text;
-use crate::{Findings, Kind, client_routing};
+use crate::{Findings, Kind, client_routing, route_cache};
+
+/// Filters that leave the path, the method and the host of a request as they were authorized.
+const HARMLESS: [&str; 53] = [
+    "a2a",
+    "adaptive_concurrency",
+    "admission_control",
+    "alternate_protocols_cache",
+    "api_key_auth",
+    "aws_eventstream_parser",
+    "aws_request_signing",
+    "bandwidth_limit",
+    "bandwidth_share",
+    "basic_auth",
+    "body_size_limit",
+    "buffer",
+    "cache",
+    "cache_v2",
+    "cdn_loop",
+    "compressor",
+    "cors",
+    "credential_injector",
+    "csrf",
+    // What it makes passes all filters again.
+    "custom_response",
+    "decompressor",
+    "dynamic_forward_proxy",
+    "ext_authz",
+    "fault",
+    "file_server",
+    "file_system_buffer",
+    "gcp_authn",
+    "geoip",
+    "grpc_field_extraction",
+    "grpc_stats",
+    "grpc_web",
+    "header_to_metadata",
+    "health_check",
+    "ip_tagging",
+    "istio",
+    "json_to_metadata",
+    "jwt_authn",
+    "local_ratelimit",
+    "mcp",
+    "oauth2",
+    "on_demand",
+    "original_src",
+    "proto_message_extraction",
+    "rate_limit_quota",
+    "ratelimit",
+    "rbac",
+    "router",
+    "set_metadata",
+    "sse_to_metadata",
+    "stateful_session",
+    "tap",
+    "thrift_to_metadata",
+    "upstream_codec",
+];
+
+/// Filters that run code which is not in the configuration.
+const PLUGINS: [&str; 4] = ["dynamic_modules", "ext_proc", "golang", "wasm"];
 
 /// What rewrites the path on a route; Envoy accepts one of them.
 const REWRITES: [&str; 4] = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
@@ -34,6 +95,9 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
         match &*key {
             "http_filters" | "access_log" => {}
             "request_mutations" => lint_mutations(&value, findings),
+            "query_parameter_mutations" => {
+                findings.add(&value, Kind::RewrittenPath, rewritten("query"), fix(false));
+            }
             "request_headers_to_add" => lint_additions(&value, findings),
             // Of `LuaPerRoute`.
             "source_code" => lint_code(&value, &value, findings),
@@ -43,19 +107,47 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
     view.items().iter().for_each(|item| lint(item, findings));
 }
 
-/// Reports a filter behind the authorization that gives the application another path, method or host.
+/// Reports a filter behind the authorization that gives the application another path, method or host, or may.
 pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
-    for config in filter.all_configs() {
-        match filter.kind() {
-            "header_mutation" => lint(config, findings),
-            "grpc_json_transcoder" => {
-                let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
-                findings.add(&filter.view, Kind::RewrittenPath, message, FIX);
+    match filter.kind() {
+        "header_mutation" => filter.all_configs().for_each(|config| lint(config, findings)),
+        "set_filter_state" => {
+            let states = filter.all_configs().flat_map(client_routing::states);
+            states.for_each(|state| client_routing::lint_state(&state, findings));
+        }
+        "grpc_json_transcoder" => {
+            let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
+            findings.add(&filter.view, Kind::RewrittenPath, message, FIX);
+        }
+        "lua" => {
+            for config in filter.all_configs() {
+                lint_code(&filter.view, config, findings);
+                if route_cache::is_elsewhere(config) {
+                    lint_plugin(filter, findings);
+                }
             }
-            "lua" => lint_code(&filter.view, config, findings),
-            _ => {}
+        }
+        kind if HARMLESS.contains(&kind) => {}
+        kind if PLUGINS.contains(&kind) => lint_plugin(filter, findings),
+        _ => {
+            let message = format!(
+                "`{}` makes another request of one that is authorized, or may: rules are compared with what the client sent, and \
+                 the application gets another path, method or host",
+                filter.name()
+            );
+            let fix = "leave this out; or write rules for what clients send, whatever it makes of that, and accept this";
+            findings.add(&filter.view, Kind::OtherRequest, message, fix);
         }
     }
+}
+
+fn lint_plugin(filter: &Filter<'_>, findings: &mut Findings) {
+    let message = format!(
+        "what `{}` makes of an authorized request cannot be seen: rules are compared with what the client sent, and the application \
+         may get another path, method or host",
+        filter.name()
+    );
+    findings.add(&filter.view, Kind::PluginRewrite, message, "accept this if it changes none of these");
 }
 
 fn lint_mutations(mutations: &View<'_>, findings: &mut Findings) {
@@ -155,10 +247,10 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
         lint_format(&rewrite, PATH, findings);
         return;
     }
+    let text_of = |key: &str| matching.as_ref().and_then(|matching| matching.text_of(key));
+    let (any, separated) = (text_of("prefix"), text_of("path_separated_prefix"));
     if key == "prefix_rewrite" {
         let text = rewrite.text().unwrap_or_default();
-        let prefix = |key: &str| matching.as_ref().and_then(|matching| matching.text_of(key));
-        let (any, separated) = (prefix("prefix"), prefix("path_separated_prefix"));
         if any.or(separated) == Some(text) {
             return;
         }
@@ -166,6 +258,14 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
             findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
             return;
         }
+    }
+    if merges_paths(key, &rewrite, matching.as_ref()) {
+        let message = "several paths that clients send become the same one here, or may: a rule about one of them does not match the \
+                       others";
+        let fix = "match: { prefix: \"/api/\" }, with `prefix_rewrite: \"/\"`; or write rules that hold for all of these paths, and accept \
+                   this";
+        findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
+        return;
     }
     findings.add(&rewrite, Kind::RewrittenPath, rewritten(PATH), FIX);
 }
@@ -185,6 +285,67 @@ fn ambiguous_prefix(any: Option<&str>, separated: Option<&str>, to: &str) -> Opt
          does not match it"
     );
     Some((message, fix(prefix)))
+}
+
+/// Whether several paths of a route may become the same one, besides what [`ambiguous_prefix`] finds.
+fn merges_paths(key: &str, rewrite: &View<'_>, matching: Option<&View<'_>>) -> bool {
+    let text_of = |key: &str| matching.and_then(|matching| matching.text_of(key));
+    let separated = text_of("path_separated_prefix");
+    let prefix = text_of("prefix").or(separated);
+    let is_one = text_of("path").is_some();
+    !is_one
+        && match key {
+            "prefix_rewrite" => matching.is_some() && prefix.is_none(),
+            "regex_rewrite" => {
+                !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some()))
+            }
+            "path_rewrite_policy" => !keeps_variables(matching, rewrite),
+            _ => matching.is_some(),
+        }
+}
+
+/// Whether this `regex_rewrite` replaces the prefix by which its route matches, whatever follows, and so keeps paths apart.
+/// `is_separated`: whether that prefix ends at a segment.
+fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
+    let Some(pattern) = rewrite.at(&["pattern", "regex"]).and_then(|regex| regex.text().map(str::to_owned))
+    else {
+        return false;
+    };
+    // The route has compared the prefix, so escapes in it do not matter.
+    let pattern = pattern.replace('\\', "");
+    let Some(rest) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix)) else {
+        return false;
+    };
+    let to = rewrite.text_of("substitution").unwrap_or_default();
+    let followed_by = |group: &str| to.strip_suffix(group).filter(|to| !to.contains('\\'));
+    let ends_within = |to: &str| !prefix.ends_with('/') && to.ends_with('/');
+    match (rest.strip_suffix('$').unwrap_or(rest), is_separated) {
+        ("", _) => followed_by("").is_some_and(|to| !ends_within(to)),
+        ("(.*)", _) => followed_by("\\1").is_some_and(|to| !ends_within(to)),
+        // What Envoy Gateway and Istio write where `/` replaces a prefix: adjacent slashes are merged before.
+        ("/*", true) => followed_by("").is_some(),
+        ("/*(.*)", true) => followed_by("\\1").is_some(),
+        ("(/?)(.*)", true) => followed_by("\\2").is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a template for a path has each part that its route matches by a template: `{name}`, and nothing without a name.
+fn keeps_variables(matching: Option<&View<'_>>, rewrite: &View<'_>) -> bool {
+    let template = |view: Option<View<'_>>, key: &str| {
+        view.and_then(|view| view.at(&["typed_config", key])).and_then(|text| text.text().map(str::to_owned))
+    };
+    let from = template(matching.and_then(|matching| matching.get("path_match_policy")), "path_template");
+    let to = template(Some(rewrite.clone()), "path_template_rewrite");
+    let (Some(from), Some(to)) = (from, to) else { return false };
+    let mut parts = from.split('{');
+    let has_unnamed = |text: &str| text.contains('*');
+    !parts.next().is_some_and(has_unnamed)
+        && parts.all(|part| {
+            let (variable, rest) = part.split_once('}').unwrap_or((part, ""));
+            let name = variable.split('=').next().unwrap_or_default();
+            to.contains(&format!("{{{name}}}")) && !has_unnamed(rest)
+        })
 }
 
 /// What says that a `RouteMatch` ignores the case of the path.

@@ -60,8 +60,12 @@ pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bo
     }
 }
 
+/// Whether a script is not in this configuration.
+pub(crate) fn is_elsewhere(config: &View<'_>) -> bool {
+    has(config, &|view| ELSEWHERE.iter().any(|key| view.get(key).is_some()))
+}
+
 fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
-    let is_elsewhere = |view: &View<'_>| ELSEWHERE.iter().any(|key| view.get(key).is_some());
     // A change clears it, unless the filter says otherwise.
     let is_off =
         |view: &View<'_>| view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false);
@@ -70,7 +74,7 @@ fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
         let changes = code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
         code.contains("clearRouteCache") || (changes && !keeps)
     };
-    has(config, &is_elsewhere) || has_text(config, &may_clear)
+    is_elsewhere(config) || has_text(config, &may_clear)
 }
 
 /// Whether this value, or one below it, is so.

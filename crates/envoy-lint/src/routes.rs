@@ -113,6 +113,9 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
             "cluster_specifier_plugins" => {
                 value.one_or_more().iter().for_each(|plugin| specifiers::lint(plugin, findings));
             }
+            "on_request_headers" => {
+                value.one_or_more().iter().for_each(|state| client_routing::lint_state(state, findings));
+            }
             // A format, such as `%REQ(x-host)%`.
             "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {
                 client_routing::by_header(&value, findings);
@@ -184,6 +187,14 @@ pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
     let is_table = !hosts(view).is_empty();
     let parts = if is_table { hosts(view) } else { vec![view.clone()] };
     parts.iter().any(|part| !filter_configs(part, &[name]).is_empty())
+}
+
+/// The first policy for CORS below this value.
+pub(crate) fn cors_policy<'n>(view: &View<'n>) -> Option<View<'n>> {
+    if view.get("allow_origin_string_match").is_some() {
+        return Some(view.clone());
+    }
+    view.entries().iter().map(|(_, value)| value).chain(&view.items()).find_map(cors_policy)
 }
 
 /// The lists of virtual hosts below this value.

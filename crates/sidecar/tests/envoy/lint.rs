@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use envoy_lint::{Kind, Severity, lint};
+use rcgen::{CertificateParams, KeyPair};
 use testbed::client::{Answer, Connection, Version};
 
-use super::minimal::{Running, start, start_policy, unix};
+use super::minimal::{HTTP2, Running, eventually, start, start_policy, start_with, tcp, unix};
 use super::{ALICE, authorization};
 
 const CLUSTERS: &str = "  clusters:\n    - name: application";
@@ -17,10 +18,15 @@ const ROUTE: &str = "- match: { prefix: \"/\" }";
 /// Starts all with this mistake, which is the only one that the command finds.
 async fn with_mistake(kind: Kind, from: &str, to: &str) -> Running {
     let running = start(unix, &[(from, to)]).await;
-    let findings = lint(Path::new("envoy.yaml"), running.text.as_bytes(), &[]).unwrap();
-    let counted = findings.iter().filter(|finding| finding.kind.severity() != Severity::Note);
-    assert_eq!(counted.map(|finding| finding.kind).collect::<Vec<_>>(), [kind]);
+    assert_eq!(kinds(&running.text), [kind]);
     running
+}
+
+/// What is found that is more than a note.
+fn kinds(text: &str) -> Vec<Kind> {
+    let findings = lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap();
+    let counted = findings.iter().filter(|finding| finding.kind.severity() != Severity::Note);
+    counted.map(|finding| finding.kind).collect()
 }
 
 /// The status of a request with these headers.
@@ -159,6 +165,141 @@ async fn decisions_of_a_shadow_are_ignored() {
     assert_eq!(status(&running, "/secret", &[]).await, 200);
 }
 
+/// Whoever answers gets the password of Alice, and may allow everything. Here an impostor with a certificate of its own does.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_verification_anybody_can_answer_for_rolegate() {
+    const NAME: &str =
+        "match_typed_subject_alt_names: [{ san_type: DNS, matcher: { exact: rolegate.example.com } }]";
+    for (context, kind, expected) in [
+        (String::new(), Some(Kind::UnverifiedConnection), 200),
+        ("trusted_ca: { filename: CA }".to_owned(), Some(Kind::UnverifiedConnection), 200),
+        (
+            format!("trusted_ca: {{ filename: CA }}, {NAME}, trust_chain_verification: ACCEPT_UNTRUSTED"),
+            Some(Kind::UnverifiedConnection),
+            200,
+        ),
+        (format!("trusted_ca: {{ filename: CA }}, {NAME}"), None, 503),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (certificate, key) = (path("impostor.pem"), path("impostor.key"));
+        let pair = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["impostor.example.com".to_owned()]).unwrap();
+        std::fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        let cluster = format!(
+            "{HTTP2}
+      transport_socket:
+        name: tls
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+          common_tls_context: {{ validation_context: {{ {} }} }}",
+            context.replace("CA", &certificate)
+        );
+        let more = ["--tls-certificate", &certificate, "--tls-key", &key];
+        let running = start_with(folder, tcp, &more, &[(HTTP2, &cluster)]).await;
+        let [(name, value)] = authorization(ALICE);
+        assert_eq!(status(&running, "/people", &[(&name, &value)]).await, expected, "{context}");
+        // Over a network, of which the tests have none.
+        let (before, after) = running.text.rsplit_once("address: 127.0.0.1").unwrap();
+        let remote = format!("{before}address: rolegate.example.com{after}");
+        assert_eq!(kinds(&remote), Vec::from_iter(kind), "{context}");
+    }
+}
+
+/// A filter behind the authorization.
+fn behind(kind: &str, config: &str) -> String {
+    format!(
+        "- name: behind
+                    typed_config: {{ \"@type\": type.googleapis.com/envoy.extensions.filters.http.{kind}, {config} }}
+                  {ROUTER}"
+    )
+}
+
+const ROUTER: &str = "- name: envoy.filters.http.router";
+
+/// Nobody may delete anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_behind_the_authorization_makes_another_request() {
+    let tools = "tool_config: { tools: [{ name: delete_user, http_rule: { delete: \"/users/{id}\" } }] }";
+    let bridge = behind("mcp_json_rest_bridge.v3.McpJsonRestBridge", tools);
+    let policy = "version: 1\nroles:\n  anyone: { allow: [\"POST /mcp\"], deny: [\"* /users/**\"] }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    std::fs::write(&file, policy).unwrap();
+    let running = start_policy(folder, &file, unix, &[], &[(ROUTER, &bridge)]).await;
+    assert_eq!(kinds(&running.text), [Kind::OtherRequest]);
+    let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete_user","arguments":{"id":"1"}}}"#;
+    let headers = [("content-type".to_owned(), "application/json".to_owned())];
+    let mut connection = Connection::open(running.envoy.address, Version::Http1).await.unwrap();
+    let answer = connection.send("POST", "/mcp", "localhost", &headers, call).await.unwrap().text();
+    assert!(answer.contains("DELETE") && answer.contains("/users/1"), "{answer}");
+    assert_eq!(status(&running, "/users/1", &[]).await, 401);
+}
+
+/// The policy decides by the host, and the client names the address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_chooses_an_address_by_state_of_a_filter() {
+    let state = "on_request_headers: [{ object_key: envoy.network.transport_socket.original_dst_address, \
+                 format_string: { text_format_source: { inline_string: \"%REQ(x-address)%\" } } }]";
+    let state = behind("set_filter_state.v3.Config", state);
+    let clusters = "  clusters:
+    - name: original
+      type: ORIGINAL_DST
+      lb_policy: CLUSTER_PROVIDED
+    - name: application";
+    let route = "- match: { prefix: \"/\" }\n                          route: { cluster: original }";
+    let replaced = [(ROUTER, &*state), (CLUSTERS, clusters), (ROUTES, route)];
+    let running = start(unix, &replaced).await;
+    assert_eq!(kinds(&running.text), [Kind::ClientRouting]);
+    let [(name, value)] = authorization(ALICE);
+    let address = running.app.address.to_string();
+    assert_eq!(status(&running, "/people", &[(&name, &value), ("x-address", &address)]).await, 200);
+    assert_eq!(running.app.requests(), 1);
+}
+
+/// rolegate would answer `%2F` with 400.
+#[tokio::test(flavor = "multi_thread")]
+async fn slashes_that_a_runtime_decodes_are_not_seen() {
+    let runtime = "layered_runtime: { layers: [{ name: a, static_layer: { http_connection_manager.path_with_escaped_slashes_action: 4 } }] }
+admin:";
+    let running = with_mistake(Kind::UnescapedSlashes, "admin:", runtime).await;
+    assert_eq!(status(&running, "/people%2Fx", &[]).await, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_format_writes_passwords_to_the_access_log() {
+    let running = with_mistake(Kind::LoggedCredentials, "%REQ(X-REQUEST-ID)%", "%REQ(AUTHORIZATION)%").await;
+    let [(name, value)] = authorization(ALICE);
+    assert_eq!(status(&running, "/people", &[(&name, &value)]).await, 200);
+    eventually(&value, || running.envoy.log()).await;
+}
+
+/// A preflight has no credentials.
+#[tokio::test(flavor = "multi_thread")]
+async fn preflights_need_a_filter_before_the_authorization() {
+    let cors = "- name: envoy.filters.http.cors
+                    typed_config: { \"@type\": type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors }";
+    let route = format!(
+        "- typed_per_filter_config:
+                            envoy.filters.http.cors:
+                              \"@type\": type.googleapis.com/envoy.extensions.filters.http.cors.v3.CorsPolicy
+                              allow_origin_string_match: [{{ exact: \"https://example.com\" }}]
+                          {}",
+        ROUTE.trim_start_matches("- ")
+    );
+    for (from, expected, kind) in [(FILTER, 200, None), (ROUTER, 401, Some(Kind::RefusedPreflights))] {
+        let filters = format!("{cors}\n                  {from}");
+        let running = start(unix, &[(from, &filters), (ROUTE, &route)]).await;
+        assert_eq!(kinds(&running.text), Vec::from_iter(kind), "{from}");
+        let headers = [("origin", "https://example.com"), ("access-control-request-method", "GET")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut connection = Connection::open(running.envoy.address, Version::Http1).await.unwrap();
+        let answer = connection.send("OPTIONS", "/people", "localhost", &headers, b"").await.unwrap();
+        assert_eq!(answer.status, expected, "{from}");
+    }
+}
+
 /// A second listener with this network filter.
 fn second_listener(filter: &str) -> String {
     format!(
@@ -229,7 +370,21 @@ roles:
         ),
         (Kind::AmbiguousRewrite, any_case, ", prefix_rewrite: /api/", "/API/internal/x", "/api/internal/x"),
         (Kind::AmbiguousRewrite, "prefix: /", ", path_rewrite: \"/%REQ(x-path)%\"", "/", "/internal/x"),
-        (Kind::RewrittenPath, "prefix: /", regex, "/v1/internal/x", "/internal/x"),
+        (Kind::AmbiguousRewrite, "prefix: /", regex, "/v1/internal/x", "/internal/x"),
+        (
+            Kind::AmbiguousRewrite,
+            "safe_regex: { regex: \"/v.*\" }",
+            ", prefix_rewrite: /internal/x",
+            "/v1",
+            "/internal/x",
+        ),
+        (
+            Kind::RewrittenPath,
+            "prefix: /v1/",
+            ", regex_rewrite: { pattern: { regex: ^/v1/ }, substitution: / }",
+            "/v1/internal/x",
+            "/internal/x",
+        ),
         (Kind::RewrittenPath, "prefix: /v1/", ", prefix_rewrite: /", "/v1/internal/x", "/internal/x"),
         (Kind::IgnoredCase, any_case, "", "/API/internal/x", "/API/internal/x"),
     ] {

@@ -108,11 +108,11 @@ pub(super) fn unix(folder: &Path) -> Target {
     Target::Unix(folder.join("rolegate.sock"))
 }
 
-fn tcp(_: &Path) -> Target {
+pub(super) fn tcp(_: &Path) -> Target {
     Target::Tcp(ANY_PORT)
 }
 
-const HTTP2: &str = "explicit_http_config: { http2_protocol_options: {} }";
+pub(super) const HTTP2: &str = "explicit_http_config: { http2_protocol_options: {} }";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
