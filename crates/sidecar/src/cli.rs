@@ -5,8 +5,8 @@ mod examples;
 mod explain;
 mod import;
 mod lint_envoy;
-mod policy;
 mod passwords;
+mod policy;
 
 use std::path::PathBuf;
 
@@ -26,9 +26,9 @@ use examples::{
 pub use explain::{ExplainArgs, RequestArgs};
 pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
+pub use passwords::{Algorithm, HashArgs, HashingArgs, PasswdArgs};
 pub use policy::PolicyArgs;
 pub(crate) use policy::check_given_once;
-pub use passwords::{Algorithm, HashArgs, HashingArgs, PasswdArgs};
 
 /// The whole command line.
 #[derive(Parser, Debug)]
