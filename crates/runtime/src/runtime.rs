@@ -170,11 +170,12 @@ impl LoadedPolicy {
         let (log, writer) = Decisions::open(&settings.decision_log, lines.clone(), spans, logs)?.unzip();
         writers.extend(writer.flatten());
         let log = log.map(Arc::new);
+        // Those of the log: with another random key the hashes of users would be others.
+        let masks = log.as_ref().map(|log| log.masks().clone());
+        let masks = masks.map_or_else(|| Masks::new(&settings.decision_log).map(Arc::new), Ok)?;
         let mut denials = None;
         if keeps_denials {
-            // The same masks: a random key would give other hashes than the log has.
-            let masks = log.as_ref().map(|log| log.masks().clone());
-            let masks = masks.map_or_else(|| Masks::new(&settings.decision_log).map(Arc::new), Ok)?;
+            let masks = masks.clone();
             let log = log.map(|log| log as Arc<dyn DecisionSink>);
             let recent = Arc::<RecentDenials>::default();
             policy = policy.with_decisions(Arc::new(DenialSink { recent: recent.clone(), masks, log }));
@@ -185,7 +186,7 @@ impl LoadedPolicy {
         let mut running = None;
         if let Some(shadow) = shadow {
             let stats = Arc::new(ShadowStats::new(shadow.status.clone()));
-            policy = policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone())?);
+            policy = policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone(), masks)?);
             let runtime = shadow_span().in_scope(|| shadow.start()).map(Box::new)?;
             running = Some(RunningShadow { runtime, stats });
         }

@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Decided, DecidedRequest, Difference, Scratch, Verdict};
 
 use crate::decision_context::DecisionContext;
+use crate::decisions::Masks;
 use crate::priority;
 
 mod samples;
@@ -48,6 +49,7 @@ impl Shadow {
     pub(crate) fn start(
         candidate: Arc<ArcSwapOption<Authorizer>>,
         stats: Arc<ShadowStats>,
+        masks: Arc<Masks>,
     ) -> io::Result<Self> {
         let (queue, requests) = sync_channel(SLOTS);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -55,7 +57,7 @@ impl Shadow {
             candidate: candidate.clone(),
             stats: stats.clone(),
             scratch: Scratch::default(),
-            samples: Samples::default(),
+            samples: Samples::new(masks),
         };
         let taken = waiting.clone();
         thread::Builder::new().name("shadow".to_owned()).spawn(move || {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use aws_lc_rs::{hmac, rand};
 use percent_encoding::percent_decode_str;
+use policy::canonical::{self, Buffers};
 
 use super::path_mask::PathMask;
 use super::settings::{DecisionLogSettings, MaskUsers};
@@ -65,51 +66,76 @@ impl Masks {
     pub(crate) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
         #[cfg(test)]
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = self.path(record);
-        let has_other_path = matches!(path, Cow::Owned(_));
+        // The segments of a path that was not read are not known.
+        let is_unknown = !record.canonical && !self.paths.is_empty() && !record.path.is_empty();
+        let path = if is_unknown { HIDDEN.to_owned().into() } else { self.path(record.method, record.path) };
+        let hides_path = matches!(path, Cow::Owned(_))
+            || record.raw_path != record.path
+                && matches!(self.path(record.method, record.raw_path), Cow::Owned(_));
         let user = record.subject.map(|subject| &*subject.user);
         let attempted = record.attempted.user.as_deref();
         let hides_user = !matches!(self.users, Users::Shown) && (user.is_some() || attempted.is_some());
         Masked {
-            // The path as received has the same segments.
-            raw_path: if has_other_path { "" } else { record.raw_path },
-            query: if has_other_path { "" } else { record.query },
+            raw_path: if hides_path { "" } else { record.raw_path },
+            query: if hides_path { "" } else { record.query },
             path,
             user: user.and_then(|user| self.user(user)),
             attempted_user: attempted.and_then(|user| self.user(user)),
-            any: has_other_path || hides_user,
+            any: hides_path || hides_user,
         }
     }
 
-    fn path<'a>(&self, record: &DecisionRecord<'a>) -> Cow<'a, str> {
-        if self.paths.is_empty() || record.path.is_empty() {
-            return record.path.into();
+    /// A path with `*` in place of its masked segments, or of all of it where only another interpretation of it has some.
+    pub(crate) fn path<'a>(&self, method: &str, path: &'a str) -> Cow<'a, str> {
+        if self.paths.is_empty() || path.is_empty() {
+            return path.into();
         }
-        if !record.canonical {
-            // Its segments are not known.
-            return Cow::Owned(HIDDEN.to_owned());
-        }
-        let mut segments: Vec<&str> = record.path.split('/').collect();
-        // A search cluster reads its paths like this. A canonical path is the same with and without it.
-        let (places, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = segments
-            .iter()
-            .enumerate()
-            .filter(|(_, segment)| !segment.is_empty())
-            .map(|(place, segment)| (place, percent_decode_str(segment).decode_utf8_lossy()))
-            .unzip();
-        let hidden: Vec<usize> = self.paths.iter().flat_map(|mask| mask.hidden(&decoded)).collect();
-        if hidden.is_empty() {
-            return record.path.into();
-        }
-        for place in hidden.iter().filter_map(|number| places.get(*number)) {
+        let mut segments: Vec<&str> = path.split('/').collect();
+        let hidden = self.hidden(path);
+        for place in &hidden {
             if let Some(segment) = segments.get_mut(*place) {
                 *segment = HIDDEN;
             }
         }
-        Cow::Owned(segments.join("/"))
+        let masked = segments.join("/");
+        match (self.has_hidden(method, &masked), hidden.is_empty()) {
+            (true, _) => Cow::Owned(HIDDEN.to_owned()),
+            (false, true) => path.into(),
+            (false, false) => Cow::Owned(masked),
+        }
     }
 
-    fn user<'a>(&self, user: &'a str) -> Option<Cow<'a, str>> {
+    /// Whether an interpretation of this path has a masked segment that is not replaced. Also if that is not known: a segment
+    /// before `..` has another place in each step of removing them.
+    fn has_hidden(&self, method: &str, path: &str) -> bool {
+        let mut buffers = Buffers::default();
+        let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers) else {
+            return true;
+        };
+        let has_dots = interpretations.deny_only().next().is_some();
+        has_dots
+            || interpretations.all().any(|interpretation| {
+                let interpretation = String::from_utf8_lossy(interpretation);
+                let segments: Vec<&str> = interpretation.split('/').collect();
+                self.hidden(&interpretation).iter().any(|place| segments.get(*place) != Some(&HIDDEN))
+            })
+    }
+
+    /// The places of the masked segments of this path.
+    fn hidden(&self, path: &str) -> Vec<usize> {
+        // A search cluster reads its paths like this. A canonical path is the same with and without it.
+        let (places, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
+            .split('/')
+            .enumerate()
+            .filter(|(_, segment)| !segment.is_empty())
+            .map(|(place, segment)| (place, percent_decode_str(segment).decode_utf8_lossy()))
+            .unzip();
+        let numbers = self.paths.iter().flat_map(|mask| mask.hidden(&decoded));
+        numbers.filter_map(|number| places.get(number).copied()).collect()
+    }
+
+    /// A user as it is logged; `None` if it is left out.
+    pub(crate) fn user<'a>(&self, user: &'a str) -> Option<Cow<'a, str>> {
         match &self.users {
             Users::Shown => Some(user.into()),
             Users::Dropped => None,

@@ -302,10 +302,12 @@ fn segments_of_paths_are_masked() {
         ("/People/5", "/People/5"),
         // As a client may write it to a search cluster, whose path is logged as received.
         ("/p%65ople//5", "/p%65ople//*"),
-        ("//people/5/l%65tters/7", "//people/*/l%65tters/*"),
+        ("/people//5/l%65tters/7", "/people//*/l%65tters/*"),
+        // Which parsers of URLs read as the host `people`.
+        ("//people/5", "*"),
     ] {
         let line =
-            masked(&masks, MaskUsers::Off, DecisionRecord { raw_path: "/raw/5", ..record(true, path) });
+            masked(&masks, MaskUsers::Off, DecisionRecord { raw_path: "/raw//5", ..record(true, path) });
         let is_masked = path != expected;
         assert_eq!(line["path"], expected, "{path}");
         assert_eq!(line["masked"] == true, is_masked, "{path}");
@@ -318,6 +320,35 @@ fn segments_of_paths_are_masked() {
     for wrong in ["people/{id}", "/people", "/people/x{id}", "/people//{id}", "/**"] {
         assert!(wrong.parse::<crate::settings::PathMask>().is_err(), "{wrong}");
     }
+}
+
+/// A path as received, its canonical form, and what is logged of that.
+#[test]
+fn no_interpretation_of_a_path_shows_a_masked_segment() {
+    for (raw_path, path, expected) in [
+        ("/people/SECRET/..", "/people", "/people"),
+        ("/people/SECRET/../../orders", "/orders", "/orders"),
+        ("/x/%2e%2e/people/5/../SECRET/..", "/people", "/people"),
+        ("/people;v=1/SECRET/..", "/people", "/people"),
+        ("/people/SECRET", "/people/SECRET", "/people/*"),
+        ("/%70eople/SECRET", "/people/SECRET", "/people/*"),
+        // Only if it is decoded twice.
+        ("/%2570eople/SECRET", "/%2570eople/SECRET", "*"),
+        // To a search cluster: encoded slashes are within a name.
+        ("/a%2Fpeople%2FSECRET", "/a%2Fpeople%2FSECRET", "*"),
+        ("/x/../people/SECRET", "/x/../people/SECRET", "*"),
+    ] {
+        let line = masked(
+            &["/people/{id}", "/a/people/{id}"],
+            MaskUsers::Off,
+            DecisionRecord { raw_path, query: "index=SECRET", ..record(true, path) },
+        );
+        assert_eq!((&line["path"], &line["masked"]), (&expected.into(), &true.into()), "{raw_path}");
+        assert!(!line.to_string().contains("SECRET"), "{line}");
+    }
+    let other = DecisionRecord { raw_path: "/orders//7", ..record(true, "/orders/7") };
+    let line = masked(&["/people/{id}"], MaskUsers::Off, other);
+    assert_eq!((&line["raw_path"], &line["masked"]), (&"/orders//7".into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn of_bundles(settings: &BundleSettings) -> [WithoutEffect; 6] {
     ]
 }
 
-/// Masks are not among them: they also apply to spans and to what the console shows.
+/// Masks are not among them: they also apply to spans, to the console and to the samples of a shadow policy.
 fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [

@@ -1,8 +1,11 @@
 //! Log lines about some of the requests that a shadow policy decides otherwise.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use authorizer::{Decided, DecidedRequest, Difference};
+
+use crate::decisions::Masks;
 
 /// The most lines about one kind of difference in an [`INTERVAL`].
 const MAX_LINES: u32 = 5;
@@ -10,11 +13,19 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum bytes of a value.
 const LONGEST: usize = 1024;
 
-/// How many lines about each difference there were lately: since when, and how many.
-#[derive(Debug, Default)]
-pub(super) struct Samples([Option<(Instant, u32)>; Difference::ALL.len()]);
+/// Logs requests, masked as in the decision log.
+#[derive(Debug)]
+pub(super) struct Samples {
+    masks: Arc<Masks>,
+    /// How many lines about each difference there were lately: since when, and how many.
+    lines: [Option<(Instant, u32)>; Difference::ALL.len()],
+}
 
 impl Samples {
+    pub(super) fn new(masks: Arc<Masks>) -> Self {
+        Self { masks, lines: Default::default() }
+    }
+
     /// Logs a request that the shadow policy of this revision decides otherwise, if there were few such lines lately. A line
     /// about another rule or reason for the same answer has the level `debug`: under a policy that renames a role all do.
     pub(super) fn offer(
@@ -24,15 +35,24 @@ impl Samples {
         shadow: Decided<'_>,
         revision: &str,
     ) {
+        if matches!(difference, Difference::Same | Difference::NotCompared)
+            || !self.admits(difference, Instant::now())
+        {
+            return;
+        }
+        let user = request.user().and_then(|user| self.masks.user(user));
+        let lossy = String::from_utf8_lossy;
+        let (method, path) = (lossy(request.method()), lossy(request.path()));
+        let path = self.masks.path(&method, &path);
         macro_rules! log {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
                     difference = difference.name(),
-                    user = request.user().map(|user| text(user.as_bytes())),
+                    user = user.as_deref().map(|user| text(user.as_bytes())),
                     issuer = request.issuer().map(|issuer| text(issuer.as_bytes())),
                     method = text(request.method()),
                     host = text(request.host()),
-                    path = text(request.path()),
+                    path = text(path.as_bytes()),
                     request_id = text(request.id()),
                     x_request_id = Some(request.x_request_id()).filter(|id| !id.is_empty()).map(text),
                     active_reason = request.decided().reason(),
@@ -45,11 +65,6 @@ impl Samples {
                 )
             };
         }
-        if matches!(difference, Difference::Same | Difference::NotCompared)
-            || !self.admits(difference, Instant::now())
-        {
-            return;
-        }
         match difference {
             Difference::Same | Difference::NotCompared => {}
             Difference::WouldAllow => log!(info, "the shadow policy would allow a request that is denied"),
@@ -61,7 +76,7 @@ impl Samples {
 
     /// Whether there may be another line about this difference now.
     fn admits(&mut self, difference: Difference, now: Instant) -> bool {
-        let all = Difference::ALL.into_iter().zip(&mut self.0);
+        let all = Difference::ALL.into_iter().zip(&mut self.lines);
         let Some((_, lines)) = all.into_iter().find(|(each, _)| *each == difference) else { return false };
         match lines {
             Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
@@ -90,7 +105,8 @@ mod tests {
 
     #[test]
     fn lines_are_few_per_second_and_difference() {
-        let mut samples = Samples::default();
+        let masks = Masks::new(&crate::settings::DecisionLogSettings::off()).unwrap();
+        let mut samples = Samples::new(Arc::new(masks));
         let start = Instant::now();
         let admitted = |samples: &mut Samples, difference, at| {
             (0..100).filter(|_| samples.admits(difference, at)).count()

@@ -98,6 +98,22 @@ async fn each_kind_of_difference_is_counted_and_logged() {
     }
 }
 
+#[tokio::test]
+async fn samples_are_masked_as_the_decision_log_is() {
+    let (active, shadow) = (policy("allow: [GET /a/**]"), policy("allow: [GET /b]"));
+    let masks = ["--decision-log-mask-path", "/a/{id}", "--decision-log-mask-users", "drop"];
+    let server = start(&active, &shadow, &masks);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let ann = basic("ann:password");
+    for path in ["/a/7301", "/a/1/../7301/.."] {
+        assert_eq!(envoy.check("GET", path, &[("authorization", &ann)]).await, Answer::Http(200));
+    }
+    wait_until(|| samples(&server, "would_deny").len() == 2, || server.log());
+    let samples = samples(&server, "would_deny");
+    assert_eq!([&samples[0]["path"], &samples[1]["path"]], ["/a/*", "*"]);
+    assert!(samples.iter().all(|sample| sample["user"].is_null()), "{samples:?}");
+}
+
 /// Each candidate replaces the one before.
 #[tokio::test]
 async fn the_caller_of_a_token_is_whom_the_candidate_makes_of_its_claims() {
