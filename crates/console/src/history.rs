@@ -1,7 +1,8 @@
 //! Samples of the counters, for the rates and percentiles of the last minutes.
 //!
 //! The counters count since the start. A sample is taken every few seconds on the admin's thread, and kept for five minutes:
-//! of the histograms only the buckets that have something, so that all samples together take about 100 KiB.
+//! of the histograms only the buckets that have something, so that all samples together take about 100 KiB. The points of
+//! the charts are kept for fifteen minutes; all together take 4 KiB.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,14 +18,40 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// The long window, for which samples are kept.
 pub(crate) const FIVE_MINUTES: Duration = Duration::from_secs(300);
 
-/// The samples, the oldest first.
+/// What the charts show.
+pub(crate) const FIFTEEN_MINUTES: Duration = Duration::from_secs(900);
+/// The time that a point of a chart is about.
+pub(crate) const POINT: Duration = Duration::from_secs(15);
+/// The least time that the last point is about, which is not complete yet: a rate of less says little.
+const SHORTEST_POINT: Duration = Duration::from_secs(1);
+
+/// The samples and the points of the charts.
 #[derive(Debug, Default)]
-pub(crate) struct History(Mutex<VecDeque<Sample>>);
+pub(crate) struct History(Mutex<Kept>);
+
+/// What is kept, the oldest first.
+#[derive(Debug, Default)]
+struct Kept {
+    samples: VecDeque<Sample>,
+    points: VecDeque<Point>,
+}
+
+/// What was counted between two samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) errors: u64,
+    /// Of the whole check, in nanoseconds; `None` if there was none.
+    pub(crate) p99: Option<u64>,
+}
 
 /// The counters at one moment, since the start.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    at: Instant,
+    pub(crate) at: Instant,
     counts: Counts,
 }
 
@@ -83,24 +110,60 @@ impl Sample {
 }
 
 impl History {
-    /// Adds a sample, and drops those that no window needs any more.
+    /// Adds a sample, and drops what nothing needs any more.
     pub(crate) fn add(&self, sample: Sample) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let needed = sample.at.checked_sub(FIVE_MINUTES + INTERVAL);
-        while samples.front().is_some_and(|oldest| needed.is_some_and(|needed| oldest.at < needed)) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { samples, points } = &mut *kept;
+        points.extend(next_point(samples, points, &sample, POINT));
+        let oldest = sample.at.checked_sub(FIVE_MINUTES + INTERVAL);
+        while samples.front().is_some_and(|first| oldest.is_some_and(|oldest| first.at < oldest)) {
             samples.pop_front();
+        }
+        let oldest = sample.at.checked_sub(FIFTEEN_MINUTES);
+        while points.front().is_some_and(|first| oldest.is_some_and(|oldest| first.end <= oldest)) {
+            points.pop_front();
         }
         samples.push_back(sample);
     }
 
     /// What was counted in a window that ends now: since the last sample that is at least so old, or the oldest one.
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
-        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
-        let first = samples.iter().rev().find(|sample| age(sample) >= length).or_else(|| samples.front());
-        let Some(first) = first else { return Window::default() };
+        let first = kept.samples.iter().rev().find(|sample| age(sample) >= length);
+        let Some(first) = first.or_else(|| kept.samples.front()) else { return Window::default() };
         Window { length: age(first), counts: now.counts.since(&first.counts) }
     }
+
+    /// The points of the charts until now, the oldest first.
+    pub(crate) fn points(&self, now: &Sample) -> Vec<Point> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = next_point(&kept.samples, &kept.points, now, SHORTEST_POINT);
+        kept.points.iter().cloned().chain(last).collect()
+    }
+}
+
+/// The point from the end of the last one until now, if it is about so much time.
+fn next_point(
+    samples: &VecDeque<Sample>,
+    points: &VecDeque<Point>,
+    now: &Sample,
+    shortest: Duration,
+) -> Option<Point> {
+    let last = points.back().map(|point| point.end);
+    let first = samples.iter().find(|sample| last.is_none_or(|last| sample.at >= last))?;
+    if now.at.saturating_duration_since(first.at) < shortest {
+        return None;
+    }
+    let counts = now.counts.since(&first.counts);
+    Some(Point {
+        start: first.at,
+        end: now.at,
+        allowed: counts.allowed,
+        denied: counts.all_denied(),
+        errors: counts.all_errors(),
+        p99: percentile(&counts.check, 990),
+    })
 }
 
 impl Counts {
@@ -177,7 +240,24 @@ mod tests {
         assert_eq!(minute.counts.denied, [("denied", 30), ("not_allowed", 7)]);
         assert_eq!(minute.counts.checks(), 99);
         assert_eq!(history.window(&now, FIVE_MINUTES).length, Duration::from_secs(302));
-        assert!(history.0.lock().unwrap().len() <= 63);
+        assert!(history.0.lock().unwrap().samples.len() <= 63);
+    }
+
+    #[test]
+    fn the_points_are_bounded_and_without_gaps() {
+        let (history, start) = (History::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        for second in (0..=3600).step_by(5) {
+            history.add(sample(at(second), 10 * second, &[("denied", second)]));
+        }
+        let points = history.points(&sample(at(3602), 36_020, &[("denied", 3603)]));
+        assert_eq!(points.len(), 61);
+        assert!(points.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(points[..60].iter().all(|point| (point.allowed, point.denied) == (150, 15)));
+        let last = points.last().unwrap();
+        assert_eq!((last.start, last.end, last.allowed, last.denied), (at(3600), at(3602), 20, 3));
+        let soon = history.points(&sample(start + Duration::from_millis(3_600_500), 36_005, &[]));
+        assert_eq!(soon.len(), 60, "half a second is no point");
     }
 
     #[test]

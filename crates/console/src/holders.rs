@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 8;
 /// a second.
 pub(crate) const MAX_STEPS: usize = 2_000_000;
 /// What is said of a role whose holders are left out.
-const LEFT_OUT: &str = "too many to find for one page: search for fewer rules";
+const LEFT_OUT: &str = "too many to find for one page: narrow the search";
 
 /// Finds the holders of roles, for one page.
 pub(crate) struct Holders<'p> {

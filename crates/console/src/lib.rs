@@ -6,11 +6,11 @@
 //! processor while it holds one.
 //!
 //! * `site`: which requests are answered, with which headers, and the bounded queue to the thread that renders;
-//! * `history`: samples of the counters, for rates and percentiles of the last minutes;
+//! * `history`: samples of the counters, for rates, percentiles and charts of the last minutes;
 //! * `problems`: what is wrong now, worst first;
 //! * `difference`: what the shadow policy would change, computed once for each pair of policies;
 //! * `holders`: who has a role, with a bound on the work;
-//! * `question`: what a submitted form asks for: to explain a request, or to list the rules of a user, a role or a path;
+//! * `question`: what a submitted form asks for: to list some denials, to explain a request, or to list rules;
 //! * `page`: the HTML.
 //!
 //! The console only reads. It shows no credentials, no password hashes and no keys. Of denials it shows what the decision log shows.

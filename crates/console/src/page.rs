@@ -1,5 +1,6 @@
 //! The page, from what is wrong to what may be asked.
 
+mod charts;
 mod cluster_roles;
 mod denials;
 mod difference;
@@ -61,6 +62,7 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
     let Current { sample, ready, facts, shadow, certificate } = current;
     let (minute, five_minutes) =
         (shown.history.window(sample, MINUTE), shown.history.window(sample, FIVE_MINUTES));
+    let points = shown.history.points(sample);
     let troubles = troubles(&Observed {
         runs_in: shown.sources.runs_in,
         ready: ready.clone(),
@@ -90,9 +92,9 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                     h1 { "rolegate" }
                     p {
                         "As of " time { (times::utc(clock::now())) } ". "
-                        a href="/console" { "Load again" }
-                        @if question.refresh { ". This page loads itself again every 10 s." }
-                        @else { " · " a href="/console?refresh" { "every 10 s" } }
+                        a href=(link(question, question.refresh)) { "Reload" }
+                        @if question.refresh { " · reloads every 10 s · " a href=(link(question, false)) { "stop" } }
+                        @else { " · " a href=(link(question, true)) { "reload every 10 s" } }
                     }
                     nav aria-label="Parts of this page" {
                         @for (id, name) in parts(candidate.is_some()) { a href=(format!("#{id}")) { (name) } }
@@ -101,8 +103,8 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                 main {
                     (wrong(&troubles))
                     (status::section(facts, shadow.as_ref(), policy.as_deref()))
-                    (traffic::section(&minute, &five_minutes))
-                    (denials::section(shown.sources.denials.as_deref()))
+                    (traffic::section(&minute, &five_minutes, &charts::table(&points, sample.at)))
+                    (denials::section(shown.sources.denials.as_deref(), question))
                     (explain::section(policy.as_deref(), &question.explained))
                     (rules::section(policy.as_deref(), &question.rules))
                     @if let Some(candidate) = &candidate {
@@ -116,6 +118,16 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
         }
     };
     page.into_string()
+}
+
+/// The address of this page, which reloads by itself or not. Without a fragment, so that a click loads it again.
+fn link(question: &Question, refresh: bool) -> String {
+    Question { refresh, ..question.clone() }.link()
+}
+
+/// How long ago a time since the Unix epoch was.
+fn ago(time: Duration) -> String {
+    format!("{} ago", times::rough(clock::now().saturating_sub(time)))
 }
 
 fn title(troubles: &[Trouble]) -> String {

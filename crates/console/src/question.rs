@@ -1,15 +1,23 @@
-//! What a form asks: to explain a request, or to list the rules of a user, a role or a path.
+//! What a form asks: to list some of the last denials, to explain a request, or to list the rules of a user, a role or a path.
 
 use form_urlencoded::Serializer;
 use runtime::Denial;
 
-/// The fields of both forms, as a query has them.
+/// The fields of the forms, as a query has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Question {
+    pub(crate) denials: DenialFields,
     pub(crate) explained: ExplainedFields,
     pub(crate) rules: RuleFields,
-    /// Whether the page loads itself again.
+    /// Whether the page reloads by itself.
     pub(crate) refresh: bool,
+}
+
+/// Which of the last denials to list. What is empty does not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DenialFields {
+    pub(crate) id: String,
+    pub(crate) user: String,
 }
 
 /// The request to explain.
@@ -43,28 +51,53 @@ impl Question {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name == "refresh" {
                 question.refresh = true;
-            } else if let Some(field) = question.field(&name) {
+            } else if let Some((_, field)) = question.fields().into_iter().find(|(known, _)| *known == name) {
                 value.trim().clone_into(field);
             }
         }
         question
     }
 
-    fn field(&mut self, name: &str) -> Option<&mut String> {
-        let Self { explained, rules, .. } = self;
-        Some(match name {
-            "method" => &mut explained.method,
-            "host" => &mut explained.host,
-            "path" => &mut explained.path,
-            "user" => &mut explained.user,
-            "issuer" => &mut explained.issuer,
-            "groups" => &mut explained.groups,
-            "roles" => &mut explained.roles,
-            "of_user" => &mut rules.of_user,
-            "of_role" => &mut rules.of_role,
-            "on_path" => &mut rules.on_path,
-            _ => return None,
-        })
+    /// The address of the page with these fields.
+    pub(crate) fn link(mut self) -> String {
+        let mut query = Serializer::new(String::new());
+        if self.refresh {
+            query.append_key_only("refresh");
+        }
+        query.extend_pairs(self.fields().into_iter().filter(|(_, value)| !value.is_empty()));
+        match query.finish() {
+            query if query.is_empty() => "/console".to_owned(),
+            query => format!("/console?{query}"),
+        }
+    }
+
+    /// The fields that have text, with their names.
+    fn fields(&mut self) -> [(&'static str, &mut String); 12] {
+        let Self { denials, explained, rules, .. } = self;
+        [
+            ("denied_id", &mut denials.id),
+            ("denied_user", &mut denials.user),
+            ("method", &mut explained.method),
+            ("host", &mut explained.host),
+            ("path", &mut explained.path),
+            ("user", &mut explained.user),
+            ("issuer", &mut explained.issuer),
+            ("groups", &mut explained.groups),
+            ("roles", &mut explained.roles),
+            ("of_user", &mut rules.of_user),
+            ("of_role", &mut rules.of_role),
+            ("on_path", &mut rules.on_path),
+        ]
+    }
+}
+
+impl DenialFields {
+    /// Whether a denial is asked for.
+    pub(crate) fn takes(&self, denial: &Denial) -> bool {
+        let Denial { request_id, x_request_id, user, attempted_user, .. } = denial;
+        let has_user = |name: &Option<String>| name.as_ref().is_some_and(|name| name.contains(&self.user));
+        (request_id.contains(&self.id) || x_request_id.contains(&self.id))
+            && (self.user.is_empty() || has_user(user) || has_user(attempted_user))
     }
 }
 
@@ -81,16 +114,6 @@ impl ExplainedFields {
             groups: denial.groups.join(", "),
             roles: denial.roles.join(", "),
         }
-    }
-
-    /// The address of the page with this form filled in.
-    pub(crate) fn link(&self) -> String {
-        let Self { method, host, path, user, issuer, groups, roles } = self;
-        let names = ["method", "host", "path", "user", "issuer", "groups", "roles"];
-        let fields = names.into_iter().zip([method, host, path, user, issuer, groups, roles]);
-        let mut query = Serializer::new(String::new());
-        query.extend_pairs(fields.filter(|(_, value)| !value.is_empty()));
-        format!("/console?{}#explain", query.finish())
     }
 }
 
@@ -120,10 +143,33 @@ mod tests {
             ..Denial::default()
         };
         let fields = ExplainedFields::of(&denial);
-        let link = fields.link();
-        let query = link.strip_prefix("/console?").and_then(|link| link.strip_suffix("#explain")).unwrap();
-        assert_eq!(Question::read(query).explained, fields);
+        let denials = DenialFields { id: "a b".to_owned(), user: "&".to_owned() };
+        let question = Question { denials, explained: fields.clone(), refresh: true, ..Question::default() };
+        let link = question.clone().link();
+        assert_eq!(Question::read(link.strip_prefix("/console?").unwrap()), question);
+        assert_eq!(Question::default().link(), "/console");
         assert_eq!(names(&fields.roles), ["a", "b"]);
+    }
+
+    #[test]
+    fn denials_are_found_by_either_id_and_either_user() {
+        let denial = Denial {
+            request_id: "abc-1".to_owned(),
+            x_request_id: "def-2".to_owned(),
+            attempted_user: Some("bob".to_owned()),
+            ..Denial::default()
+        };
+        for (id, user, is_taken) in [
+            ("", "", true),
+            ("abc", "", true),
+            ("def-2", "bo", true),
+            ("abc-2", "", false),
+            ("abc", "ann", false),
+        ] {
+            let fields = DenialFields { id: id.to_owned(), user: user.to_owned() };
+            assert_eq!(fields.takes(&denial), is_taken, "{id} {user}");
+        }
+        assert!(DenialFields::default().takes(&Denial::default()), "without a user");
     }
 
     #[test]

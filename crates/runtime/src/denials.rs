@@ -55,6 +55,8 @@ pub struct Denial {
     pub inexact: bool,
     /// The client's address; may be empty.
     pub client: String,
+    /// The proxy's request ID, which the body of a denial has; may be empty.
+    pub request_id: String,
     /// The `x-request-id` header; may be empty.
     pub x_request_id: String,
     /// The revision of the policy that decided.
@@ -154,6 +156,7 @@ fn copy(record: &DecisionRecord<'_>, masks: &Masks) -> Denial {
         path,
         inexact,
         client: cut(record.client, LONGEST).to_owned(),
+        request_id: cut(record.request_id, LONGEST).to_owned(),
         x_request_id: cut(record.x_request_id, LONGEST).to_owned(),
         policy: record.revision.policy.to_string(),
     }

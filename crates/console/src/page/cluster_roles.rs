@@ -25,7 +25,7 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
         @for note in &notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
             (super::counted(found, "role"))
-            @if found > roles.len() { ", of which the first " (roles.len()) " are shown: search for fewer" }
+            @if found > roles.len() { "; the first " (roles.len()) " are shown: narrow the search" }
             @if left_out { ", and more that are left out: too many to find for one page" }
             ". They decide, instead of the rules, on requests to "
             @match hosts {

@@ -1,36 +1,48 @@
 //! The last denials, each with a link that explains it.
 
 use maud::{Markup, html};
-use runtime::{Denial, MAX_DENIALS, RecentDenials, clock};
+use runtime::{Denial, MAX_DENIALS, RecentDenials};
 
-use super::counted;
-use crate::question::ExplainedFields;
-use crate::times::{rough, utc};
+use super::{ago, counted, field};
+use crate::question::{ExplainedFields, Question};
+use crate::times::utc;
 
-pub(super) fn section(denials: Option<&RecentDenials>) -> Markup {
-    let all = denials.map(RecentDenials::newest_first).unwrap_or_default();
+pub(super) fn section(denials: Option<&RecentDenials>, question: &Question) -> Markup {
+    let mut all = denials.map(RecentDenials::newest_first).unwrap_or_default();
     let not_kept = denials.map_or(0, RecentDenials::not_kept);
+    let kept = all.len();
+    let fields = &question.denials;
+    all.retain(|denial| fields.takes(denial));
     html! {
         section #denials aria-labelledby="denials-head" {
             h2 #denials-head { "Last denials" }
-            @if all.is_empty() {
+            @if kept == 0 {
                 p { "None since the start." }
             } @else {
-                p.hint {
-                    (counted(all.len(), "denial")) ", equal ones in one row. At most " (MAX_DENIALS)
+                form action="/console#denials" method="get" {
+                    (field("denials", "denied_id", "Request ID contains", &fields.id, "request_id or x-request-id"))
+                    (field("denials", "denied_user", "User contains", &fields.user, "any"))
+                    @if question.refresh { input type="hidden" name="refresh"; }
+                    button type="submit" { "Filter" }
+                }
+                p.hint role="status" {
+                    @if all.len() < kept { (all.len()) " of " }
+                    (counted(kept, "denial")) ", equal ones in one row. At most " (MAX_DENIALS)
                     " are kept: the oldest of the most frequent reason goes first."
                     @if not_kept > 0 { " " (not_kept) " more came too fast to be kept: the metrics count them, and the decision log has them if it is on and not sampled." }
                 }
+            }
+            @if !all.is_empty() {
                 div.scroll tabindex="0" role="region" aria-labelledby="denials-head" {
                     table {
                         thead {
                             tr {
-                                @for head in ["last", "times", "reason", "user", "request", "rule", "client", "x-request-id"] {
+                                @for head in ["last", "count", "reason", "user", "request", "rule", "client", "request_id"] {
                                     th scope="col" { (head) }
                                 }
                             }
                         }
-                        tbody { @for (denial, times) in grouped(&all) { (row(denial, times)) } }
+                        tbody { @for (denial, count) in grouped(&all) { (row(denial, count)) } }
                     }
                 }
             }
@@ -43,7 +55,7 @@ fn grouped(all: &[Denial]) -> Vec<(&Denial, usize)> {
     let mut groups: Vec<(&Denial, usize)> = Vec::new();
     for denial in all {
         match groups.iter_mut().find(|(newest, _)| key(newest) == key(denial)) {
-            Some((_, times)) => *times += 1,
+            Some((_, count)) => *count += 1,
             None => groups.push((denial, 1)),
         }
     }
@@ -56,11 +68,11 @@ fn key(denial: &Denial) -> impl PartialEq + '_ {
     (reason, detail, user, attempted_user, method, host, path, client)
 }
 
-fn row(denial: &Denial, times: usize) -> Markup {
+fn row(denial: &Denial, count: usize) -> Markup {
     html! {
         tr {
-            td title=(utc(denial.time)) { (rough(clock::now().saturating_sub(denial.time))) " ago" }
-            td { (times) }
+            td { (utc(denial.time)) br; (ago(denial.time)) }
+            td { (count) }
             td { code { (denial.reason) } @if !denial.detail.is_empty() { br; (denial.detail) } }
             td {
                 @match (&denial.user, &denial.attempted_user) {
@@ -70,12 +82,23 @@ fn row(denial: &Denial, times: usize) -> Markup {
                 }
             }
             td.request {
-                a href=(ExplainedFields::of(denial).link()) { (denial.method) " " (denial.host) (denial.path) }
+                a href=(link(denial)) { (denial.method) " " (denial.host) (denial.path) }
                 @if denial.inexact { br; "(masked or cut: not exactly this request)" }
             }
             td { @match &denial.rule { Some(rule) => code { (rule) }, None => "–" } }
             td { (denial.client) }
-            td { code { (denial.x_request_id) } }
+            td {
+                code { (denial.request_id) }
+                @if !denial.x_request_id.is_empty() && denial.x_request_id != denial.request_id {
+                    br; "x-request-id " code { (denial.x_request_id) }
+                }
+            }
         }
     }
+}
+
+/// The address of the page that explains the request.
+fn link(denial: &Denial) -> String {
+    let question = Question { explained: ExplainedFields::of(denial), ..Question::default() };
+    format!("{}#explain", question.link())
 }

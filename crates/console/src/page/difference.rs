@@ -33,7 +33,7 @@ fn compared(compared: &Compared) -> Markup {
     let diff = match compared {
         Compared::Done(diff) => diff,
         Compared::NotYet => {
-            return html! { p { "The two are being compared: " a href="/console#difference" { "load again" } " in a few seconds." } };
+            return html! { p { "The two are being compared: " a href="/console#difference" { "reload" } " in a few seconds." } };
         }
         Compared::TooComplex(error) => return html! { p { "Not compared: " (error) "." } },
         Compared::Failed => return html! { p { "Not compared: the log has the place of the bug." } },

@@ -38,19 +38,19 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                 (field("explain", "user", "User", &fields.user, "none: without credentials"))
                 @if !issuers.is_empty() {
                     div.field {
-                        label for="explain-issuer" { "Token of" }
+                        label for="explain-issuer" { "Issuer of the token" }
                         select id="explain-issuer" name="issuer" {
-                            option value="" { "as the name says" }
+                            option value="" { "determined by the user name" }
                             @for issuer in &issuers { option value=(issuer) selected[*issuer == fields.issuer] { (issuer) } }
                         }
                     }
                 }
-                (field("explain", "groups", "More groups", &fields.groups, "a, b"))
-                (field("explain", "roles", "More roles", &fields.roles, "a, b"))
+                (field("explain", "groups", "Additional groups", &fields.groups, "a, b"))
+                (field("explain", "roles", "Additional roles", &fields.roles, "a, b"))
                 button type="submit" { "Explain" }
             }
-            p.hint { "Give no password and no token: the answer assumes that the credentials of the user are valid. Nothing is verified. More roles are those that its \
-                      token names: one that its issuer does not give is refused, and so is any for a user of Basic, who has only those of the policy." }
+            p.hint { "Enter no password and no token: the answer assumes that the user's credentials are valid. Additional roles are those in the token: one that \
+                      its issuer may not give is refused, and so is any for a user of Basic, whose roles come from the policy only." }
             @if !fields.path.is_empty() {
                 @match policy {
                     None => p.trouble.problem { "No policy is active: every check gets an error." },
@@ -66,7 +66,7 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                                 pre tabindex="0" { (cut(&who)) }
                             }
                         }
-                        Err(error) => p.trouble.problem role="status" { strong { "✗ Not a question: " } (error) },
+                        Err(error) => p.trouble.problem role="status" { strong { "✗ No answer: " } (error) },
                     },
                 }
             }

@@ -16,13 +16,13 @@ const MAX_ROWS: [usize; 2] = [25, 200];
 
 pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Markup {
     let has_cluster = policy.is_some_and(|policy| policy.loaded().policy.search.is_some());
-    let path = if has_cluster { "Path or index matches or has" } else { "Path matches or has" };
+    let path = if has_cluster { "Path, index or part of a pattern" } else { "Path or part of a pattern" };
     html! {
         section #rules aria-labelledby="rules-head" {
             h2 #rules-head { "Who can do what" }
             form action="/console#rules" method="get" {
-                (field("rules", "of_user", "Rules of the user", &fields.of_user, "any"))
-                (field("rules", "of_role", "Role has", &fields.of_role, "any"))
+                (field("rules", "of_user", "User", &fields.of_user, "any"))
+                (field("rules", "of_role", "Role name contains", &fields.of_role, "any"))
                 (field("rules", "on_path", path, &fields.on_path, "/people/7"))
                 button type="submit" { "Search" }
             }
@@ -46,7 +46,7 @@ fn table(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
     let asked = match Asked::of(authorizer, fields) {
         Ok(asked) => asked,
         Err(error) => {
-            return html! { p.trouble.problem role="status" { strong { "✗ Not a question: " } (error) } };
+            return html! { p.trouble.problem role="status" { strong { "✗ No answer: " } (error) } };
         }
     };
     let policy = &authorizer.loaded().policy;
@@ -56,7 +56,7 @@ fn table(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
         @for note in &asked.notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
             (super::counted(found, "rule"))
-            @if found > rows.len() { ", of which the first " (rows.len()) " are shown: search for fewer" }
+            @if found > rows.len() { "; the first " (rows.len()) " are shown: narrow the search" }
             ". A rule that denies wins over all that allow. "
         }
         @if !rows.is_empty() {

@@ -1,12 +1,13 @@
 //! The state and the age of the policy, the keys and the bundle.
 
+use std::time::Duration;
+
 use authorizer::{AskedClusterRoles, Authorizer};
 use maud::{Markup, html};
-use runtime::clock;
 use runtime::status::{Facts, KeyFacts, PolicyFacts};
 
-use super::counted;
-use crate::times::{rough, utc};
+use super::{ago, counted};
+use crate::times::utc;
 
 pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Authorizer>) -> Markup {
     let size = policy.map(|authorizer| {
@@ -26,14 +27,14 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
             h2 #status-head { "Policy and keys" }
             div.scroll tabindex="0" role="region" aria-labelledby="status-head" {
                 table {
-                    thead { tr { th scope="col" { "what" } th scope="col" { "state" } th scope="col" { "age" } th scope="col" { "details" } } }
+                    thead { tr { th scope="col" { "what" } th scope="col" { "state" } th scope="col" { "loaded" } th scope="col" { "details" } } }
                     tbody {
                         (of_policy("active policy", &facts.policy, size))
                         @if let Some(bundle) = &facts.bundle {
                             tr {
                                 th scope="row" { "bundle" }
                                 td { (bundle.last.map_or("not fetched", runtime::status::BundleResult::name)) }
-                                td { (age(bundle.fetched)) }
+                                td { (at(bundle.fetched)) }
                                 td {
                                     @if let Some(revision) = bundle.revision { "revision " (revision) "; " }
                                     (if bundle.must_be_signed { "must be signed" } else { "need not be signed" })
@@ -45,7 +46,7 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
                             tr {
                                 th scope="row" { "keys of " (keys.issuers) }
                                 td { (state(keys)) }
-                                td { (age(keys.fetched)) }
+                                td { (at(keys.fetched)) }
                                 td { (keys.fetches) " fetched, " (keys.failures) " failed, " (keys.rejected) " not usable" }
                             }
                         }
@@ -53,7 +54,7 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
                             tr {
                                 th scope="row" { "inventory of the search cluster" }
                                 td { (state(inventory)) }
-                                td { (age(inventory.fetched)) }
+                                td { (at(inventory.fetched)) }
                                 td { (inventory.fetches) " fetched, " (inventory.failures) " failed, " (inventory.rejected) " not usable" }
                             }
                         }
@@ -76,7 +77,7 @@ fn of_policy(name: &str, policy: &PolicyFacts, size: Option<String>) -> Markup {
         tr {
             th scope="row" { (name) }
             td { (state) }
-            td { (age(policy.loaded)) }
+            td { (at(policy.loaded)) }
             td {
                 @if let Some(revision) = &policy.revision {
                     "revision " code { (revision.policy) }
@@ -101,10 +102,7 @@ fn state(keys: &KeyFacts) -> &'static str {
     }
 }
 
-/// How long ago a time since the Unix epoch was; zero means never.
-fn age(time: std::time::Duration) -> Markup {
-    html! {
-        @if time.is_zero() { "never" }
-        @else { span title=(utc(time)) { (rough(clock::now().saturating_sub(time))) } }
-    }
+/// A time since the Unix epoch, and how long ago it was; zero means never.
+fn at(time: Duration) -> Markup {
+    html! { @if time.is_zero() { "never" } @else { (utc(time)) br; (ago(time)) } }
 }

@@ -1,4 +1,4 @@
-//! Rates by decision and reason, and latencies, of the last minute and of the last five.
+//! Rates by decision and reason, and latencies: charts of the last minutes, and tables of the last minute and of the last five.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use maud::{Markup, html};
 use crate::history::{Counts, Window, percentile};
 use crate::times::{latency, rough};
 
-pub(super) fn section(minute: &Window, five_minutes: &Window) -> Markup {
+pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
     // Soon after the start, both are the time since then.
     let windows: Vec<&Window> =
         if minute.length < five_minutes.length { vec![minute, five_minutes] } else { vec![five_minutes] };
     html! {
         section #traffic aria-labelledby="traffic-head" {
             h2 #traffic-head { "Checks" }
+            (charts)
             div.scroll tabindex="0" role="region" aria-labelledby="traffic-head" {
                 table.numbers {
                     thead {

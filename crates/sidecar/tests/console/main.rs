@@ -126,6 +126,7 @@ async fn a_healthy_console_has_nothing_to_complain_of() {
     for number in 0..30 {
         stage.check("GET", &format!("/orders/{number}"), &[("authorization", &ann)]).await;
     }
+    stage.wait_for(".charts tr:has(path[d^=M])", "allowed per second");
     stage.open("/console?path=/orders/7&user=ann");
     assert!(stage.text("#wrong").contains("Nothing is wrong"), "{}", stage.text("#wrong"));
     assert!(stage.text("#explain .answer").contains("200 allowed"));

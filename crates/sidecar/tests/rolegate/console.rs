@@ -5,6 +5,7 @@ use std::io::{Read, Write as _};
 use std::net::TcpStream;
 
 use form_urlencoded::Serializer;
+use load::check_message::Checked;
 
 use crate::client::{Answer, Envoy, basic};
 use crate::process::{LONG, PolicyFolder, Server, example, wait_until};
@@ -147,6 +148,32 @@ async fn the_last_denials_link_to_their_explanation() {
     assert!(traffic.contains("<code>not_allowed</code>") && traffic.contains("50.0 %"), "{traffic}");
 }
 
+#[tokio::test]
+async fn denials_are_found_by_id_and_by_user() {
+    let server = Server::start(&example("people"), &["--console"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    for (id, user) in [("1001", "alice:wonderland"), ("1002", "alice:wonderland"), ("1003", "eve:guessed")] {
+        let authorization = basic(user);
+        let headers = &[("authorization", &*authorization)][..];
+        envoy.send(Checked { id, method: "POST", path: "/people", headers, ..Checked::default() }).await;
+    }
+    let found = |fields: &[(&str, &str)]| {
+        let page = page(&server, &query(fields));
+        let denials = part(&page, "denials");
+        ["1001", "1002", "1003"].map(|id| denials.contains(&format!("<code>{id}</code>")))
+    };
+    // Equal denials are in one row, which shows the newest.
+    assert_eq!(found(&[]), [false, true, true]);
+    assert_eq!(found(&[("denied_id", "1001")]), [true, false, false]);
+    assert_eq!(found(&[("denied_user", "eve")]), [false, false, true]);
+    assert_eq!(found(&[("denied_user", "alice"), ("denied_id", "1003")]), [false; 3]);
+    let filtered = page(&server, "denied_user=alice&refresh");
+    for wanted in ["2 of 3 denials", " UTC<br>", "value=\"alice\"", "name=\"refresh\""] {
+        assert!(part(&filtered, "denials").contains(wanted), "no {wanted} in {filtered}");
+    }
+    assert!(filtered.contains("<a href=\"/console?denied_user=alice\">stop</a>"), "{filtered}");
+}
+
 /// What clients send is text, wherever it is shown.
 #[tokio::test]
 async fn markup_of_clients_is_escaped() {
@@ -163,6 +190,8 @@ async fn markup_of_clients_is_escaped() {
         ("path", script),
         ("user", script),
         ("roles", script),
+        ("denied_id", script),
+        ("denied_user", script),
         ("of_user", script),
         ("of_role", script),
         ("on_path", script),

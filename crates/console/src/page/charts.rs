@@ -1,0 +1,132 @@
+//! Charts of the last fifteen minutes: checks per second by outcome, and their p99. One picture for each, with a scale of its own,
+//! so that few denials are seen beside many allowed requests, and no colour has a meaning.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use maud::{Markup, html};
+use runtime::clock;
+
+use crate::history::{FIFTEEN_MINUTES, POINT, Point};
+use crate::times::{latency, rough, utc};
+
+/// The height of a picture. It is as wide as it has seconds.
+const HEIGHT: u64 = 40;
+
+/// A value of each point: `None` if there is none.
+type Value = fn(&Point) -> Option<u64>;
+
+/// The charts: their names, what they show, and how it is written.
+const CHARTS: [(&str, Value, fn(u64) -> String); 4] = [
+    ("allowed per second", |point| per_second(point, point.allowed), thousandths),
+    ("denied per second", |point| per_second(point, point.denied), thousandths),
+    ("errors per second", |point| per_second(point, point.errors), thousandths),
+    ("p99 of the whole check", |point| point.p99, latency),
+];
+
+pub(super) fn table(points: &[Point], now: Instant) -> Markup {
+    let end = clock::now();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="The last 15 minutes" {
+            table.charts {
+                thead {
+                    tr {
+                        th scope="col" { "last 15 minutes" }
+                        th scope="col" { (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end)) }
+                        th scope="col" { "last " (rough(POINT)) }
+                        th scope="col" { "highest" }
+                    }
+                }
+                tbody {
+                    @for (name, value, text) in &CHARTS { (row(name, *value, *text, points, now)) }
+                }
+            }
+        }
+    }
+}
+
+fn row(name: &str, value: Value, text: fn(u64) -> String, points: &[Point], now: Instant) -> Markup {
+    let written = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), text);
+    let highest = points.iter().filter_map(value).max();
+    html! {
+        tr {
+            th scope="row" { (name) }
+            td {
+                svg viewBox={ "0 0 " (FIFTEEN_MINUTES.as_secs()) " " (HEIGHT) } preserveAspectRatio="none" role="img"
+                    aria-label={ (name) ", at most " (written(highest)) } {
+                    path d=(bars(points, value, highest.unwrap_or_default(), now)) {}
+                }
+            }
+            td { (written(points.last().and_then(value))) }
+            td { (written(highest)) }
+        }
+    }
+}
+
+/// A bar for each point with a value, up to the height of the highest one. The least value is seen, too.
+fn bars(points: &[Point], value: Value, highest: u64, now: Instant) -> String {
+    let width = FIFTEEN_MINUTES.as_secs();
+    let place = |at: Instant| width.saturating_sub(now.saturating_duration_since(at).as_secs());
+    let mut path = String::new();
+    for point in points {
+        let Some(value) = value(point).filter(|value| *value > 0) else { continue };
+        let height = (value.saturating_mul(HEIGHT) / highest.max(1)).clamp(1, HEIGHT);
+        let (start, end, top) = (place(point.start), place(point.end), HEIGHT - height);
+        // Writing to a string does not fail.
+        let _ = write!(path, "M{start} {HEIGHT}V{top}H{end}V{HEIGHT}Z");
+    }
+    path
+}
+
+/// In thousandths.
+fn per_second(point: &Point, count: u64) -> Option<u64> {
+    let length = point.end.saturating_duration_since(point.start);
+    let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    count.saturating_mul(1_000_000).checked_div(milliseconds)
+}
+
+/// `12.3`, `0.07`.
+fn thousandths(value: u64) -> String {
+    match value {
+        0 => "0".to_owned(),
+        1..10 => "< 0.01".to_owned(),
+        10..1000 => format!("0.{:02}", value / 10),
+        _ => format!("{}.{}", value / 1000, value / 100 % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_high_as_its_share_of_the_highest() {
+        let now = Instant::now() + FIFTEEN_MINUTES;
+        let point = |age: u64, denied: u64| {
+            let end = now - Duration::from_secs(age);
+            Point { start: end - POINT, end, allowed: 0, denied, errors: 0, p99: None }
+        };
+        let points = [point(600, 1500), point(585, 0), point(15, 1), point(0, 750)];
+        let [_, (_, denied, text), _, (_, p99, _)] = CHARTS;
+        let highest = points.iter().filter_map(denied).max().unwrap();
+        assert_eq!(text(highest), "100.0");
+        assert_eq!(
+            bars(&points, denied, highest, now),
+            "M285 40V0H300V40ZM870 40V39H885V40ZM885 40V20H900V40Z"
+        );
+        assert_eq!(bars(&points, p99, 0, now), "");
+        let drawn = table(&points, now).into_string();
+        assert!(drawn.contains("aria-label=\"denied per second, at most 100.0\""), "{drawn}");
+        assert!(drawn.contains("<td>50.0</td><td>100.0</td>"), "{drawn}");
+    }
+
+    #[test]
+    fn rates_are_short() {
+        assert_eq!(
+            [0, 9, 70, 999, 1_000, 12_345].map(thousandths),
+            ["0", "< 0.01", "0.07", "0.99", "1.0", "12.3"]
+        );
+    }
+}
