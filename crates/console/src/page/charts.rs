@@ -7,17 +7,19 @@ use std::time::Instant;
 use maud::{Markup, html};
 use runtime::clock;
 
-use crate::history::{FIFTEEN_MINUTES, POINT, Point};
-use crate::times::{latency, rough, utc};
+use crate::history::{FIFTEEN_MINUTES, Point};
+use crate::times::{latency, utc};
 
 /// The height of a picture. It is as wide as it has seconds.
 const HEIGHT: u64 = 40;
 
 /// A value of each point: `None` if there is none.
 type Value = fn(&Point) -> Option<u64>;
+/// How a value is written.
+type Text = fn(u64) -> String;
 
-/// The charts: their names, what they show, and how it is written.
-const CHARTS: [(&str, Value, fn(u64) -> String); 4] = [
+/// The charts, by name.
+const CHARTS: [(&str, Value, Text); 4] = [
     ("allowed per second", |point| per_second(point, point.allowed), thousandths),
     ("denied per second", |point| per_second(point, point.denied), thousandths),
     ("errors per second", |point| per_second(point, point.errors), thousandths),
@@ -27,14 +29,12 @@ const CHARTS: [(&str, Value, fn(u64) -> String); 4] = [
 pub(super) fn table(points: &[Point], now: Instant) -> Markup {
     let end = clock::now();
     html! {
+        p.hint { "The last 15 minutes, " (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end)) ". Each chart has a scale of its own." }
         div.scroll tabindex="0" role="region" aria-label="The last 15 minutes" {
             table.charts {
                 thead {
                     tr {
-                        th scope="col" { "last 15 minutes" }
-                        th scope="col" { (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end)) }
-                        th scope="col" { "last " (rough(POINT)) }
-                        th scope="col" { "highest" }
+                        @for head in ["what", "chart", "latest", "highest"] { th scope="col" { (head) } }
                     }
                 }
                 tbody {
@@ -45,7 +45,7 @@ pub(super) fn table(points: &[Point], now: Instant) -> Markup {
     }
 }
 
-fn row(name: &str, value: Value, text: fn(u64) -> String, points: &[Point], now: Instant) -> Markup {
+fn row(name: &str, value: Value, text: Text, points: &[Point], now: Instant) -> Markup {
     let written = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), text);
     let highest = points.iter().filter_map(value).max();
     html! {
@@ -100,6 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::history::POINT;
 
     #[test]
     fn a_bar_is_as_high_as_its_share_of_the_highest() {
