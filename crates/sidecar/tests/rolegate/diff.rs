@@ -260,5 +260,7 @@ fn policies_that_cannot_be_read_are_no_difference_but_an_error() {
     assert_eq!(run(&["diff", &people, &people]).0, 0);
     let (code, _, err) = run(&["diff", &people, "/does/not/exist"]);
     assert!(code == 3 && err.contains("/does/not/exist"), "{err}");
-    assert_eq!(run(&["diff", &people]).0, 2);
+    // The new one is `./policy.yaml` by default.
+    let (code, _, err) = run(&["diff", &people]);
+    assert!(code == 3 && err.contains("policy.yaml"), "{err}");
 }
