@@ -59,7 +59,7 @@ pub(crate) enum Weakness {
 /// A parsed hash with its weakness, if it has one.
 type Parsed<T> = Result<(T, Option<Weakness>), HashError>;
 
-const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`";
+const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
 
 impl Stored {
     /// Parses a stored hash.

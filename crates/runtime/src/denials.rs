@@ -183,9 +183,9 @@ impl DecisionSink for DenialSink {
 }
 
 impl List {
-    /// Whether one more is taken in the second of this time.
+    /// Whether one more is taken in the second of this time. One that has waited has an earlier time, and counts now.
     fn takes(&mut self, time: Duration) -> bool {
-        if self.second != time.as_secs() {
+        if self.second < time.as_secs() {
             (self.second, self.taken) = (time.as_secs(), 0);
         }
         self.taken = self.taken.saturating_add(1);

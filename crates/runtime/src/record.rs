@@ -8,6 +8,7 @@ use std::time::Duration;
 use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
+use crate::decision_context::Received;
 use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 
 /// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`
@@ -92,8 +93,7 @@ pub(crate) struct Logged<'a> {
     pub(crate) request: &'a Request<'a>,
     /// The client's address, as text.
     pub(crate) client: &'a [u8],
-    /// When it was received.
-    pub(crate) time: Duration,
+    pub(crate) received: Received,
     /// Time from the complete message to the verdict.
     pub(crate) duration: Duration,
     pub(crate) trace: Option<DecisionTrace>,
@@ -104,7 +104,7 @@ pub(crate) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
     authorizer: &Authorizer,
-    Logged { request, client, time, duration, trace }: Logged<'_>,
+    Logged { request, client, received, duration, trace }: Logged<'_>,
 ) {
     let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
         Verdict::Allowed(allowed) => {
@@ -120,7 +120,7 @@ pub(crate) fn offer(
     let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
     let permitted: Vec<&str> = permitted.map(String::as_str).collect();
     let attempted = match reason {
-        Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, time),
+        Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, received.time),
         Some(
             Reason::InvalidMethod
             | Reason::InvalidPath(_)
@@ -149,7 +149,7 @@ pub(crate) fn offer(
     let (method, host, raw_path) = (lossy(request.method), lossy(request.host), lossy(raw_path));
     let replaced = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
     sink.offer(&DecisionRecord {
-        time,
+        time: received.arrival(),
         client: &lossy(client),
         request_id: &lossy(request.id),
         x_request_id: &lossy(value(request.headers, X_REQUEST_ID)),

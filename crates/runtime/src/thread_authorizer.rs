@@ -129,7 +129,7 @@ impl ThreadAuthorizer {
         }
         let trace = recorded.or(of_caller.map(|context| DecisionTrace { context, recorded: None }));
         let duration = decided_at.saturating_duration_since(received.at);
-        let logged = Logged { request, client, time: received.arrival(), duration, trace };
+        let logged = Logged { request, client, received, duration, trace };
         record::offer(sink, verdict, authorizer, logged);
     }
 

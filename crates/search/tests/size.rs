@@ -109,12 +109,14 @@ fn many_unknown_names_are_denied_with_the_first_of_them() {
     let excluded = format!("logs-*,{},-{}", names(20_000, ","), names(20_000, ",-"));
     let unknown = names(40_000, ",");
     let aliases = vec!["logs-all"; 40_000].join(",");
+    let excluded_patterns = format!("logs-*,-{}*", names(40_000, "*,-"));
     for (list, inventory, evaluation, wanted) in [
         (&unknown, Some(&inventory), EvaluationType::Legacy, 20),
         (&unknown, Some(&inventory), EvaluationType::V4, 20),
         (&unknown, None, EvaluationType::V4, 20),
         (&excluded, Some(&inventory), EvaluationType::V4, 0),
         (&aliases, Some(&inventory), EvaluationType::Legacy, 0),
+        (&excluded_patterns, None, EvaluationType::Legacy, 0),
     ] {
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
         let privileges =

@@ -120,10 +120,10 @@ pub enum Command {
     /// fetches.
     #[command(after_help = BUNDLE_EXAMPLES)]
     Bundle(BundleArgs),
-    /// Hashes a password, for the users of a policy: the first line of standard input.
+    /// Hashes a password, for the users of a policy: prompts for it, or reads a line of standard input.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Sets the password of a user in a file of `user:hash` lines: the first line of standard input.
+    /// Sets the password of a user in a file of `user:hash` lines: prompts for it, or reads a line of standard input.
     #[command(after_help = PASSWD_EXAMPLES)]
     Passwd(PasswdArgs),
     /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.

@@ -111,7 +111,8 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result
     page.counters("rolegate_wrong_protocol", help, "protocol", wrong)?;
     let Some(tls) = &totals.tls else { return Ok(()) };
     let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
-    page.counters("rolegate_tls_handshakes_failed", "TLS handshakes that failed", "reason", failures)?;
+    let help = "Failed TLS handshakes, and open connections whose client is not accepted any more";
+    page.counters("rolegate_tls_handshakes_failed", help, "reason", failures)?;
     if let Some(expiry) = tls.expiry {
         let help = "When the certificate, or one of its chain, is not valid any more";
         page.gauge("rolegate_tls_certificate_expiry_timestamp_seconds", help, expiry.as_secs_f64())?;

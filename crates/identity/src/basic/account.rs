@@ -56,7 +56,7 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
                     }
                 };
                 Problem::warning(user.at.clone(), kind, message)
-                    .help("make a new one with `rolegate hash-password`")
+                    .help("make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`")
             }));
             Some(stored)
         }

@@ -68,12 +68,13 @@ impl Default for HashAlgorithm {
 }
 
 impl HashAlgorithm {
-    /// The algorithm and the parameters of a stored hash; `None` if no new password can be hashed so.
+    /// The algorithm and the parameters of a stored hash, and whether it is weak; `None` if no new password can be
+    /// hashed so.
     #[must_use]
-    pub fn from_hash(hash: &str) -> Option<Self> {
-        let (stored, _) = super::Stored::parse(hash).ok()?;
+    pub fn from_hash(hash: &str) -> Option<(Self, bool)> {
+        let (stored, weakness) = super::Stored::parse(hash).ok()?;
         let Cost { algorithm, parameters } = stored.cost();
-        match (algorithm, parameters) {
+        let algorithm = match (algorithm, parameters) {
             ("argon2id", [memory, passes, lanes]) => Some(Self::Argon2id { memory, passes, lanes }),
             ("bcrypt", [cost, ..]) => Some(Self::Bcrypt { cost }),
             ("PBKDF2", [256, rounds, _]) => {
@@ -84,7 +85,8 @@ impl HashAlgorithm {
             }
             ("SHA-crypt", [512, rounds, _]) => Some(Self::Sha512Crypt { rounds }),
             _ => None,
-        }
+        }?;
+        Some((algorithm, weakness.is_some()))
     }
 }
 

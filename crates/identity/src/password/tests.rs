@@ -172,7 +172,11 @@ fn errors_of_unsupported_hashes_have_help() {
     for text in
         ["$apr1$salt$hash", "$1$a$b", "$2x$04$a", "$argon2i$v=19$", "$y$j9T$", "$pbkdf2$1$a$b", "$what$x"]
     {
-        assert_eq!(error(text).help, "make a new one with `rolegate hash-password`", "{text}");
+        assert_eq!(
+            error(text).help,
+            "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`",
+            "{text}"
+        );
     }
 }
 
@@ -213,7 +217,11 @@ fn damaged_hashes_are_rejected() {
         "$pbkdf2-sha256$1000$c2FsdHNhbHQxMjM0NTY3OA",
     ];
     for text in damaged {
-        assert_eq!(error(text).help, "make a new one with `rolegate hash-password`", "{text}");
+        assert_eq!(
+            error(text).help,
+            "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`",
+            "{text}"
+        );
     }
 }
 

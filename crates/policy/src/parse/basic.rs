@@ -54,11 +54,7 @@ pub(crate) fn read(
         match &users.empty_file {
             Some((at, path)) => {
                 let message = format!("`{}` has no users: the file is empty", path.display());
-                reader.error_help(
-                    *at,
-                    message,
-                    "add lines `user:hash`, as the program `htpasswd` writes them",
-                );
+                reader.error_help(*at, message, "add users with `rolegate passwd FILE USER`");
             }
             None => {
                 let help =

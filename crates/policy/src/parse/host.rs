@@ -94,7 +94,9 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
 
 /// What to write instead of a label with this part, which begins with a character that no host has.
 fn instead_of(part: &str) -> &'static str {
-    if part.starts_with(['{', '<', '$', ':']) {
+    if part.starts_with("://") {
+        "write the host alone, without the scheme"
+    } else if part.starts_with(['{', '<', '$', ':']) {
         "a host has no placeholders: write one rule for each host, or `*.example.com` for all of them"
     } else if part.starts_with(['|', ',']) {
         "write one rule for each host"

@@ -90,6 +90,9 @@ impl Masks {
         if self.paths.is_empty() || path.is_empty() {
             return path.into();
         }
+        if has_dot_segments(method, path) {
+            return Cow::Owned(HIDDEN.to_owned());
+        }
         let mut segments: Vec<&str> = path.split('/').collect();
         let hidden = self.hidden(path);
         for place in &hidden {
@@ -105,20 +108,17 @@ impl Masks {
         }
     }
 
-    /// Whether an interpretation of this path has a masked segment that is not replaced. Also if that is not known: a segment
-    /// before `..` has another place in each step of removing them.
+    /// Whether an interpretation of this path has a masked segment that is not replaced, or that is not known.
     fn has_hidden(&self, method: &str, path: &str) -> bool {
         let mut buffers = Buffers::default();
         let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers) else {
             return true;
         };
-        let has_dots = interpretations.deny_only().next().is_some();
-        has_dots
-            || interpretations.all().any(|interpretation| {
-                let interpretation = String::from_utf8_lossy(interpretation);
-                let segments: Vec<&str> = interpretation.split('/').collect();
-                self.hidden(&interpretation).iter().any(|place| segments.get(*place) != Some(&HIDDEN))
-            })
+        interpretations.all().any(|interpretation| {
+            let interpretation = String::from_utf8_lossy(interpretation);
+            let segments: Vec<&str> = interpretation.split('/').collect();
+            self.hidden(&interpretation).iter().any(|place| segments.get(*place) != Some(&HIDDEN))
+        })
     }
 
     /// The places of the masked segments of this path.
@@ -169,4 +169,11 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
         return Err(named(&format_args!("a key has at least {SHORTEST_KEY} bytes")));
     }
     Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+}
+
+/// Whether a path has dot segments, or cannot be read: a segment before `..` has another place in each step of removing them.
+fn has_dot_segments(method: &str, path: &str) -> bool {
+    let mut buffers = Buffers::default();
+    canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)
+        .map_or(true, |interpretations| interpretations.deny_only().next().is_some())
 }

@@ -33,7 +33,9 @@ impl FromStr for PathMask {
             .map(|segment| match segment {
                 "*" => Ok(Segment::Any),
                 _ if segment.starts_with('{') && segment.ends_with('}') => Ok(Segment::Hidden),
-                _ if segment.is_empty() || segment.contains(['*', '{', '}']) => Err(PathMaskError),
+                _ if segment.is_empty() || segment.contains(['*', '{', '}', ';', '?', '#']) => {
+                    Err(PathMaskError)
+                }
                 _ => Ok(Segment::Exactly(percent_decode_str(segment).decode_utf8_lossy().into_owned())),
             })
             .collect::<Result<_, _>>()?;

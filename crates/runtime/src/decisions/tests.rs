@@ -337,6 +337,8 @@ fn no_interpretation_of_a_path_shows_a_masked_segment() {
         // To a search cluster: encoded slashes are within a name.
         ("/a%2Fpeople%2FSECRET", "/a%2Fpeople%2FSECRET", "*"),
         ("/x/../people/SECRET", "/x/../people/SECRET", "*"),
+        ("/people/../people/SECRET", "/people/../people/SECRET", "*"),
+        ("/people/%2e%2e/people/SECRET", "/people/%2e%2e/people/SECRET", "*"),
     ] {
         let line = masked(
             &["/people/{id}", "/a/people/{id}"],

@@ -136,12 +136,12 @@ impl Privileges {
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
     fn permits_unexpanded(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+        // The same for all parts, of which there may be thousands.
+        let takes_text = LazyCell::new(|| is_unresolved(None, expression));
         expression.options.expands()
             && expression.parts().all(|part| match part {
                 Part::Name(name) => self.permits_name(caller, need, name),
-                Part::Except(_) => {
-                    self.settings.evaluation == EvaluationType::V4 || !is_unresolved(None, expression)
-                }
+                Part::Except(_) => self.settings.evaluation == EvaluationType::V4 || !*takes_text,
                 Part::Pattern(pattern) => self.permits_pattern(caller, need, pattern),
             })
     }

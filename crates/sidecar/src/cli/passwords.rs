@@ -27,7 +27,7 @@ pub struct PasswdArgs {
     pub file: PathBuf,
     /// The user, who is added if the file does not have one of this name.
     pub user: String,
-    /// How the password is hashed; by default as those of the other users in the file.
+    /// How the password is hashed; by default as the user's old one, or as those of the other users.
     #[command(flatten)]
     pub hashing: HashingArgs,
 }
@@ -35,7 +35,7 @@ pub struct PasswdArgs {
 /// How a password is hashed.
 #[derive(Args, Debug)]
 pub struct HashingArgs {
-    /// Hash algorithm [default: argon2id; of `passwd` that of the other users].
+    /// Hash algorithm [default: argon2id, or that of the file].
     #[arg(long, value_enum)]
     pub algorithm: Option<Algorithm>,
     /// Its cost: of bcrypt a number from 4 to 16, of PBKDF2 the rounds, of argon2id `m=19456,t=2,p=1` (memory in KiB,

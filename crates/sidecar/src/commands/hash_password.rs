@@ -78,9 +78,9 @@ fn report_error(error: HashPasswordError, algorithm: HashAlgorithm, output: &mut
     }
 }
 
-fn with_default_cost(algorithm: Algorithm) -> HashAlgorithm {
+pub(super) const fn with_default_cost(algorithm: Algorithm) -> HashAlgorithm {
     match algorithm {
-        Algorithm::Argon2id => HashAlgorithm::default(),
+        Algorithm::Argon2id => HashAlgorithm::Argon2id { memory: 19_456, passes: 2, lanes: 1 },
         Algorithm::Bcrypt => HashAlgorithm::Bcrypt { cost: BCRYPT_COST },
         Algorithm::Pbkdf2Sha256 => HashAlgorithm::Pbkdf2Sha256 { rounds: PBKDF2_ROUNDS },
     }

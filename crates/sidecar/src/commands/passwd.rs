@@ -11,52 +11,81 @@ use policy::htpasswd;
 use policy::model::BasicUser;
 use policy::problem::Severity;
 
-use super::hash_password::new_hash;
-use crate::cli::PasswdArgs;
+use super::hash_password::{new_hash, with_default_cost};
+use crate::cli::{Algorithm, PasswdArgs};
 use crate::exit::Exit;
 use crate::output::{Output, problem_lines};
 
 /// Sets the password, and leaves the other lines as they are.
 pub(crate) fn passwd(args: &PasswdArgs, output: &mut Output<'_>) -> Exit {
-    let PasswdArgs { file, user, hashing } = args;
-    let bytes = match runtime::files::contents(file) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            output.error(&format!("cannot read `{}`: {error}; a new file may be empty", file.display()));
-            return Exit::Failed;
+    match set_password(args, output) {
+        Ok(done) => {
+            output.line(done);
+            Exit::Success
         }
-    };
-    let users = match read_users(file, &bytes) {
-        Ok(users) => users,
-        Err(problems) => {
-            output.error(&problems);
-            return Exit::Policy;
-        }
-    };
-    let lines: Vec<u32> =
-        users.iter().filter(|known| *known.name == **user).map(|known| known.at.line).collect();
-    if lines.len() > 1 {
-        let lines: Vec<_> = lines.iter().map(u32::to_string).collect();
-        output.error(&format!("the user is in the lines {}: leave one of them", lines.join(", ")));
-        return Exit::Policy;
+        Err(exit) => exit,
     }
+}
+
+fn set_password(args: &PasswdArgs, output: &mut Output<'_>) -> Result<&'static str, Exit> {
+    let PasswdArgs { file, user, hashing } = args;
+    let UsersFile { users, .. } = UsersFile::read(file, user, output)?;
     if !is_user_name(file, user) {
         output.error(
             "a user name is not empty, has no `:` and no control character, and does not begin with `#`",
         );
-        return Exit::Arguments;
+        return Err(Exit::Arguments);
     }
-    let hash = match new_hash(None, hashing, usual_algorithm(&users, user), output) {
-        Ok(hash) => hash,
-        Err(exit) => return exit,
-    };
-    let replaced = replace_line(&bytes, lines.first().copied(), &format!("{user}:{hash}"));
-    if let Err(error) = replace_file(file, &replaced) {
+    let hash = new_hash(None, hashing, usual_algorithm(&users, user), output)?;
+    let fail = |output: &mut Output<'_>, error: io::Error| {
         output.error(&format!("cannot replace `{}`, which is unchanged: {error}", file.display()));
-        return Exit::Failed;
+        Exit::Failed
+    };
+    // Somebody else may have changed the file while the password was typed.
+    let _locked = lock_folder(file).map_err(|error| fail(output, error))?;
+    let UsersFile { bytes, line, .. } = UsersFile::read(file, user, output)?;
+    let replaced = replace_line(&bytes, line, &format!("{user}:{hash}"));
+    replace_file(file, &replaced).map_err(|error| fail(output, error))?;
+    Ok(if line.is_some() { "password changed" } else { "user added" })
+}
+
+struct UsersFile {
+    bytes: Vec<u8>,
+    users: Vec<BasicUser>,
+    /// The number of the user's line, from 1; `None` if there is none.
+    line: Option<u32>,
+}
+
+impl UsersFile {
+    /// # Errors
+    /// The exit code, after a message.
+    fn read(file: &Path, user: &str, output: &mut Output<'_>) -> Result<Self, Exit> {
+        let bytes = runtime::files::contents(file).map_err(|error| {
+            let help = if file.exists() { "" } else { ": create it first, empty" };
+            output.error(&format!("cannot read `{}`: {error}{help}", file.display()));
+            Exit::Failed
+        })?;
+        let users = read_users(file, &bytes).map_err(|problems| {
+            output.error(&problems);
+            Exit::Policy
+        })?;
+        let lines: Vec<u32> =
+            users.iter().filter(|known| *known.name == *user).map(|known| known.at.line).collect();
+        if lines.len() > 1 {
+            let lines: Vec<_> = lines.iter().map(u32::to_string).collect();
+            output.error(&format!("the user is in the lines {}: leave one of them", lines.join(", ")));
+            return Err(Exit::Policy);
+        }
+        Ok(Self { bytes, users, line: lines.first().copied() })
     }
-    output.line(if lines.is_empty() { "user added" } else { "password changed" });
-    Exit::Success
+}
+
+/// Locks the folder of a file against other `rolegate passwd`. The file itself is replaced by another one.
+fn lock_folder(file: &Path) -> io::Result<fs::File> {
+    let file = fs::canonicalize(file)?;
+    let folder = fs::File::open(file.parent().unwrap_or(Path::new("/")))?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 /// The users of such a file, or its problems.
@@ -72,13 +101,13 @@ fn is_user_name(file: &Path, user: &str) -> bool {
     users.is_ok_and(|users| users.iter().map(|read| &*read.name).eq([user]))
 }
 
-/// How most of the other users' passwords are hashed; if there are none, this user's. Of algorithms that are equally
-/// frequent, the first.
+/// How this user's password is hashed; of a new user, how most of the others are. Of algorithms that are equally frequent, the
+/// first.
 fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     let (own, others): (Vec<_>, Vec<_>) = users.iter().partition(|known| *known.name == *user);
-    let users = if others.is_empty() { own } else { others };
+    let users = if own.is_empty() { others } else { own };
     let hashes = users.iter().filter_map(|known| known.password.as_ref());
-    let algorithms: Vec<_> = hashes.filter_map(|hash| HashAlgorithm::from_hash(&hash.0)).collect();
+    let algorithms: Vec<_> = hashes.filter_map(|hash| strong_algorithm(&hash.0)).collect();
     let mut counts = HashMap::<HashAlgorithm, usize>::new();
     for algorithm in &algorithms {
         *counts.entry(*algorithm).or_default() += 1;
@@ -86,9 +115,21 @@ fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     algorithms.iter().rev().max_by_key(|algorithm| counts.get(algorithm)).copied()
 }
 
+/// How a stored hash was made, with the default cost if its own is weak.
+fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
+    match HashAlgorithm::from_hash(hash)? {
+        (algorithm, false) => Some(algorithm),
+        (HashAlgorithm::Bcrypt { .. }, true) => Some(with_default_cost(Algorithm::Bcrypt)),
+        (HashAlgorithm::Pbkdf2Sha256 { .. }, true) => Some(with_default_cost(Algorithm::Pbkdf2Sha256)),
+        (HashAlgorithm::Argon2id { .. }, true) => Some(with_default_cost(Algorithm::Argon2id)),
+        (HashAlgorithm::Pbkdf2Sha512 { .. } | HashAlgorithm::Sha512Crypt { .. }, true) => None,
+    }
+}
+
 /// Puts `line` in the place of the line with this number, counted from 1, or at the end.
 fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len() + line.len() + 2);
+    let usual_ending: &[u8] = if bytes.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
     for (each, old) in (1_u32..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         if Some(each) == number {
             result.extend_from_slice(line.as_bytes());
@@ -100,16 +141,15 @@ fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
     }
     if number.is_none() {
         if !result.is_empty() && !result.ends_with(b"\n") {
-            result.push(b'\n');
+            result.extend_from_slice(usual_ending);
         }
         result.extend_from_slice(line.as_bytes());
-        result.push(b'\n');
+        result.extend_from_slice(usual_ending);
     }
     result
 }
 
-/// Replaces the contents of a file in one step, so that a server never reads half of it. Its mode and its owner stay, so that
-/// who could read it still can.
+/// Replaces the contents of a file in one step, so that a server never reads half of it. Its mode and its owner stay.
 fn replace_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
     // Not the link to it.
     let file = fs::canonicalize(file)?;

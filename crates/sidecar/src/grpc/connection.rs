@@ -298,7 +298,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         while self.batch.len() < BATCH {
             match self.h2.poll_accept(cx) {
                 Poll::Ready(Some(Ok(stream))) => self.batch.push(stream),
-                Poll::Ready(Some(Err(_)) | None) => return false,
+                Poll::Ready(Some(Err(error))) => {
+                    if error.is_library() && error.reason() != Some(Reason::ENHANCE_YOUR_CALM) {
+                        self.context.wrong_protocols.notice(WrongProtocol::InvalidHttp2, self.peer, None);
+                    }
+                    return false;
+                }
+                Poll::Ready(None) => return false,
                 Poll::Pending => break,
             }
         }

@@ -1,9 +1,12 @@
 //! `rolegate passwd`, and the cost of new hashes.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use crate::process::{run, run_with};
+use std::process::Stdio;
+
+use crate::process::{rolegate, run, run_with};
 
 /// Hashes of bcrypt with cost 4, which take no time.
 const ALICE: &str = "alice:$2y$04$Fv0BSjHbqtVq0F3Q4zk0X.xJ4m9UJ3Zs0cEJFnYjlI3eyG6M6CTBa";
@@ -51,14 +54,15 @@ fn a_password_is_set_and_the_rest_of_the_file_stays() {
     );
     let changed = text();
     let alice = changed.strip_prefix("# people\r\n").unwrap().split_once("\r\n").unwrap().0;
-    assert!(alice.starts_with("alice:$2b$04$"), "as the others: {changed}");
+    // As the others, but not as weak.
+    assert!(alice.starts_with("alice:$2b$11$"), "{changed}");
     assert_eq!(changed, format!("# people\r\n{alice}\r\n\n{BOB}"));
 
     let add = ["passwd", &link, "carol", "--cost", "5"];
     assert_eq!(run_with(&add, "jabberwocky\n"), (0, "user added\n".into(), String::new()));
     let added = text();
-    let carol = added.strip_prefix(&format!("{changed}\n")).unwrap();
-    assert!(carol.starts_with("carol:$2b$05$") && carol.ends_with('\n'), "{added}");
+    let carol = added.strip_prefix(&format!("{changed}\r\n")).unwrap();
+    assert!(carol.starts_with("carol:$2b$05$") && carol.ends_with("\r\n"), "{added}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no other file is left");
@@ -70,6 +74,43 @@ fn a_password_is_set_and_the_rest_of_the_file_stays() {
         let (code, out, err) = run(&["explain", "--policy", &policy, "--basic", caller, "GET", "/"]);
         assert_eq!(code, 0, "{caller}: {out}{err}");
     }
+}
+
+#[test]
+fn a_change_while_the_password_is_typed_is_not_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    fs::write(&file, format!("{ALICE}\n{BOB}\n")).unwrap();
+    let mut command = rolegate(&["passwd", &file.display().to_string(), "bob"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // It waits for the rest of the line, and begins to before or after the change.
+    let mut typed = child.stdin.take().unwrap();
+    typed.write_all(b"wonder").unwrap();
+    fs::write(&file, format!("{BOB}\n")).unwrap();
+    typed.write_all(b"land\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let text = std::io::read_to_string(fs::File::open(&file).unwrap()).unwrap();
+    assert!(text.starts_with("bob:$2b$11$") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn passwords_that_are_set_at_once_are_all_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    fs::write(&file, "").unwrap();
+    let name = file.display().to_string();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let add = ["passwd", &name, &format!("user-{number}"), "--algorithm", "bcrypt", "--cost", "4"];
+            let add = add.map(str::to_owned);
+            scope.spawn(move || {
+                let add: Vec<&str> = add.iter().map(|argument| &**argument).collect();
+                assert_eq!(run_with(&add, "wonderland\n").0, 0);
+            });
+        }
+    });
+    let text = std::io::read_to_string(fs::File::open(&file).unwrap()).unwrap();
+    assert_eq!(text.lines().count(), 8, "{text}");
 }
 
 #[test]

@@ -40,9 +40,10 @@ impl Client {
         Self { tls, peer, chain: chain.to_vec(), ends, active }
     }
 
-    /// The age at which its connection is to be drained; `None` if nothing expires.
+    /// The age at which its connection is to be drained; `None` if nothing expires, or so soon that the client
+    /// has no newer certificate.
     pub(in crate::grpc) fn drain_age(&self) -> Option<Duration> {
-        self.until_next_end().map(|time| time.saturating_sub(DRAIN_BEFORE_EXPIRY))
+        self.until_next_end()?.checked_sub(DRAIN_BEFORE_EXPIRY).filter(|age| !age.is_zero())
     }
 
     /// Resolves when the certificate is not accepted any more: it has expired, or the TLS files have changed.

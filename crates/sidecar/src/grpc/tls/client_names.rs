@@ -25,18 +25,18 @@ pub struct ClientNameError;
 impl FromStr for ClientName {
     type Err = ClientNameError;
 
-    /// A URI has a colon after its scheme (RFC 3986, 3), a DNS name has none.
+    /// A URI has an authority or is a URN. `host:port` is neither, nor is it a name in a certificate.
     fn from_str(text: &str) -> Result<Self, ClientNameError> {
-        let is_scheme = |text: &str| {
-            text.starts_with(|c: char| c.is_ascii_alphabetic())
-                && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-        };
-        match text.split_once(':') {
-            Some((scheme, rest)) if is_scheme(scheme) && !rest.is_empty() => Ok(Self::Uri(text.to_owned())),
-            Some(_) => Err(ClientNameError),
-            None => DnsName::try_from(text.strip_prefix("*.").unwrap_or(text))
-                .map(|_| Self::Dns(text.to_owned()))
-                .map_err(|_| ClientNameError),
+        let after_scheme = text.split_once("://").or_else(|| text.split_once("urn:"));
+        let is_uri = after_scheme.is_some_and(|(_, rest)| !rest.is_empty())
+            && text.chars().all(|c| c.is_ascii_graphic());
+        if is_uri {
+            return Ok(Self::Uri(text.to_owned()));
+        }
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        match DnsName::try_from(name) {
+            Ok(_) if !name.ends_with('.') => Ok(Self::Dns(text.to_owned())),
+            _ => Err(ClientNameError),
         }
     }
 }
@@ -120,9 +120,21 @@ mod tests {
         for uri in ["spiffe://example.com/ns/web/sa/envoy", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"] {
             assert_eq!(uri.parse(), Ok(ClientName::Uri(uri.to_owned())));
         }
-        for wrong in
-            ["", "10.0.0.1", "::1", "example.com/envoy", "envoy example", "spiffe:", "a.*.b", "ümlaut"]
-        {
+        for wrong in [
+            "",
+            "10.0.0.1",
+            "::1",
+            "example.com/envoy",
+            "envoy example",
+            "spiffe:",
+            "spiffe://",
+            "spiffe://a b",
+            "envoy.example.com:9191",
+            "localhost:*",
+            "envoy.example.com.",
+            "a.*.b",
+            "ümlaut",
+        ] {
             assert_eq!(wrong.parse::<ClientName>(), Err(ClientNameError), "{wrong}");
         }
     }
