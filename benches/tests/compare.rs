@@ -53,12 +53,21 @@ fn a_whole_comparison_in_little() {
     let (folder, peer) = (tempfile::tempdir().unwrap(), Peer::start());
     let out = folder.path().to_str().unwrap();
     let peer = format!("opa={},pid={}", peer.1, peer.0.id());
-    let arguments = ["compare", "--rates", "100", "--rounds", "1", "--budget", "10s", "--no-reload"];
-    let printed = run(&[&arguments[..], &["--out", out, "--peer", &peer]].concat());
-    assert!(printed.contains("+ rolegate, JWT, TCP, Google's client"), "{printed}");
-
-    let report: Value =
-        serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    let compare = |budget| -> Value {
+        let arguments = ["compare", "--rates", "100", "--rounds", "1", "--budget", budget, "--no-reload"];
+        let printed = run(&[&arguments[..], &["--out", out, "--peer", &peer]].concat());
+        assert!(printed.contains("+ rolegate, JWT, TCP, Google's client"), "{printed}");
+        serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap()
+    };
+    let has_answers = |report: &Value| {
+        let scenarios = report["scenarios"].as_array().unwrap();
+        scenarios.iter().all(|scenario| scenario["rates"][0]["latency"]["count"].as_u64() >= Some(10))
+    };
+    // On a busy machine a window of half a second may be too short for ten answers.
+    let mut report = compare("10s");
+    if !has_answers(&report) {
+        report = compare("100s");
+    }
     let scenarios = report["scenarios"].as_array().unwrap();
     assert_eq!(scenarios.len(), 2 + 4 * 4 + 2);
     for scenario in scenarios {
