@@ -64,6 +64,9 @@ pub(super) async fn start_policy(
         ("static_resources:", "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\nstatic_resources:"),
         ("    - address: { socket_address: { address: 127.0.0.1, port_value: 10000 } }", "    - name: public\n      address: { socket_address: { address: 127.0.0.1, port_value: 0 } }"),
         ("port_value: 8080", &application),
+        // A busy machine needs longer. More than 10 s is a finding of `lint-envoy`.
+        ("                        timeout: 2s\n", "                        timeout: 10s\n"),
+        ("interval: 1s, timeout: 0.5s", "interval: 1s, timeout: 10s"),
         ("pipe: { path: /run/rolegate/rolegate.sock }", &address),
     ]
     .iter()
@@ -172,7 +175,7 @@ async fn a_filter_that_asks_over_plain_http_is_told_so() {
                           num_retries: 2
                           retry_back_off: { base_interval: 0.005s, max_interval: 2s }
                         # The default of 200 ms is too short for the first check of a password, which computes a hash.
-                        timeout: 2s
+                        timeout: 10s
                         envoy_grpc: { cluster_name: rolegate }";
     let http = "http_service: { server_uri: { uri: rolegate, cluster: rolegate, timeout: 2s } }";
     start(tcp, &[(grpc, http)]).await.refuses(405, "not_grpc", "grpc_service").await;

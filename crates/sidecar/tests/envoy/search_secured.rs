@@ -112,6 +112,9 @@ fn configuration(folder: &Path, cluster: SocketAddr) -> String {
             "    - name: public\n      address: { socket_address: { address: 127.0.0.1, port_value: 0 } }",
         ),
         ("port_value: 9200", &port),
+        // A busy machine needs longer.
+        ("                        timeout: 2s\n", "                        timeout: 60s\n"),
+        ("interval: 1s, timeout: 0.5s", "interval: 1s, timeout: 60s"),
         ("path: /run/rolegate/", &format!("path: {files}")),
         ("path: /etc/envoy/", &format!("path: {files}")),
         ("filename: /etc/envoy/", &format!("filename: {files}")),
