@@ -26,7 +26,9 @@ pub(crate) fn configs<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
 pub(crate) fn lint(objects: &[View<'_>], configs: &[View<'_>], findings: &mut Findings) {
     let providers: Vec<View<'_>> =
         configs.iter().flat_map(|config| config.list("extension_providers")).collect();
-    for spec in objects.iter().filter(|object| authorizes(object)).filter_map(|object| object.get("spec")) {
+    for policy in objects.iter().filter(|object| authorizes(object)) {
+        lint_dry_run(policy, findings);
+        let Some(spec) = policy.get("spec") else { continue };
         lint_rules(&spec, findings);
         let Some(name) = spec.at(&["provider", "name"]).filter(|_| !configs.is_empty()) else { continue };
         let names: Vec<&str> = providers.iter().filter_map(|provider| provider.text_of("name")).collect();
@@ -48,6 +50,17 @@ pub(crate) fn lint(objects: &[View<'_>], configs: &[View<'_>], findings: &mut Fi
     }
     for provider in providers.iter().filter_map(|provider| provider.get("envoy_ext_authz_grpc")) {
         lint_provider(&provider, findings);
+    }
+}
+
+fn lint_dry_run(policy: &View<'_>, findings: &mut Findings) {
+    let annotations = policy.at(&["metadata", "annotations"]);
+    let annotations = annotations.map(|annotations| annotations.named_entries()).unwrap_or_default();
+    if let Some((_, value)) = annotations.iter().find(|(key, _)| key == "istio.io/dry-run")
+        && value.text() != Some("false")
+    {
+        let message = "a dry run is not enforced: requests pass without authorization";
+        findings.add(value, Kind::UnenforcedPolicy, message, "remove the annotation");
     }
 }
 

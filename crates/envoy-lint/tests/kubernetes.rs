@@ -104,6 +104,10 @@ fn a_policy_of_istio_is_for_each_request_and_names_a_provider() {
         format!("kind: ConfigMap\ndata:\n  mesh: |\n{block}")
     };
     let (all, good) = (", rules: [{}]", mesh("rolegate", "MERGE_SLASHES"));
+    let annotated = |dry_run: &str| {
+        let annotations = format!("name: a, annotations: {{ istio.io/dry-run: \"{dry_run}\" }}");
+        policy(all).replace("name: a", &annotations)
+    };
     for (documents, expected) in [
         (vec![policy(all)], vec![]),
         (vec![policy(all), good.clone()], vec![]),
@@ -111,6 +115,8 @@ fn a_policy_of_istio_is_for_each_request_and_names_a_provider() {
         (vec![policy(all), mesh("other", "MERGE_SLASHES")], vec![Kind::MissingProvider]),
         (vec![policy(all), in_map(&mesh("other", "MERGE_SLASHES"))], vec![Kind::MissingProvider]),
         (vec![policy("")], vec![Kind::UnenforcedPolicy]),
+        (vec![annotated("true")], vec![Kind::UnenforcedPolicy]),
+        (vec![annotated("false")], vec![]),
         (vec![policy(", rules: [{ to: [{ operation: { paths: [/a] } }] }]")], vec![Kind::ConditionalFilter]),
         (vec![mesh("rolegate", "BASE")], vec![Kind::UnmergedSlashes]),
         (vec![mesh("rolegate", "NONE")], vec![Kind::UnnormalizedPath]),
