@@ -17,10 +17,11 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use document::MapFiles;
 use engine::{AccessRequest, Decision, Engine};
 use generator::{Regular, to_yaml};
 use identity::FetchedKeys;
-use policy::{Loaded, MapFiles};
+use policy::Loaded;
 
 /// 100,000 rules, 1,000 roles and 1,000,000 grants to users: one each, and ten each.
 const SIZES: [(&str, Regular); 3] = [

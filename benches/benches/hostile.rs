@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use benches::note::note;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use document::Place;
 use engine::{AccessRequest, Decision, Engine};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
-use policy::problem::Place;
 
 /// No segment of a canonical path is longer.
 const SEGMENT: usize = 4096;

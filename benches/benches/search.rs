@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use policy::MapFiles;
+use document::MapFiles;
 use search::{
     Action, Caller, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Privileges,
     Request, RequestBody, Resolution, SecurityConfig, Subject, Target,

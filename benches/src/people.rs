@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::problem::Problem;
-use policy::{Loaded, MapFiles};
+use document::{MapFiles, Problem};
+use policy::Loaded;
 
 use testbed::tokens::{AUDIENCE, ISSUER};
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use policy::{FileError, Files, Loaded, Problem};
+use document::{FileError, Files, Problem};
+use policy::Loaded;
 
 /// The files of one policy.
 pub(crate) struct Memory<'a> {

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
+use document::closest;
 use policy::cases::{Case, Credentials};
-use policy::closest;
 use policy::model::SourceId;
 
 use crate::Authorizer;

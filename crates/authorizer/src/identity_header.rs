@@ -14,10 +14,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use document::Problem;
 use identity::{Subject, UnixTime};
 use identity_header::Claims;
 use policy::model::{ClaimPath, IdentityFormat, IdentityHeader};
-use policy::problem::Problem;
 use serde_json::{Value, json};
 
 use crate::answer;

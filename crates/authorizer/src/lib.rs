@@ -48,13 +48,13 @@ mod who_can;
 
 use std::sync::Arc;
 
+use document::Problem;
 use engine::{AccessRequest, Decision, Engine};
 use identity::{
     Authenticator, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject, UnixTime,
     VerificationResult,
 };
 use policy::model::RuleId;
-use policy::problem::Problem;
 
 use crate::answer::{Denials, TemplateValues, Values};
 use crate::cluster::Cluster;

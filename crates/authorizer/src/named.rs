@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use document::Suggestions;
 use identity::{CredentialsError, Subject};
+use policy::Policy;
 use policy::model::{Identity, Issuer, SourceId};
-use policy::{Policy, Suggestions};
 
 use crate::Authorizer;
 

@@ -1,8 +1,8 @@
 //! The revision of a policy and of its keys: the same for the same files and keys on every machine.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use document::PolicyFile;
 use identity::FetchedKeys;
-use policy::PolicyFile;
 use serde::Serialize;
 
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use document::Suggestions;
 use identity::{Attempted, CachedSubject, CredentialsError, Subject, UnixTime, UnknownKids};
+use policy::KeyUrl;
 use policy::model::{Identity, SourceId};
-use policy::{KeyUrl, Suggestions};
 
 use crate::cluster::Cluster;
 use crate::cluster_caller::ClusterCaller;

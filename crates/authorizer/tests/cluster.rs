@@ -43,7 +43,7 @@ fn compiled(policy: &str) -> Authorizer {
 }
 
 fn with_inventory(policy: &str, inventory: &str) -> Authorizer {
-    let files = policy::MapFiles::of("policy.yaml", policy)
+    let files = document::MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", ROLES)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)
@@ -293,14 +293,14 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
 #[test]
 fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     let warnings = |policy: &str| {
-        let files = policy::MapFiles::of("policy.yaml", policy)
+        let files = document::MapFiles::of("policy.yaml", policy)
             .and("os/roles.yml", ROLES)
             .and("os/roles_mapping.yml", MAPPING)
             .and("os/internal_users.yml", USERS)
             .and("inventory.json", INVENTORY);
         let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
         let (_, warnings) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
-        let left = policy::unaccepted(&loaded.files, warnings);
+        let left = document::unaccepted(&loaded.files, warnings);
         left.iter()
             .map(ToString::to_string)
             .filter(|text| text.contains("ambiguous-name"))
@@ -317,16 +317,16 @@ fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     assert!(warnings(&accepted).is_empty());
     // A comment in a file of the cluster accepts its warnings, too.
     let roles = ROLES.replace("team: {", "# accept: unused-role because it is for later\nlater: {}\nteam: {");
-    let files = policy::MapFiles::of("policy.yaml", POLICY)
+    let files = document::MapFiles::of("policy.yaml", POLICY)
         .and("os/roles.yml", roles.as_str())
         .and("os/roles_mapping.yml", MAPPING)
         .and("inventory.json", INVENTORY);
     let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
     let (_, all) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
-    let unused = |problems: &[policy::Problem]| {
+    let unused = |problems: &[document::Problem]| {
         problems.iter().filter(|problem| problem.to_string().contains("unused-role")).count()
     };
-    assert_eq!((unused(&all), unused(&policy::unaccepted(&loaded.files, all.clone()))), (1, 0));
+    assert_eq!((unused(&all), unused(&document::unaccepted(&loaded.files, all.clone()))), (1, 0));
 }
 
 /// Each role is tried in addition to those of the caller: as many as a page waits for.
@@ -338,7 +338,7 @@ fn that_not_each_role_was_tried_is_explained() {
             "r{role}: {{ index_permissions: [{{ index_patterns: [x], allowed_actions: [read] }}] }}\n"
         ));
     });
-    let files = policy::MapFiles::of("policy.yaml", POLICY)
+    let files = document::MapFiles::of("policy.yaml", POLICY)
         .and("os/roles.yml", roles)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)

@@ -19,7 +19,7 @@ fn authorizer(policy: &str) -> Authorizer {
                    gone: { users: [bob] }\nreadall: { users: [bob] }\n";
     let users =
         format!("ann: {{ hash: {HASH} }}\nbob: {{ hash: {HASH}, opendistro_security_roles: [masked] }}\n");
-    let files = policy::MapFiles::of("policy.yaml", policy)
+    let files = document::MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", &users).as_str());
@@ -76,7 +76,7 @@ fn roles_are_searched_by_user_name_and_index() {
 
 #[test]
 fn a_policy_without_a_search_cluster_has_none() {
-    let files = policy::MapFiles::of("policy.yaml", "version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
+    let files = document::MapFiles::of("policy.yaml", "version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
     assert_eq!(authorizer.cluster_roles(AskedClusterRoles::default(), 100), None);

@@ -19,12 +19,12 @@ use policy::reference::{self, Caller};
 
 struct Disk;
 
-impl policy::Files for Disk {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, policy::FileError> {
+impl document::Files for Disk {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, document::FileError> {
         Ok(std::fs::read(path)?)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, policy::FileError> {
+    fn list(&self, folder: &Path) -> Result<Vec<String>, document::FileError> {
         let entries = std::fs::read_dir(folder)?;
         Ok(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
     }
@@ -55,7 +55,7 @@ fn every_policy_compiles_without_a_warning() {
         let loaded = Arc::new(loaded(&folder));
         let fetched = identity::FetchedKeys::new();
         let (_, more) = Authorizer::compile(Arc::clone(&loaded), &fetched, None).unwrap();
-        let warnings = policy::unaccepted(&loaded.files, [loaded.warnings.clone(), more].concat());
+        let warnings = document::unaccepted(&loaded.files, [loaded.warnings.clone(), more].concat());
         let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         assert!(lines.is_empty(), "{}:\n{}", folder.display(), lines.join("\n"));
     }

@@ -11,8 +11,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use document::MapFiles;
 use identity_header::{Algorithm, Invalid, Key, Verifier};
-use policy::MapFiles;
 use serde_json::Value;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
@@ -52,7 +52,7 @@ fn files(policy: &str) -> MapFiles {
 
 fn compiled(settings: &str) -> Result<Authorizer, String> {
     let files = files(&policy(settings));
-    let show = |problems: Vec<policy::problem::Problem>| {
+    let show = |problems: Vec<document::Problem>| {
         problems.iter().map(|problem| format!("{problem}\n")).collect::<String>()
     };
     let loaded = policy::load(&files, Path::new("policy.yaml")).map_err(show)?;

@@ -11,8 +11,8 @@ use authorizer::{
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use document::MapFiles;
 use identity::FetchedKeys;
-use policy::MapFiles;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 /// The length of the query of the role that hides documents.

@@ -31,10 +31,10 @@ fn authorizer() -> Authorizer {
 }
 
 fn authorizer_of(policy: &str) -> Authorizer {
-    compiled(&policy::MapFiles::of("policy.yaml", policy))
+    compiled(&document::MapFiles::of("policy.yaml", policy))
 }
 
-fn compiled(files: &policy::MapFiles) -> Authorizer {
+fn compiled(files: &document::MapFiles) -> Authorizer {
     let loaded =
         policy::load(files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
@@ -258,7 +258,7 @@ identity:
 roles: {{ authenticated: {{ allow: [GET /people] }} }}
 "
     );
-    let files = policy::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
+    let files = document::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
     compiled(&files)
 }
 

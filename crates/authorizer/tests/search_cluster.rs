@@ -11,8 +11,8 @@ use authorizer::{Authorizer, Header, Outcome, Reason, Request, RequestBody, Scra
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use document::MapFiles;
 use identity::FetchedKeys;
-use policy::MapFiles;
 use serde_json::{Value, json};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);

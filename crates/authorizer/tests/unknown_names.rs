@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::Authorizer;
-use policy::MapFiles;
+use document::MapFiles;
 
 const HOST: &str = "search.example.com";
 

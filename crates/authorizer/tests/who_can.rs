@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, WhoCan};
+use document::{Place, Secret};
 use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{
-    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Secret,
-    Separator, SourceId,
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Separator,
+    SourceId,
 };
-use policy::problem::Place;
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ grants:
 "#;
 
 fn who_can(method: &str, path: &str) -> WhoCan {
-    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let files = document::MapFiles::of("policy.yaml", POLICY);
     let loaded =
         policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;

@@ -11,8 +11,8 @@ use authorizer::{
     Attribute, Authorizer, CallerSource, Callers, Header, Request, RequestBody, Scratch, Verdict as Decided,
     WhoCan,
 };
+use document::MapFiles;
 use generator::Rng;
-use policy::MapFiles;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Pattern, Resolution, SecurityConfig, Subject, Verdict};
 

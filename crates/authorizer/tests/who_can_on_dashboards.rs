@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::{Authorizer, CallerSource, Scratch, Verdict as Decided, WhoCan};
+use document::MapFiles;
 use generator::Rng;
-use policy::MapFiles;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Resolution, SecurityConfig, Subject, Verdict};
 

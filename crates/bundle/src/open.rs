@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use document::MapFiles;
 use flate2::bufread::GzDecoder;
-use policy::MapFiles;
 use tar::{Archive, Entries, EntryType};
 
 use crate::error::BundleError;

@@ -13,10 +13,10 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bundle::{Bundle, BundleError, KeyPair, PublicKey, build, sign};
+use document::Files as _;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
-use policy::Files as _;
 use serde_json::json;
 use tar::{EntryType, Header};
 

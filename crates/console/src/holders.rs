@@ -115,7 +115,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
 
-    use policy::MapFiles;
+    use document::MapFiles;
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use document::Place;
 use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use generator::{Generator, Shape};
 use policy::Policy;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
-use policy::problem::Place;
 
 #[test]
 fn a_decision_and_the_roles_of_a_cached_caller_allocate_nothing() {

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
+use document::Place;
 use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
-use policy::problem::Place;
 
 const LETTERS: &[&str] = &["a", "b", "%A9", "9", "%25"];
 

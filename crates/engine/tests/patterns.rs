@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
+use document::Place;
 use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use policy::Policy;
 use policy::model::{Role, Rule, RuleId, SourceId};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
-use policy::problem::Place;
 use policy::reference::{self, Caller};
 
 /// A policy with one role for everyone, which has one rule for `GET`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use policy::document::View;
+use document::View;
 
 use crate::boolean::unless_off;
 use crate::filter::{Filter, configured, type_of};

@@ -1,6 +1,6 @@
 //! Booleans of settings, as Envoy reads them.
 
-use policy::document::View;
+use document::View;
 
 /// The setting under this key, unless it is missing or off. For settings that are unsafe when they are on: what cannot
 /// be read counts as on.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use policy::document::View;
+use document::View;
 
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};

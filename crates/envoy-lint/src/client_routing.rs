@@ -1,6 +1,6 @@
 //! What lets a client name the cluster, the host or the address that gets its request.
 
-use policy::document::View;
+use document::View;
 
 use crate::{Findings, Kind};
 

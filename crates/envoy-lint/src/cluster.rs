@@ -1,7 +1,6 @@
 //! The cluster that checks are sent to, and clusters whose address a client names.
 
-use policy::closest;
-use policy::document::View;
+use document::{View, closest};
 
 use crate::boolean::unless_off;
 use crate::{Findings, Kind, client_routing, transport};

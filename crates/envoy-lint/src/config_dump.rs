@@ -1,6 +1,6 @@
 //! What `/config_dump` has twice, on two of its pages: it is linted once.
 
-use policy::document::View;
+use document::View;
 
 /// The static listeners on the page `ListenersConfigDump`. The page of the bootstrap has them, too.
 pub(crate) fn static_listeners<'n>(root: &View<'n>) -> Vec<View<'n>> {

@@ -1,7 +1,6 @@
 //! Configurations of Envoy in a Kubernetes `ConfigMap`: blocks of text under `data`.
 
-use policy::Problem;
-use policy::document::View;
+use document::{Problem, View};
 
 /// One of these is in each file for Envoy or Istio that has something to lint. Other files of a `ConfigMap` may be no YAML.
 const ENVOY: [&str; 5] =

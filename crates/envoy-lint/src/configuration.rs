@@ -1,6 +1,6 @@
 //! Finds the parts of a configuration: connection managers, other network filters, filters outside of one, clusters.
 
-use policy::document::View;
+use document::View;
 
 use crate::authorizer::Authorizer;
 use crate::bypass::{Known, Protected};

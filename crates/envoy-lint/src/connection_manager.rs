@@ -1,6 +1,6 @@
 //! HTTP connection managers: paths, the order of filters, and which requests pass other filters.
 
-use policy::document::View;
+use document::View;
 
 use crate::authorizer::{Authorizer, By};
 use crate::filter::{Discovered, type_of};

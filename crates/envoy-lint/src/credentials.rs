@@ -1,6 +1,6 @@
 //! Credentials in logs and spans.
 
-use policy::document::View;
+use document::View;
 
 use crate::{Findings, Kind};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::document::View;
+use document::View;
 
 use crate::authorizer::Authorizer;
 use crate::connection_manager::{is_manager, lint_merged};

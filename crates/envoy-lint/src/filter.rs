@@ -1,7 +1,7 @@
 //! HTTP filters, and where their configurations are: beside their names, or elsewhere, from where Envoy gets them by the discovery
 //! service for extensions (ECDS).
 
-use policy::document::View;
+use document::View;
 
 const RESOURCE: &str = "envoy.config.core.v3.TypedExtensionConfig";
 const MATCHER: &str = "envoy.extensions.common.matching.v3.ExtensionWithMatcher";

@@ -1,6 +1,6 @@
 //! Lists of HTTP filters: which run before authorization, and which change afterwards what was authorized.
 
-use policy::document::View;
+use document::View;
 
 use crate::authorizer::{Authorizer, By};
 use crate::filter::{Discovered, Filter};

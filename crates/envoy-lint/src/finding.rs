@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use policy::Place;
+use document::Place;
 
 /// What a finding means for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

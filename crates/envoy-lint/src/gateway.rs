@@ -1,6 +1,6 @@
 //! Resources of Envoy Gateway: whether the policy with rolegate is in effect where it is attached.
 
-use policy::document::View;
+use document::View;
 
 use crate::boolean::unless_off;
 use crate::{Findings, Kind, kubernetes};

@@ -1,6 +1,6 @@
 //! Objects of Kubernetes.
 
-use policy::document::View;
+use document::View;
 
 /// The objects in these documents, also those of a `List`.
 pub(crate) fn objects<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {

@@ -43,8 +43,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::document::{Mark, Node, Reader, View};
-use policy::{Acceptable, Problem};
+use document::{Acceptable, Mark, Node, Problem, Reader, View};
 
 pub use finding::{Finding, Kind, Severity};
 

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use policy::document::View;
+use document::View;
 use serde_json::Value;
 
 use crate::filter::type_of;

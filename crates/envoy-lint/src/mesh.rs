@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use policy::closest;
-use policy::document::View;
+use document::{View, closest};
 
 use crate::authorizer::duration;
 use crate::boolean::unless_off;

@@ -4,7 +4,7 @@
 //!
 //! Internal redirects are none of these: the new request passes all filters again.
 
-use policy::document::View;
+use document::View;
 
 use crate::filter::Filter;
 use crate::texts::has_text;

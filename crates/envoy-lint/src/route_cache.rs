@@ -1,7 +1,7 @@
 //! Filters that may have Envoy choose the route of a request anew (they clear its cached route). Authorization that has run by then was
 //! that of the first route.
 
-use policy::document::View;
+use document::View;
 
 use crate::boolean::unless_off;
 use crate::filter::Filter;

@@ -1,6 +1,6 @@
 //! Routes: where they lead, and where they turn authorization or bodies off.
 
-use policy::document::View;
+use document::View;
 
 use crate::boolean::unless_off;
 use crate::{Findings, Kind, client_routing, library_route, specifiers};

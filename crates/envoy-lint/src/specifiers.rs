@@ -1,6 +1,6 @@
 //! Plugins that choose the cluster of a route (cluster specifiers).
 
-use policy::document::View;
+use document::View;
 
 use crate::filter::type_of;
 use crate::texts::has_text;

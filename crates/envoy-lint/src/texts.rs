@@ -1,6 +1,6 @@
 //! Texts in a value.
 
-use policy::document::View;
+use document::View;
 
 /// Whether this value, or one below it, is such a text.
 pub(crate) fn has_text(view: &View<'_>, is_it: &dyn Fn(&str) -> bool) -> bool {

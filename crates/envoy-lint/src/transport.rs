@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use policy::document::View;
+use document::View;
 
 use crate::filter::type_of;
 use crate::{Findings, Kind};

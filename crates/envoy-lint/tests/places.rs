@@ -277,7 +277,7 @@ fn a_field_in_two_spellings_is_an_error() {
     for (text, count) in [(twice.clone(), 1), (format!("{}\n---\n[{twice}]\n---\n{twice}", manager("")), 2)] {
         let problems = problems(&text);
         assert_eq!(problems.len(), count, "{problems:?}");
-        let is_expected = |problem: &policy::Problem| {
+        let is_expected = |problem: &document::Problem| {
             problem.to_string().contains("upgradeConfigs`: this field is here in two spellings")
         };
         assert!(problems.iter().all(is_expected), "{problems:?}");

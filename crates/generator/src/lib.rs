@@ -14,9 +14,9 @@ pub use yaml::to_yaml;
 
 use std::path::Path;
 
+use document::Place;
 use policy::AccessRequest;
 use policy::pattern::PatternSubject;
-use policy::problem::Place;
 use policy::reference::Caller;
 
 /// An owned [`AccessRequest`].

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{OwnedAccessRequest, Rng, nowhere};
+use document::Place;
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
     RolesFromToken, Rule, Separator, SourceId,
 };
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
-use policy::problem::Place;
 
 /// The parameters of generated policies. Shares are in percent.
 #[derive(Clone, Debug)]

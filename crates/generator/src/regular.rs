@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::random::{name_of, unverified};
 use crate::{OwnedAccessRequest, nowhere};
+use document::Place;
 use policy::model::{Grant, Policy, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
-use policy::problem::Place;
 
 /// The size of a policy. Its resources are distributed evenly among its roles, and its roles among its callers.
 ///

@@ -18,9 +18,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
+use document::{Place, Secret};
 use identity::{Authenticator, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache, hash_password};
-use policy::model::{Basic, BasicUser, Identity, Secret};
-use policy::problem::Place;
+use policy::model::{Basic, BasicUser, Identity};
 
 const ROUNDS: usize = 1001;
 const NOW: Duration = Duration::from_secs(1_800_000_000);

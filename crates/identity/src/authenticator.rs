@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use document::{Problem, Severity};
 use policy::KeyUrl;
 use policy::model::{self, SourceId};
-use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
@@ -462,7 +462,7 @@ impl<T: HeapSize> Authenticator<T> {
     }
 }
 
-fn place(settings: &model::Identity) -> Option<policy::problem::Place> {
+fn place(settings: &model::Identity) -> Option<document::Place> {
     let basic = settings.basic.as_ref().map(|basic| &basic.at);
     basic.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned()
 }

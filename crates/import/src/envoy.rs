@@ -6,7 +6,7 @@ mod rbac;
 mod requirement;
 mod routes;
 
-use policy::Problem;
+use document::Problem;
 
 use crate::Options;
 use crate::expr::Expr;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::Place;
+use document::Place;
 
 use crate::literal::{Caller, Literal};
 use crate::note::{Effect, MORE_DENIED, Note};

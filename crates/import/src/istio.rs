@@ -7,7 +7,7 @@ mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policy::{Place, Problem};
+use document::{Place, Problem};
 
 use crate::Options;
 use crate::expr::Expr;

@@ -34,8 +34,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::document::{Mark, Reader};
-use policy::{Place, Problem};
+use document::{Mark, Place, Problem, Reader};
 
 pub use note::{Effect, Note};
 

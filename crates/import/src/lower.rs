@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policy::Place;
+use document::Place;
 use policy::pattern::Pattern;
 
 use crate::expr::{Bound, Expr, Lost, Resolver, TooComplex};

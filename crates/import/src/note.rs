@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use policy::Place;
+use document::Place;
 
 /// A difference between the imported policy and its original, or something to know about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

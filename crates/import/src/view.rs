@@ -1,6 +1,6 @@
 //! Notes about values of the original.
 
-pub(crate) use policy::document::View;
+pub(crate) use document::View;
 
 use crate::expr::Expr;
 use crate::note::{Effect, Note};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
+use document::{MapFiles, Problem, Warning};
 use policy::pattern::{Pattern, Scope};
-use policy::{MapFiles, Problem, Warning, written};
+use policy::written;
 
 use crate::Imported;
 use crate::literal::Caller;
@@ -346,7 +347,7 @@ fn loaded(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Proble
     }
     match policy::load(&files, Path::new("policy.yaml")) {
         Ok(loaded) => {
-            let mut warnings = policy::unaccepted(&loaded.files, loaded.warnings);
+            let mut warnings = document::unaccepted(&loaded.files, loaded.warnings);
             warnings.retain(|warning| *warning.at.file == *Path::new("policy.yaml"));
             Ok(warnings)
         }

@@ -9,11 +9,12 @@ mod evaluator;
 
 use std::path::{Path, PathBuf};
 
+use document::MapFiles;
 use evaluator::{Request, Token, is_allowed};
 use fastrand::Rng;
 use import::{Effect, Imported, Options, istio};
 use policy::reference::{self, Caller};
-use policy::{AccessRequest, Decision, MapFiles, Policy};
+use policy::{AccessRequest, Decision, Policy};
 use serde_json::{Value, json};
 
 const KEYS: &str =

@@ -5,11 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use document::MapFiles;
 use fastrand::Rng;
 use import::{Effect, Imported, Options, envoy_rbac, istio};
 use policy::canonical::{self, Buffers};
 use policy::reference::{self, Caller};
-use policy::{AccessRequest, Decision, MapFiles, Policy};
+use policy::{AccessRequest, Decision, Policy};
 use serde_json::json;
 
 const PIECES: [&str; 16] =

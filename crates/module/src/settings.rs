@@ -314,7 +314,7 @@ fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
         // Such as "unknown setting `polling`, expected one of `policy`, `admin`".
         Some((problem, expected)) if problem.starts_with("unknown ") => {
             let name = problem.split('`').nth(1).unwrap_or_default();
-            match policy::closest(name, expected.split('`').skip(1).step_by(2)) {
+            match document::closest(name, expected.split('`').skip(1).step_by(2)) {
                 Some(meant) => format!("{problem}: did you mean `{meant}`?"),
                 None => text,
             }

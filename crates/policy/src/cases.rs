@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::Reader;
-use crate::problem::{Place, Problem};
+use crate::hints::HINTS;
+use document::{Place, Problem, Reader};
 
 /// One request with its expected outcome.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct Expect {
 /// # Errors
 /// All problems in it, not just the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
-    let mut reader = Reader::new(file.into());
+    let mut reader = Reader::with_hints(file.into(), HINTS);
     let cases =
         reader.parse_nonempty(text, "write a list of cases").map(|root| read::cases(&mut reader, &root));
     let mut problems = reader.finish();

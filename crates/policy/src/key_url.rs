@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::secret::Secret;
+use document::Secret;
 
 /// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;

@@ -3,20 +3,17 @@
 //! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
 //! matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference evaluator: slow,
 //! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
-//! rules), then [`load()`]: it reads the files as YAML ([`document`]), parses them, resolves names and reports
-//! [`problem`]s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use, `levels` for those that are indented wrongly. [`cases`] are the
+//! rules), then [`load()`]: it reads the files as YAML (by the crate [`document`]), parses them, resolves names and reports
+//! [`Problem`](document::Problem)s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use, `levels` for those that are indented wrongly. [`cases`] are the
 //! test cases of a policy, and [`written`] writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
-mod accept;
 pub mod canonical;
 pub mod cases;
 pub mod decision;
-pub mod document;
-mod files;
+mod hints;
 pub mod ids;
-mod instead;
 mod key_url;
 mod levels;
 mod lint;
@@ -24,20 +21,11 @@ mod load;
 pub mod model;
 mod parse;
 pub mod pattern;
-pub mod problem;
 pub mod reference;
-mod secret;
-mod similar;
-mod warning;
 pub mod written;
 
-pub use accept::{Acceptable, Accepted, unaccepted};
 pub use decision::{AccessRequest, Decision};
-pub use files::{FileError, Files, MapFiles, PolicyFile};
 pub use key_url::KeyUrl;
 pub use load::{Loaded, load, load_with};
 pub use model::Policy;
 pub use parse::htpasswd;
-pub use problem::{Place, Problem, Severity};
-pub use similar::{Suggestions, closest};
-pub use warning::Warning;

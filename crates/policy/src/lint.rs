@@ -29,7 +29,7 @@ pub(crate) use token_roles::token_roles;
 use crate::lint::trie::Trie;
 use crate::lint::warnings::Warnings;
 use crate::model::Policy;
-use crate::problem::Problem;
+use document::Problem;
 
 /// Checks the rules. If some could not be read (`incomplete`), checks that need all of them are skipped.
 pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Problem>) {

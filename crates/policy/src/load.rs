@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use crate::files::{Files, PolicyFile};
 use crate::lint;
 use crate::model::{Identity, Policy};
 use crate::parse;
-use crate::problem::{Problem, Severity};
+use document::{Files, PolicyFile, Problem, Severity};
 
 /// A valid policy, with everything that was read to load it.
 #[derive(Debug)]

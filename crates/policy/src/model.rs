@@ -8,8 +8,7 @@ use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
-use crate::problem::Place;
-pub use crate::secret::Secret;
+use document::{Place, Secret};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 
 mod search;

@@ -30,10 +30,9 @@ mod values;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::document::{Fields, Node, Reader, Scalar, Text, Value};
-use crate::files::{Files, PolicyFile, normalized};
+use crate::hints::HINTS;
 use crate::levels::POLICY;
-use crate::problem::{Place, Problem};
+use document::{Fields, Files, Node, Place, PolicyFile, Problem, Reader, Scalar, Text, Value, normalized};
 
 use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use self::unresolved::{Missing, UnresolvedPolicy};
@@ -97,7 +96,7 @@ impl PolicyParser<'_> {
     fn file(&mut self, file: &Path, bytes: &[u8]) {
         self.seen.insert(normalized(file));
         self.open.push(normalized(file));
-        let mut reader = Reader::new(file.into());
+        let mut reader = Reader::with_hints(file.into(), HINTS);
         let help = match self.open.len() {
             1 => "begin with `version: 1`",
             _ => "write `roles:` or another section of a policy, or do not include it",

@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use document::MapFiles;
 use policy::model::{Keys, Piece, Template};
 use policy::pattern::{Actions, Segment};
-use policy::{Loaded, MapFiles, load};
+use policy::{Loaded, load};
 
 const EXAMPLE: &str = r#"version: 1
 

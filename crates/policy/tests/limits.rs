@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use policy::{Loaded, MapFiles, Problem, load};
+use document::{MapFiles, Problem};
+use policy::{Loaded, load};
 
 fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
     load(&MapFiles::of("policy.yaml", text), Path::new("policy.yaml"))
@@ -11,7 +12,7 @@ fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
 
 fn first(text: impl Into<Vec<u8>>) -> String {
     let problems = loaded(text).unwrap_err();
-    let problem = problems.iter().find(|problem| problem.severity == policy::Severity::Error).unwrap();
+    let problem = problems.iter().find(|problem| problem.severity == document::Severity::Error).unwrap();
     format!("{}:{} {}", problem.at.line, problem.at.column, problem.message)
 }
 

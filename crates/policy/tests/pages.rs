@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use policy::{AccessRequest, Decision, MapFiles, Problem, Warning, cases, load, reference, unaccepted};
+use document::{MapFiles, Problem, Warning, unaccepted};
+use policy::{AccessRequest, Decision, cases, load, reference};
 
 const PAGE: &str = include_str!("../../../policies/README.md");
 

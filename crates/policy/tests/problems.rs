@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use policy::{FileError, Files, Loaded, MapFiles, Problem, load};
+use document::{FileError, Files, MapFiles, Problem};
+use policy::{Loaded, load};
 
 /// Policies as people first write them, who know another system.
 const FIRST: &str = include_str!("problems/first.txt");
@@ -160,7 +161,7 @@ fn messages(given: &str) -> String {
 }
 
 fn unaccepted(loaded: &Loaded) -> Vec<Problem> {
-    let mut warnings = policy::unaccepted(&loaded.files, loaded.warnings.clone());
+    let mut warnings = document::unaccepted(&loaded.files, loaded.warnings.clone());
     warnings.sort_by(|one, other| one.at.cmp(&other.at));
     warnings
 }

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use document::{MapFiles, Problem, Severity};
 use generator::{Generator, Rng, Shape, to_yaml};
 use policy::model::{Effect, Policy, RoleId};
 use policy::reference::decide;
-use policy::{Decision, MapFiles, Problem, Severity, cases, htpasswd, load};
+use policy::{Decision, cases, htpasswd, load};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = r#"version: 1

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use policy::{FileError, Files, cases, load};
+use document::{FileError, Files};
+use policy::{cases, load};
 
 struct Disk;
 

@@ -168,7 +168,7 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
         Some(hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
     });
     let files = |search: &Search| -> BTreeMap<String, Arc<[u8]>> {
-        let name = |file: &policy::PolicyFile| {
+        let name = |file: &document::PolicyFile| {
             file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
         };
         search.files.iter().map(|file| (name(file), Arc::clone(&file.bytes))).collect()

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Authorizer;
+use document::{Files, Place, Problem};
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{Identity, Inventory, Issuer, Keys};
-use policy::{Files, KeyUrl, Loaded, Place, Problem};
+use policy::{KeyUrl, Loaded};
 
 use crate::files::{RecordedFiles, Seen};
 use crate::trusted_ca::trusted_ca;
@@ -141,7 +142,7 @@ impl CompiledPolicy {
         match Authorizer::compile(loaded.clone(), fetched, previous) {
             Ok((authorizer, more)) => {
                 let warnings = [loaded.warnings.clone(), more].concat();
-                let warnings = policy::unaccepted(&loaded.files, warnings);
+                let warnings = document::unaccepted(&loaded.files, warnings);
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),

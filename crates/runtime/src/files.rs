@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use policy::{FileError, Files};
+use document::{FileError, Files};
 
 /// The file system. Records a fingerprint of every result, failures included, so that [`Seen::still`] can tell later
 /// whether loading again could have another result.

@@ -1,6 +1,6 @@
 //! Why a policy is not loaded at the start.
 
-use policy::Problem;
+use document::Problem;
 
 /// Why a policy is not loaded.
 #[derive(Debug, thiserror::Error)]

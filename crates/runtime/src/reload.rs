@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Revision};
+use document::{Problem, Severity};
 use identity::FetchedKeys;
-use policy::{KeyUrl, Problem, Severity};
+use policy::KeyUrl;
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 

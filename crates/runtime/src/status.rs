@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use authorizer::Revision;
-use policy::{KeyUrl, Problem};
+use document::Problem;
+use policy::KeyUrl;
 
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;

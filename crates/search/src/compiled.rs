@@ -381,7 +381,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use policy::MapFiles;
+    use document::MapFiles;
 
     use super::*;
     use crate::action::Action;

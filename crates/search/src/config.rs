@@ -1,5 +1,6 @@
 //! The security configuration of a search cluster: the files that OpenSearch's security plugin reads.
 
+mod hints;
 mod read;
 mod role_files;
 mod template;
@@ -9,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::model::Secret;
-use policy::{Files, Place, PolicyFile, Problem, Severity};
+use document::{Files, Place, PolicyFile, Problem, Secret, Severity};
 
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;

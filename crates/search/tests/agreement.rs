@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use document::MapFiles;
 use generator::Rng;
-use policy::MapFiles;
 use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{

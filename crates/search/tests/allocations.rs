@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     Action, EvaluationSettings, Expression, InventoryBuilder, MAX_FILTERS, Need, Options, Privileges,

@@ -2,7 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::SecurityConfig;
 use search::reference::Reference;
 use search::{

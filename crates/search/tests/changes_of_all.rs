@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::reference::Reference;
 use search::{

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::requests::request;
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Subject, Verdict, narrowed,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::needs::needs;
 use crate::requests::request;
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, Resolution, SecurityConfig, Subject,

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use policy::Problem;
+use document::Problem;
 use serde::Serialize;
 
 /// Standard output and standard error, or their replacements in a test.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use document::{FileError, Files, Problem};
+use policy::Loaded;
 use policy::cases::Case;
 use policy::model::Keys;
-use policy::{FileError, Files, Loaded, Problem};
 
 use crate::process::{Failed, repository};
 use crate::tokens::Signer;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use document::{MapFiles, Problem, Warning};
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{
     self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
     Separator,
 };
-use policy::{MapFiles, Problem, Warning};
 use search::config::{Dashboards, EvaluationType, InternalUser, SecurityConfig};
 use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
@@ -217,7 +217,7 @@ impl ItemHash {
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
 /// own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &document::PolicyFile| file.path.ends_with("internal_users.yml");
     let own = section.files.iter().any(is_users).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
@@ -242,7 +242,7 @@ fn ambiguous_users(
     policy: &Policy,
     inventory: Option<&search::Inventory>,
 ) -> Vec<Problem> {
-    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &document::PolicyFile| file.path.ends_with("internal_users.yml");
     let by_name = |user: &&InternalUser| {
         let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
         mapped.into_iter().any(|pattern| !pattern.is_anything() && pattern.matches(&user.name))

@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 use std::fmt::{Display, Formatter, Result};
 
+use document::Suggestions;
+use policy::Policy;
 use policy::canonical::{decoded, segment_is_name};
 use policy::model::{Effect, Rule, SourceId};
 use policy::pattern::{Pattern, PatternSubject, Segment};
-use policy::{Policy, Suggestions};
 use serde::Serialize;
 
 use super::{ExplainedRole, lossy};

@@ -5,8 +5,8 @@ use std::path::Path;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::Ed25519KeyPair;
 use base64::engine::general_purpose::STANDARD;
+use document::MapFiles;
 use identity_header::{Algorithm, Key as Secret, Verifier};
-use policy::MapFiles;
 
 use super::*;
 

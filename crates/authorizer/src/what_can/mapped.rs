@@ -204,8 +204,8 @@ mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
 
+    use document::MapFiles;
     use identity::FetchedKeys;
-    use policy::MapFiles;
 
     use super::*;
 

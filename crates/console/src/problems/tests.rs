@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use authorizer::Revision;
-use policy::{Place, Problem};
+use document::{Place, Problem};
 use runtime::compiled_policy::Issuers;
 use runtime::status::BundleFacts;
 

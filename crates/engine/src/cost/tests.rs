@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use document::Place;
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
-use policy::problem::Place;
 
 use super::of;
 use crate::{AccessRequest, Engine};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use document::Problem;
 use policy::model;
-use policy::problem::Problem;
 
 use super::cached_subject::cached_subject;
 use super::carried::Carried;

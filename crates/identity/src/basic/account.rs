@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use policy::Warning;
-use policy::model::{self, BasicUser, Secret, SourceId};
-use policy::problem::Problem;
+use document::{Problem, Secret, Warning};
+use policy::model::{self, BasicUser, SourceId};
 use serde_json::Value;
 
 use crate::Subject;

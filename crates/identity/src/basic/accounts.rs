@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
+use document::Problem;
 use policy::model;
-use policy::problem::Problem;
 
 use super::account::{Account, subject};
 use super::credentials::Credentials;

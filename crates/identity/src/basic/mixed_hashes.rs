@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use policy::Warning;
+use document::{Problem, Warning};
 use policy::model;
-use policy::problem::Problem;
 
 use super::account::Account;
 

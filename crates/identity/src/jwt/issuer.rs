@@ -5,10 +5,9 @@ use std::mem;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use document::{Place, Problem, Warning};
 use policy::KeyUrl;
-use policy::Warning;
 use policy::model::{self, Keys, SourceId};
-use policy::problem::{Place, Problem};
 use serde_json::{Map, Value};
 
 use super::header::Header;

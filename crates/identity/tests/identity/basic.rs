@@ -425,7 +425,7 @@ fn slow_hashes_are_accepted_with_a_warning() {
         let of = |costs: &str| warnings(&basic(&[("alice", &format!("{costs}{digest}"))]));
         assert!(of(fast).is_empty(), "{fast}");
         let slow = of(slow);
-        assert_eq!((slow.len(), slow[0].kind()), (1, Some(policy::Warning::SlowHash)));
+        assert_eq!((slow.len(), slow[0].kind()), (1, Some(document::Warning::SlowHash)));
         assert!(slow[0].message.ends_with("a check takes about a second or longer"), "{}", slow[0]);
     }
 }
@@ -450,7 +450,7 @@ fn hashes_of_different_costs_are_accepted_with_a_warning() {
         let names = ["alice", "bob", "carol", "dave"];
         let users: Vec<_> = names.into_iter().zip(hashes.iter().copied()).collect();
         let mut warnings = warnings(&basic(&users));
-        warnings.retain(|warning| warning.kind() == Some(policy::Warning::MixedHashes));
+        warnings.retain(|warning| warning.kind() == Some(document::Warning::MixedHashes));
         assert!(warnings.len() <= 1, "{warnings:?}");
         warnings.pop().map(|warning| warning.message)
     };
@@ -493,7 +493,7 @@ fn hashes_of_different_costs_are_accepted_with_a_warning() {
 fn hashes_of_different_costs_do_not_matter_where_passwords_are_not_checked() {
     let mut settings = basic(&[("alice", BCRYPT), ("bob", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
     settings.basic.as_mut().unwrap().verify = false;
-    assert!(!warnings(&settings).iter().any(|one| one.kind() == Some(policy::Warning::MixedHashes)));
+    assert!(!warnings(&settings).iter().any(|one| one.kind() == Some(document::Warning::MixedHashes)));
 }
 
 /// `policies/README.md`: `{SHA}` is accepted; the loader warns.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use document::{Problem, Severity};
 use identity::jwks::{self, KeySetError};
 use identity::{CredentialsError, FetchedKeys};
 use policy::model::Keys;
-use policy::problem::{Problem, Severity};
 use serde_json::{Value, json};
 
 use crate::settings::*;

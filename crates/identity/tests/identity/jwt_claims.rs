@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use document::Place;
 use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
 use policy::model::{Issuer, ListedRole, RolesFromToken, Separator};
-use policy::problem::Place;
 use serde_json::{Value, json};
 
 use crate::settings::*;

@@ -4,14 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use document::{Place, Problem, Secret};
 use identity::{
     Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
     UnixTime, VerificationResult,
 };
-use policy::model::{
-    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Secret, Separator,
-};
-use policy::problem::{Place, Problem};
+use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Separator};
 
 /// These tests attach the user's name.
 pub(crate) type Auth = Authenticator<String>;

@@ -1,7 +1,6 @@
 //! Converts a YAML tree to JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
 
-use crate::document::Reader;
-use crate::document::{Node, Scalar, Value};
+use document::{Node, Reader, Scalar, Value};
 
 /// Writes a tree as JSON; `None` if some part of it has no JSON equivalent.
 pub(super) fn write(reader: &mut Reader, node: &Node) -> Option<String> {

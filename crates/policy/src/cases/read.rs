@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::cases::{Case, Credentials, Expect, Request, json, time};
-use crate::document::{Fields, Reader};
-use crate::document::{Node, Value};
 use crate::parse::names::is_name;
+use document::{Fields, Node, Reader, Value};
 
 /// Reads every case; a problem in one does not prevent reading the others.
 pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {

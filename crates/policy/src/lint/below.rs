@@ -8,8 +8,7 @@ use crate::lint::trie::{Node, NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Policy, RuleId};
 use crate::pattern::{Pattern, Segment};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

@@ -5,8 +5,7 @@ use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, Rule, RuleId};
 use crate::pattern::{Pattern, Scope, Segment};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of comparisons for all rules together.
 const BUDGET: usize = 4_000_000;

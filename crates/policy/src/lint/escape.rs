@@ -7,8 +7,7 @@ use crate::lint::trie::{Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{AUTHENTICATED, Effect, Policy, Rule};
 use crate::pattern::{Actions, Pattern, Scope, Segment};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

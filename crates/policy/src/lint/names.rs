@@ -10,9 +10,7 @@ use crate::lint::similar_names::{MAX_COMPARISONS, Work, differ_by_prefix};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
-use crate::problem::{Place, Problem};
-use crate::similar::closest;
-use crate::warning::Warning;
+use document::{Place, Problem, Warning, closest};
 
 /// The maximum number of sources that are compared with each other.
 pub(super) const MAX_SOURCES: usize = 64;

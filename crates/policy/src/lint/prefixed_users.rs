@@ -2,8 +2,7 @@
 
 use crate::model::{Policy, Rule};
 use crate::pattern::Segment;
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// Warns of the first rule with `{user}`, unless another has `{user.id}`: its author knows the difference.
 pub(crate) fn prefixed_users(policy: &Policy, problems: &mut Vec<Problem>) {

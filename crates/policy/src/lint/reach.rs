@@ -4,8 +4,7 @@ use crate::lint::overlap::{Search, overlap_but_for_paths};
 use crate::lint::trie::{Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{Effect, RuleId};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

@@ -3,8 +3,7 @@
 use crate::lint::warnings::Warnings;
 use crate::model::{Policy, Search};
 use crate::pattern::Scope;
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of comparisons of a rule's host with one of the cluster's.
 const BUDGET: usize = 10_000_000;

@@ -4,8 +4,7 @@ use crate::lint::names::{MAX_SOURCES, Names, Source, keep_apart, listed, related
 use crate::lint::shared_users::{issuer_of, roles_of};
 use crate::lint::warnings::Warnings;
 use crate::model::{ClaimPath, IdentityHeader, Piece, Policy, SetHeader};
-use crate::problem::{Place, Problem};
-use crate::warning::Warning;
+use document::{Place, Problem, Warning};
 
 /// Warns of each header with the user or the groups of the caller, if callers from two sources can have the same name.
 ///

@@ -6,8 +6,7 @@ use crate::lint::similar_names::MAX_COMPARISONS;
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
 use crate::pattern::Segment;
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of roles whose rules are looked at.
 const MAX_ROLES: usize = 1000;

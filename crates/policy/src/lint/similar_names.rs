@@ -1,6 +1,6 @@
 //! The search for names that are similar to one that is not known.
 
-use crate::similar::Suggestions;
+use document::Suggestions;
 
 /// The maximum number of name comparisons in search of similar names.
 pub(super) const MAX_COMPARISONS: usize = 2_000_000;

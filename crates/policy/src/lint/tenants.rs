@@ -9,8 +9,7 @@ use crate::lint::trie::{Ruled, Trie};
 use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Policy, RoleId, Rule};
 use crate::pattern::{Pattern, Scope, Segment};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// The maximum number of steps for all `allow` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

@@ -6,8 +6,7 @@ use crate::lint::names::{MAX_LISTED, MAX_SOURCES, Source, listed, related, sourc
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Issuer, RolesFromToken};
 use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
 /// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the

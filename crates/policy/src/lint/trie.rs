@@ -6,8 +6,7 @@ use crate::ids::{IdVec, id_types};
 use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
 use crate::pattern::{Glob, Pattern, Segment};
-use crate::problem::Problem;
-use crate::warning::Warning;
+use document::{Problem, Warning};
 
 /// A rule of a role.
 #[derive(Clone, Copy)]

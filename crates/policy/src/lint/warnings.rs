@@ -1,6 +1,6 @@
 //! Collects warnings, of each kind a limited number.
 
-use crate::problem::Problem;
+use document::Problem;
 
 /// The maximum number of warnings of one kind.
 const MAX_WARNINGS: usize = 1000;

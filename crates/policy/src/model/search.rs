@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
 use crate::pattern::Scope;
-use crate::problem::Place;
+use document::{Place, PolicyFile};
 
 /// A search cluster (OpenSearch), whose own role files decide about requests to its hosts.
 #[derive(Clone, Debug)]

@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::document::{Fields, Reader};
-use crate::document::{Key, Mark, Node, Value};
 use crate::levels::{BASIC, USER};
-use crate::model::{Basic, BasicUser, Secret};
+use crate::model::{Basic, BasicUser};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{names, prefix};
 use crate::parse::{htpasswd, password};
-use crate::problem::{Place, Problem};
-use crate::warning::Warning;
+use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Secret, Value, Warning};
 
 /// The default realm of the challenge.
 const REALM: &str = "rolegate";

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::document::{Mark, Reader, Text};
-use crate::files::{FileError, Files, PolicyFile};
+use document::{FileError, Files, Mark, PolicyFile, Reader, Text};
 
 /// Reads files and caches their contents.
 pub(crate) struct CachedFiles<'f> {

@@ -1,12 +1,11 @@
 //! The section `grants`.
 
-use crate::document::{Fields, Key, Node, Reader};
 use crate::levels::GRANT;
 use crate::model::{ANYONE, AUTHENTICATED};
 use crate::parse::names::name_refs;
 use crate::parse::sections::is_section;
 use crate::parse::unresolved::{Missing, UnresolvedGrant, UnresolvedPolicy};
-use crate::warning::Warning;
+use document::{Fields, Key, Node, Reader, Warning};
 
 /// Reads the grants of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {

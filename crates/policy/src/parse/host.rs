@@ -1,7 +1,7 @@
 //! The host of a rule: `api.example.com`, `*.example.com`.
 
-use crate::document::{Reader, Text};
 use crate::pattern::Scope;
+use document::{Reader, Text};
 
 /// Reads a host. It is compared in lower case, without port and trailing dot.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {

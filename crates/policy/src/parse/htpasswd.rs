@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use crate::document::Mark;
-use crate::document::Reader;
-use crate::model::{BasicUser, Secret};
+use crate::model::BasicUser;
 use crate::parse::password;
-use crate::problem::Problem;
+use document::{Mark, Problem, Reader, Secret};
 
 /// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
 /// contain a user more than once. No problem shows the contents of a line.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::document::{Node, Reader};
 use crate::levels::IDENTITY;
 use crate::model::Identity;
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::{basic, jwt};
+use document::{Node, Reader};
 
 /// Reads `identity`.
 pub(crate) fn read(

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::document::{Fields, Node, Reader, Value};
 use crate::levels::IDENTITY_HEADER;
 use crate::model::{ClaimPath, IdentityAlgorithm, IdentityFormat, IdentityHeader, IdentityKey};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::is_name;
 use crate::parse::response::header_name;
 use crate::parse::values;
+use document::{Fields, Node, Reader, Value};
 
 /// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
 const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];

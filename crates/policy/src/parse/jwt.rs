@@ -5,15 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::{Fields, Mark, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
 use crate::levels::{CLAIMS, JWT};
 use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{is_name, name_refs, names, prefix};
 use crate::parse::values;
-use crate::problem::{Place, Problem};
-use crate::warning::Warning;
+use document::{Fields, Mark, Node, Place, Problem, Reader, Text, Value, Warning};
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.

@@ -1,9 +1,7 @@
 //! The methods of a rule: `GET`, `GET|POST`, `*`.
 
-use crate::document::{Reader, Text};
 use crate::pattern::Actions;
-use crate::similar::closest;
-use crate::warning::Warning;
+use document::{Reader, Text, Warning, closest};
 
 /// The methods of IANA's registry that are in use, and two that caches define.
 const KNOWN: &[&str] = &[

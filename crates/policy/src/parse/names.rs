@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::document::{Fields, Mark, Node, Reader, Text};
 use crate::parse::unresolved::{NameRef, NameRefs};
+use document::{Fields, Mark, Node, Reader, Text};
 
 /// Whether this can be the name of a role or rule. Names appear in headers and logs.
 pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {

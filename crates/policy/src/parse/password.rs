@@ -1,8 +1,6 @@
 //! Checks of user names and password hashes that need no hashing. Neither is ever shown.
 
-use crate::document::Mark;
-use crate::document::Reader;
-use crate::warning::Warning;
+use document::{Mark, Reader, Warning};
 
 /// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
 pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {

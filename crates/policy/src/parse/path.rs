@@ -6,13 +6,12 @@
 mod placeholder;
 
 use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
-use crate::document::{Reader, Text};
 use crate::parse::path::placeholder::{
     RESERVED, is_like_caller, like_reserved, more_than_placeholder, name_of, placeholder_of,
 };
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
-use crate::warning::Warning;
+use document::{Reader, Text, Warning};
 
 pub(crate) use crate::parse::path::placeholder::{is_like_user, meant_by, names_caller};
 

@@ -11,9 +11,7 @@ use crate::model::{
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
 use crate::pattern::{Actions, Segment};
-use crate::problem::{Place, Problem};
-use crate::similar::Suggestions;
-use crate::warning::Warning;
+use document::{Place, Problem, Suggestions, Warning};
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
 pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {

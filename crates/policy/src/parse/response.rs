@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::document::{Fields, Reader, Text};
-use crate::document::{Mark, Node};
 use crate::levels::{ALLOW_RESPONSE, DENY_RESPONSE};
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
 use crate::parse::method::is_token;
 use crate::parse::template;
-use crate::problem::Problem;
-use crate::similar::closest;
-use crate::warning::Warning;
+use document::{Fields, Mark, Node, Problem, Reader, Text, Warning, closest};
 
 /// Headers that delimit messages: changing one of them changes where a message ends.
 const FRAMING: &[&str] =

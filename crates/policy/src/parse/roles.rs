@@ -1,12 +1,11 @@
 //! The section `roles`.
 
-use crate::document::{Fields, Key, Node, Reader, Value};
 use crate::levels::ROLE;
 use crate::parse::names::{is_name, name_refs, user_id_from};
 use crate::parse::rule;
 use crate::parse::sections::is_section;
 use crate::parse::unresolved::{Missing, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
-use crate::warning::Warning;
+use document::{Fields, Key, Node, Reader, Value, Warning};
 
 /// Reads the roles of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {

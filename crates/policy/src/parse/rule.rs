@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::document::{Fields, Reader, Text};
-use crate::document::{Node, Value};
 use crate::levels::RULE;
 use crate::model::Rule;
 use crate::parse::names::{is_name, user_id_from};
 use crate::parse::unresolved::{NameRefs, UnresolvedRule};
 use crate::parse::{host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
+use document::{Fields, Node, Reader, Text, Value};
 
 /// The maximum length of a rule in bytes.
 const MAX_LENGTH: usize = 8192;

@@ -4,17 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::{Fields, Key, Node, Reader, Text, Value};
-use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
 use crate::levels::SEARCH;
 use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::{host, jwt, response, values};
 use crate::pattern::Scope;
-use crate::problem::Place;
-use crate::similar::closest;
-use crate::warning::Warning;
+use document::{Fields, Key, Node, Place, PolicyFile, Reader, Text, Value, Warning, closest};
 
 /// The files of a cluster's security configuration that are read. `roles.yml` must exist.
 const FILES: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Sections of a policy that are indented below another one.
 
-use crate::document::{Key, Node, Reader, Value};
 use crate::levels::POLICY;
+use document::{Key, Node, Reader, Value};
 
 /// Whether an entry of `section` is a section of the policy itself that is indented too far, which is then reported. An entry
 /// with one of the keys that entries of `section` have is what its author named so.

@@ -1,10 +1,8 @@
 //! Text with placeholders: `{user}`, `{claims./tenant/id}`.
 
-use crate::document::{Reader, Text};
 use crate::model::{Piece, Template};
 use crate::parse::values;
-use crate::similar::closest;
-use crate::warning::Warning;
+use document::{Reader, Text, Warning, closest};
 
 const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::document::Mark;
 use crate::model::{AllowResponse, DenyResponse, Identity, IdentityHeader, Rule, Search};
-use crate::problem::Place;
+use document::{Mark, Place};
 
 /// The contents of all files of a policy.
 #[derive(Debug, Default)]

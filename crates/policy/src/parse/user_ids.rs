@@ -9,8 +9,7 @@ use crate::model::{Identity, Rule};
 use crate::parse::path::{is_like_user, meant_by, names_caller};
 use crate::parse::unresolved::{NameRefs, UnresolvedRole};
 use crate::pattern::Segment;
-use crate::problem::{Place, Problem};
-use crate::similar::closest;
+use document::{Place, Problem, closest};
 
 /// The configured sources of callers.
 pub(crate) struct Sources<'i> {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::document::{Reader, Text};
 use crate::key_url::url_fault;
 use crate::model::ClaimPath;
-use crate::warning::Warning;
+use document::{Reader, Text, Warning};
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
 pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {

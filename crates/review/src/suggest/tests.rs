@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policy::MapFiles;
+use document::MapFiles;
 
 use super::{Usage, UserId};
 

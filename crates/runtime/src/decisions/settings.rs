@@ -145,7 +145,7 @@ impl FromStr for Sample {
             name => {
                 let names = || Reason::all().map(Reason::name);
                 let known = names().find(|known| *known == name);
-                let close = || policy::closest(name, names().chain(["allowed", "denied"]));
+                let close = || document::closest(name, names().chain(["allowed", "denied"]));
                 Sampled::Reason(known.ok_or_else(|| SampleError::Unknown(close()))?)
             }
         };

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use policy::{FileError, Files};
+use document::{FileError, Files};
 
 use super::{PART, RecordedFiles, Seen, Watched, fingerprint, read_at_most, reason};
 

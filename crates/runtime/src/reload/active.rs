@@ -49,8 +49,8 @@ mod tests {
 
     use arc_swap::ArcSwapOption;
     use authorizer::Authorizer;
+    use document::MapFiles;
     use identity::FetchedKeys;
-    use policy::MapFiles;
 
     use super::{ActiveSnapshot, Background};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bundle::{Bundle, BundleError, PublicKey};
+use document::Problem;
 use identity::FetchedKeys;
-use policy::Problem;
 
 use super::background::Background;
 use super::{Reloader, log_problems};

@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use policy::{KeyUrl, Problem};
+use document::Problem;
+use policy::KeyUrl;
 
 use super::age::is_over;
 use super::{Reloader, log_problems};

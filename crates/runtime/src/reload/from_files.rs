@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
 
+use document::{Place, Problem};
 use identity::FetchedKeys;
-use policy::{Place, Problem};
 
 use super::Reloader;
 use super::background::{Background, Unfinished};

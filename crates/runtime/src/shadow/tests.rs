@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 
 use authorizer::{Header, Outcome, Request};
+use document::MapFiles;
 use identity::FetchedKeys;
-use policy::MapFiles;
 
 use super::*;
 use crate::Received;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::document::{Fields, Key, Node, Reader, Text};
+use document::{Fields, Key, Node, Reader, Text};
 
 use super::Loader;
+use super::hints::HINTS;
 use crate::pattern::Pattern;
 
 /// Keys that entries of every file may have; they say nothing about what is permitted.
@@ -34,7 +35,7 @@ pub(super) fn all_entries(
     read: impl FnOnce(&mut Reader, &[(&Key, &Node)]),
 ) -> bool {
     let Some((path, bytes)) = loader.file(name) else { return false };
-    let mut reader = Reader::new(path.as_path().into());
+    let mut reader = Reader::with_hints(path.as_path().into(), HINTS);
     if let Some(root) = reader.parse(&bytes).filter(|root| !root.is_nothing())
         && let Some(fields) = reader.entries(&root, "the file")
     {
@@ -147,6 +148,6 @@ pub(super) fn pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) ->
 
 /// Adds an error for the whole folder.
 pub(super) fn missing(loader: &mut Loader<'_>, name: &str) {
-    let at = policy::Place::start_of(Path::new(loader.folder));
-    loader.problems.push(policy::Problem::error(at, format!("the folder has no `{name}`")));
+    let at = document::Place::start_of(Path::new(loader.folder));
+    loader.problems.push(document::Problem::error(at, format!("the folder has no `{name}`")));
 }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::document::{Fields, Key, Mark, Node, Reader, Text};
-use policy::{Place, Problem, Severity, Warning};
+use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Severity, Text, Warning};
 
 use super::read::{all_entries, entries, fields, flag, missing, names, pattern, patterns, texts};
 use super::{

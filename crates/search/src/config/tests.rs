@@ -1,6 +1,6 @@
 //! Tests of reading a security configuration.
 
-use policy::MapFiles;
+use document::MapFiles;
 
 use super::*;
 

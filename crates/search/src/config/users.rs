@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use policy::document::{Fields, Key, Node, Reader};
-use policy::model::Secret;
-use policy::{Place, Problem, Warning};
+use document::{Fields, Key, Node, Place, Problem, Reader, Secret, Warning};
 
 use super::read::{entries, flag, names, secret_fields, texts};
 use super::role_files::warn_of_unknown_role;

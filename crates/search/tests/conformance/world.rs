@@ -1,7 +1,7 @@
 //! What the cluster always contains, and generated roles and mappings.
 
+use document::MapFiles;
 use fastrand::Rng;
-use policy::MapFiles;
 use search::config::{EvaluationType, SecurityConfig};
 use search::{EvaluationSettings, Inventory, InventoryBuilder};
 use serde_json::{Map, Value, json};

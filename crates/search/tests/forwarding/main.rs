@@ -13,7 +13,7 @@ mod random;
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::MapFiles;
+use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     EvaluationSettings, InventoryBuilder, Pattern, Privileges, Resolution, SecurityConfig, Subject, Verdict,

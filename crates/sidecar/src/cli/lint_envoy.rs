@@ -30,7 +30,7 @@ pub struct LintEnvoyArgs {
 fn kind(name: &str) -> Result<Kind, String> {
     let known = || Kind::ALL.iter().map(|kind| kind.name());
     let found = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
-    found.ok_or_else(|| match policy::closest(name, known()) {
+    found.ok_or_else(|| match document::closest(name, known()) {
         Some(close) => format!("no finding is called `{name}`: did you mean `{close}`?"),
         None => {
             format!("no finding is called `{name}`: there are {}", known().collect::<Vec<_>>().join(", "))

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
+use document::Problem;
 use identity::FetchedKeys;
-use policy::Problem;
 use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::settings::BundleSettings;
 use runtime::{clock, files};

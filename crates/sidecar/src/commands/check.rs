@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policy::Problem;
+use document::Problem;
 
 use super::loaded::{self, Report, counted};
 use crate::cli::{CheckArgs, Format};

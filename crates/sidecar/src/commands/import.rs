@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use document::Problem;
 use import::{Effect, Imported, Options};
-use policy::Problem;
 
 use crate::cli::{ImportArgs, ImportFrom, ImportOptions};
 use crate::exit::Exit;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policy::{Place, Problem, Severity};
+use document::{Place, Problem, Severity};
 use serde::Serialize;
 
 use super::policy_files::{NotOpened, PolicyFiles};

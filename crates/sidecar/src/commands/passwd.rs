@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::Path;
 
+use document::Severity;
 use identity::HashAlgorithm;
 use policy::htpasswd;
 use policy::model::BasicUser;
-use policy::problem::Severity;
 
 use super::hash_password::{new_hash, with_default_cost};
 use crate::cli::{Algorithm, PasswdArgs};

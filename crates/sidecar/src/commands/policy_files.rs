@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bundle::{Bundle, PublicKey};
+use document::{FileError, Files, MapFiles, Place, Problem};
 use identity::FetchedKeys;
-use policy::{FileError, Files, MapFiles, Place, Problem};
 use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::files;
 use runtime::settings::PolicySource;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use authorizer::CaseOutcome;
+use document::{FileError, Place, Problem};
 use policy::cases::{self, Case, Credentials};
-use policy::{FileError, Place, Problem};
 use serde::Serialize;
 
 use super::fetched::{self, Needs};

@@ -22,7 +22,7 @@ pub(super) fn is_unknown(name: &str, command: &Command) -> bool {
 /// What is wrong with an unknown variable. Its value is not shown.
 pub(super) fn problem(name: &str, command: &Command) -> String {
     let names: Vec<&str> = known(command).collect();
-    let help = match policy::closest(name, names) {
+    let help = match document::closest(name, names) {
         Some(close) => format!("did you mean `{close}`?"),
         None => "`rolegate serve --help` lists the settings; unset it".to_owned(),
     };

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
-use policy::document::{Fields, Key, Mark, Node, Reader, Value};
-use policy::{FileError, Problem};
+use document::{Fields, FileError, Key, Mark, Node, Problem, Reader, Value};
 
 use crate::output::problem_lines;
 
@@ -104,7 +103,7 @@ fn values<'n>(reader: &mut Reader, node: &'n Node) -> Option<Vec<(Mark, &'n str)
 fn suggestion(name: &str, settings: &Command) -> String {
     let names = || settings.get_arguments().filter_map(|arg| arg.get_long());
     let kebab = name.replace('_', "-").to_lowercase();
-    match names().find(|known| known.starts_with(&*kebab)).or_else(|| policy::closest(name, names())) {
+    match names().find(|known| known.starts_with(&*kebab)).or_else(|| document::closest(name, names())) {
         Some(known) => format!("did you mean `{known}`?"),
         None => "settings are named like the flags in `rolegate serve --help`, without the leading dashes"
             .to_owned(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use policy::document::{Node, Reader, Value as Yaml};
-use policy::{MapFiles, Problem, cases, load};
+use document::{MapFiles, Node, Problem, Reader, Value as Yaml};
+use policy::{cases, load};
 use serde_json::{Map, Value};
 use sidecar::Settings;
 

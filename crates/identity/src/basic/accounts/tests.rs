@@ -4,8 +4,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use policy::model::{BasicUser, Secret};
-use policy::problem::Place;
+use document::{Place, Secret};
+use policy::model::BasicUser;
 
 use super::*;
 

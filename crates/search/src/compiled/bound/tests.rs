@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use policy::MapFiles;
+use document::MapFiles;
 
 use super::*;
 use crate::{Action, EvaluationSettings, Expression, InventoryBuilder, Options, Resolution, SecurityConfig};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 
-use super::reader::Reader;
-use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::problem::Problem;
+use crate::reader::Reader;
+use crate::tree::{Key, Mark, Node, Scalar, Value};
 
 /// The maximum nesting depth.
 const MAX_DEPTH: usize = 64;

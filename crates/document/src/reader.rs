@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::tree::{Key, Mark, Node, Scalar, Value};
-use crate::instead;
-use crate::levels;
+use crate::hints::Hints;
 use crate::problem::{Place, Problem, Severity};
 use crate::similar::{Suggestions, closest};
+use crate::tree::{Key, Mark, Node, Scalar, Value};
 use crate::warning::Warning;
 
 /// The maximum length of a displayed message, in characters.
@@ -27,6 +26,7 @@ pub struct Reader {
     left_out: usize,
     last: Option<Problem>,
     suggestions: Suggestions,
+    hints: Hints,
 }
 
 /// The entries of a mapping with checked keys.
@@ -51,11 +51,17 @@ pub struct Text<'n> {
 }
 
 impl Reader {
-    /// For the file with this name.
+    /// For the file with this name, in a format without hints.
     #[must_use]
     pub fn new(file: Arc<Path>) -> Self {
+        Self::with_hints(file, Hints::NONE)
+    }
+
+    /// For the file with this name, in a format with these hints.
+    #[must_use]
+    pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
         let suggestions = Suggestions::for_a_file();
-        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None, suggestions }
+        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None, suggestions, hints }
     }
 
     /// The problems. If there were errors, at least one is included.
@@ -159,18 +165,18 @@ impl Reader {
         message: impl Fn(&str) -> String,
     ) -> Fields<'n> {
         for (key, _) in fields.entries.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
-            let hint = instead::of_key(what, &key.text);
+            let hint = (self.hints.key)(what, &key.text);
             // Problems beyond that number are not shown, so no similar key is searched for them.
             let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
             let close = may_search.then(|| closest(&key.text, known.iter().copied())).flatten();
             let help = match (&hint, close) {
-                (Some(hint), _) => hint.to_string(),
+                (Some(hint), _) => hint.help.clone(),
                 (None, Some(close)) => format!("did you mean `{close}`?"),
-                (None, None) => levels::help(what, &key.text)
+                (None, None) => (self.hints.place)(what, &key.text)
                     .unwrap_or_else(|| format!("{what} has {}", enumerate(known))),
             };
             self.error_help(key.at, message(&key.text), help);
-            fields.meant.extend(hint.and_then(|hint| hint.key()).or(close).map(str::to_owned));
+            fields.meant.extend(hint.and_then(|hint| hint.key).or(close).map(str::to_owned));
         }
         fields
     }
@@ -282,7 +288,7 @@ impl Reader {
             Value::Map(_) => "a mapping",
         };
         let message = format!("{what} must be {expected}, not {found}");
-        match instead::of_shape(what, expected).or(help) {
+        match (self.hints.shape)(what, expected).or(help) {
             Some(help) if found != "nothing" => self.error_help(node.at, message, help),
             Some(_) | None => self.error(node.at, message),
         }

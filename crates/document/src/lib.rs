@@ -1,12 +1,12 @@
 //! Reads a YAML document by expected types, and reports all of its problems with their places.
 //!
 //! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a mapping with known keys,
-//! to a list, to a text. Whatever is wrong becomes a [`Problem`](crate::Problem), and reading goes on, so that one pass
+//! to a list, to a text. Whatever is wrong becomes a [`Problem`], and reading goes on, so that one pass
 //! finds everything. A message names the type of a wrong value, never the value: it may be a misplaced secret.
 //!
 //! ```
 //! use std::path::Path;
-//! use policy::document::Reader;
+//! use document::Reader;
 //!
 //! let mut reader = Reader::new(Path::new("policy.yaml").into());
 //! let root = reader.parse(b"listen: [a, b]\nthread: 2\n").unwrap();
@@ -20,11 +20,25 @@
 //! The format is the part of YAML that configuration needs: mappings with text keys, lists, scalars. Anchors, aliases
 //! and tags are errors.
 
+mod accept;
+mod files;
+mod hints;
 mod parser;
+mod problem;
 mod reader;
+mod secret;
+mod similar;
 mod tree;
 mod view;
+mod warning;
 
+pub use accept::{Acceptable, Accepted, unaccepted};
+pub use files::{FileError, Files, MapFiles, PolicyFile, normalized};
+pub use hints::{Hints, KeyHint};
+pub use problem::{Place, Problem, Severity};
 pub use reader::{Fields, Reader, Text};
+pub use secret::Secret;
+pub use similar::{Suggestions, closest};
 pub use tree::{Key, Mark, Node, Scalar, Value};
 pub use view::View;
+pub use warning::Warning;

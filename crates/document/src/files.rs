@@ -1,4 +1,4 @@
-//! Where the files of a policy come from. This crate reads none itself.
+//! Where files come from. This crate reads none itself.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -37,12 +37,14 @@ impl FileError {
     }
 
     /// Whether there is no such file or folder.
-    pub(crate) fn is_missing(&self) -> bool {
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
         self.0.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("no such"))
     }
 
     /// Whether it is a folder and not a file.
-    pub(crate) fn is_folder(&self) -> bool {
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
         self.0 == FOLDER
     }
 }
@@ -106,7 +108,8 @@ impl Files for MapFiles {
 }
 
 /// A normalised path, to find out whether two paths name the same file.
-pub(crate) fn normalized(path: &Path) -> PathBuf {
+#[must_use]
+pub fn normalized(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::tree::{Mark, Node, Value};
 use crate::problem::{Place, Problem};
+use crate::tree::{Mark, Node, Value};
 
 /// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of them.
 const WITH_NAMES: [&str; 14] = [
