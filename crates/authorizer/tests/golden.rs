@@ -151,13 +151,13 @@ fn folders() -> Vec<PathBuf> {
 
 fn authorizer(folder: &Path) -> Authorizer {
     let loaded =
-        policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        lint::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let compiled = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None);
     compiled.unwrap_or_else(|problems| panic!("{problems:#?}")).0
 }
 
 fn loaded(folder: &Path) -> policy::Loaded {
-    policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"))
+    lint::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 fn cases(folder: &Path) -> Arc<[Case]> {

@@ -345,7 +345,7 @@ fn loaded(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Proble
             Kind::Users { .. } | Kind::Jwt(_) => {}
         }
     }
-    match policy::load(&files, Path::new("policy.yaml")) {
+    match lint::load(&files, Path::new("policy.yaml")) {
         Ok(loaded) => {
             let mut warnings = document::unaccepted(&loaded.files, loaded.warnings);
             warnings.retain(|warning| *warning.at.file == *Path::new("policy.yaml"));

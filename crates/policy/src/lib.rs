@@ -16,7 +16,6 @@ mod hints;
 pub mod ids;
 mod key_url;
 mod levels;
-mod lint;
 mod load;
 pub mod model;
 mod parse;
@@ -26,6 +25,7 @@ pub mod written;
 
 pub use decision::{AccessRequest, Decision};
 pub use key_url::KeyUrl;
-pub use load::{Loaded, load, load_with};
+pub use load::{Loaded, Parsed, load, parse};
 pub use model::Policy;
 pub use parse::htpasswd;
+pub use parse::unresolved::{Missing, NameRef, UnresolvedGrant};

@@ -1,11 +1,12 @@
-//! Loads a policy: parses its files, resolves names, and warns of what is probably not intended.
+//! Loads a policy: parses its files and resolves names.
 
 use std::path::Path;
 
-use crate::lint;
-use crate::model::{Identity, Policy};
-use crate::parse;
 use document::{Files, PolicyFile, Problem, Severity};
+
+use crate::model::Policy;
+use crate::parse::unresolved::{Missing, UnresolvedGrant};
+use crate::parse::{self as parser};
 
 /// A valid policy, with everything that was read to load it.
 #[derive(Debug)]
@@ -18,50 +19,58 @@ pub struct Loaded {
     pub files: Vec<PolicyFile>,
 }
 
-/// Loads the policy in `file`, with all files that it names.
+/// What was read from a policy's files. The policy is complete if no problem is an error.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The policy, without the parts that could not be read.
+    pub policy: Policy,
+    /// All problems so far.
+    pub problems: Vec<Problem>,
+    /// The grants as written, with their places.
+    pub grants: Vec<UnresolvedGrant>,
+    /// What may be missing in the policy, because it could not be read.
+    pub missing: Missing,
+    /// The main file.
+    pub file: std::path::PathBuf,
+    /// Every file that was read, in order of reading.
+    pub files: Vec<PolicyFile>,
+}
+
+/// Loads the policy in `file`, with all files that it names. [`lint::load`](../lint/fn.load.html) also warns of what is probably
+/// not intended.
 ///
 /// # Errors
 /// All problems in all files, including warnings, sorted by place.
 pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
-    load_with(files, file, |_| Vec::new())
+    parse(files, file).into_loaded()
 }
 
-/// Like [`load`], but also reports what `check` finds in the identity settings, even if the policy has other errors.
-/// This crate cannot check whether a hash or a key is usable, and all problems should be reported at once.
-///
-/// # Errors
-/// Like [`load`], including the problems that `check` found.
-pub fn load_with(
-    files: &dyn Files,
-    file: &Path,
-    check: impl FnOnce(&Identity) -> Vec<Problem>,
-) -> Result<Loaded, Vec<Problem>> {
-    let parse::Parsed { policy: unresolved, mut problems, files } = parse::parse(files, file);
+/// Parses the policy in `file`, with all files that it names.
+#[must_use]
+pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
+    let parser::Parsed { policy: unresolved, mut problems, files } = parser::parse(files, file);
     let missing = unresolved.missing;
-    lint::identities(&unresolved, &mut problems);
-    lint::token_roles(&unresolved, &mut problems);
-    let granted = unresolved.grants.len();
-    let policy = parse::resolve(unresolved, &mut problems);
-    lint::rules(&policy, missing.roles || missing.rules, &mut problems);
-    // A grant of an unknown role may be that of a role which seems to be unused.
-    let missing_grants = missing.grants || policy.grants.len() < granted;
-    if !missing.roles && !missing_grants && !missing.identity {
-        lint::roles(&policy, &mut problems);
-        lint::shared_users(&policy, &mut problems);
-        lint::shared_names(&policy, &mut problems);
-        if !missing.rules {
-            lint::prefixed_users(&policy, &mut problems);
+    let grants = unresolved.grants.clone();
+    let policy = parser::resolve(unresolved, &mut problems);
+    Parsed { policy, problems, grants, missing, file: file.to_owned(), files }
+}
+
+impl Parsed {
+    /// Whether the policy has an error.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The policy, if it is valid.
+    ///
+    /// # Errors
+    /// All problems, if at least one is an error, sorted by place.
+    pub fn into_loaded(mut self) -> Result<Loaded, Vec<Problem>> {
+        self.problems.sort_by(|a, b| a.at.cmp(&b.at));
+        if self.is_broken() {
+            return Err(self.problems);
         }
+        Ok(Loaded { policy: self.policy, warnings: self.problems, files: self.files })
     }
-    let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
-    if broken {
-        problems.extend(check(&policy.identity));
-    } else {
-        lint::no_roles(&policy, file, &mut problems);
-    }
-    problems.sort_by(|one, other| one.at.cmp(&other.at));
-    if broken {
-        return Err(problems);
-    }
-    Ok(Loaded { policy, warnings: problems, files })
 }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::ids::SourceId;
 
-pub(crate) use cover::is_below;
+pub use cover::is_below;
 
 /// The actions of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use document::MapFiles;
+use lint::load;
+use policy::Loaded;
 use policy::model::{Keys, Piece, Template};
 use policy::pattern::{Actions, Segment};
-use policy::{Loaded, load};
 
 const EXAMPLE: &str = r#"version: 1
 

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use document::{MapFiles, Problem};
-use policy::{Loaded, load};
+use lint::load;
+use policy::Loaded;
 
 fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
     load(&MapFiles::of("policy.yaml", text), Path::new("policy.yaml"))

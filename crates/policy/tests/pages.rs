@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use document::{MapFiles, Problem, Warning, unaccepted};
-use policy::{AccessRequest, Decision, cases, load, reference};
+use lint::load;
+use policy::{AccessRequest, Decision, cases, reference};
 
 const PAGE: &str = include_str!("../../../policies/README.md");
 

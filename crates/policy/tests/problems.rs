@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use document::{FileError, Files, MapFiles, Problem};
-use policy::{Loaded, load};
+use lint::load;
+use policy::Loaded;
 
 /// Policies as people first write them, who know another system.
 const FIRST: &str = include_str!("problems/first.txt");

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use document::{MapFiles, Problem, Severity};
 use generator::{Generator, Rng, Shape, to_yaml};
+use lint::load;
 use policy::model::{Effect, Policy, RoleId};
 use policy::reference::decide;
-use policy::{Decision, cases, htpasswd, load};
+use policy::{Decision, cases, htpasswd};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = r#"version: 1

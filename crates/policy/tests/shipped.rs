@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use document::{FileError, Files};
-use policy::{cases, load};
+use lint::load;
+use policy::cases;
 
 struct Disk;
 

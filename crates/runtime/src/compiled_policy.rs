@@ -119,7 +119,7 @@ pub fn load_from(
     fetched: &FetchedKeys,
 ) -> Result<CompiledPolicy, Vec<Problem>> {
     survive(file, || {
-        let loaded = policy::load_with(files, file, |identity| faults(identity, fetched))?;
+        let loaded = lint::load_with(files, file, |identity| faults(identity, fetched))?;
         let unusable = unusable_trusted_ca(&loaded.policy.identity);
         match CompiledPolicy::compile(Arc::new(loaded), fetched, None) {
             Ok(compiled) if unusable.is_empty() => Ok(compiled),

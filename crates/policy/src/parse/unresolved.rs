@@ -21,15 +21,15 @@ pub(crate) struct UnresolvedPolicy {
 
 /// What may be missing because something could not be read. Checks that need all of it are then skipped.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Missing {
+pub struct Missing {
     /// Whole roles.
-    pub(crate) roles: bool,
+    pub roles: bool,
     /// Whole grants.
-    pub(crate) grants: bool,
+    pub grants: bool,
     /// Rules of roles.
-    pub(crate) rules: bool,
+    pub rules: bool,
     /// Users, issuers and their settings.
-    pub(crate) identity: bool,
+    pub identity: bool,
 }
 
 impl Missing {
@@ -64,17 +64,23 @@ pub(crate) struct NameRefs {
 }
 
 /// A grant whose role is still a name.
-#[derive(Debug)]
-pub(crate) struct UnresolvedGrant {
-    pub(crate) role: Arc<str>,
-    pub(crate) users: Vec<NameRef>,
-    pub(crate) groups: Vec<NameRef>,
-    pub(crate) at: Place,
+#[derive(Clone, Debug)]
+pub struct UnresolvedGrant {
+    /// The role.
+    pub role: Arc<str>,
+    /// The users.
+    pub users: Vec<NameRef>,
+    /// The groups.
+    pub groups: Vec<NameRef>,
+    /// The place of the role under `grants`.
+    pub at: Place,
 }
 
 /// A role, user or group that is named, and the place in the file of the item that names it.
-#[derive(Debug)]
-pub(crate) struct NameRef {
-    pub(crate) name: Arc<str>,
-    pub(crate) at: Mark,
+#[derive(Clone, Debug)]
+pub struct NameRef {
+    /// The name.
+    pub name: Arc<str>,
+    /// The place of the item.
+    pub at: Mark,
 }

@@ -27,7 +27,8 @@ impl Scope {
 }
 
 /// Whether a host is below another.
-pub(crate) fn is_below(host: &str, other: &str) -> bool {
+#[must_use]
+pub fn is_below(host: &str, other: &str) -> bool {
     host.strip_suffix(other).is_some_and(|front| front.ends_with('.'))
 }
 

@@ -4,7 +4,8 @@ use super::{Actions, Glob, Pattern, Scope, Segment, is_below};
 
 impl Actions {
     /// The actions that are among both; `None` if there are none.
-    pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Any, actions) | (actions, Self::Any) => Some(actions.clone()),
             (Self::These(one), Self::These(other)) => {
@@ -18,7 +19,8 @@ impl Actions {
 
 impl Scope {
     /// The hosts that both include; `None` if there are none.
-    pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (scope, Self::Exact(exact)) | (Self::Exact(exact), scope) => {
                 scope.matches(exact.as_bytes()).then(|| Self::Exact(exact.clone()))
@@ -33,7 +35,8 @@ impl Scope {
 
 impl Pattern {
     /// What both match; `None` if that is nothing. It may be less than all where both have a glob with several `*`.
-    pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (one, two) = (self.segments.len(), other.segments.len());
         if self.absolute != other.absolute || one < two && !self.rest || two < one && !other.rest {
             return None;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use document::{MapFiles, Node, Problem, Reader, Value as Yaml};
-use policy::{cases, load};
+use lint::load;
+use policy::cases;
 use serde_json::{Map, Value};
 use sidecar::Settings;
 

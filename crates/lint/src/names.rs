@@ -5,44 +5,39 @@ use std::path::Path;
 
 use foldhash::HashSet;
 
-use crate::ids::IdVec;
-use crate::lint::similar_names::{MAX_COMPARISONS, Work, differ_by_prefix};
-use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
-use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
+use crate::similar_names::{MAX_COMPARISONS, Work, differ_by_prefix};
+use crate::warnings::Warnings;
 use document::{Place, Problem, Warning, closest};
+use policy::ids::IdVec;
+use policy::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
+use policy::{NameRef, Parsed, UnresolvedGrant};
 
 /// The maximum number of sources that are compared with each other.
-pub(super) const MAX_SOURCES: usize = 64;
+pub(crate) const MAX_SOURCES: usize = 64;
 
 /// Checks the users and groups that the grants name.
-pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
-    if policy.missing.identity {
-        return;
-    }
-    let Some((_, identity)) = &policy.identity else {
-        no_identity(policy, problems);
-        return;
-    };
-    claims_of_no_token(policy, identity, problems);
+pub(crate) fn identities(parsed: &Parsed, problems: &mut Vec<Problem>) {
+    let identity = &parsed.policy.identity;
+    claims_of_no_token(parsed, identity, problems);
     match &identity.basic {
         Some(basic) if basic.verify && identity.jwt.is_empty() => {
-            unknown_names(policy, basic, &mut Warnings::new(problems));
+            unknown_names(parsed, basic, &mut Warnings::new(problems));
         }
-        None if identity.jwt.is_empty() => no_identity(policy, problems),
+        None if identity.jwt.is_empty() => no_identity(parsed, problems),
         Some(_) | None => {
             let sources = sources(identity);
-            ambiguous_names(policy, &sources, &mut Warnings::new(problems));
-            names_of_no_source(policy, &sources, &mut Warnings::new(problems));
+            ambiguous_names(parsed, &sources, &mut Warnings::new(problems));
+            names_of_no_source(parsed, &sources, &mut Warnings::new(problems));
         }
     }
 }
 
 /// Warns of `{claims.…}` in a header if no tokens are accepted: it is then always empty.
-fn claims_of_no_token(policy: &UnresolvedPolicy, identity: &Identity, problems: &mut Vec<Problem>) {
-    let response = policy.allow_response.as_ref().filter(|_| identity.jwt.is_empty());
-    let Some((_, response)) = response else { return };
-    for header in &response.set_headers {
+fn claims_of_no_token(parsed: &Parsed, identity: &Identity, problems: &mut Vec<Problem>) {
+    if !identity.jwt.is_empty() {
+        return;
+    }
+    for header in &parsed.policy.allow_response.set_headers {
         if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
             let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);
             let help = "add an issuer under `identity.jwt`, or leave the header out";
@@ -51,8 +46,8 @@ fn claims_of_no_token(policy: &UnresolvedPolicy, identity: &Identity, problems: 
     }
 }
 
-fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
-    if let Some(grant) = policy.grants.first() {
+fn no_identity(parsed: &Parsed, problems: &mut Vec<Problem>) {
+    if let Some(grant) = parsed.grants.first() {
         let message = "no way to authenticate is configured, so nobody has a granted role";
         problems
             .push(Problem::warning(grant.at.clone(), Warning::NoIdentity, message).help("add `identity`"));
@@ -60,13 +55,13 @@ fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
 }
 
 /// Warns of granted names that are not users of Basic, if Basic is the only source.
-fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnings<'_>) {
+fn unknown_names(parsed: &Parsed, basic: &Basic, warnings: &mut Warnings<'_>) {
     let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
     let groups = basic.users.iter().flat_map(|user| &user.groups);
     let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
     let mut users = Known { names: users, work: Work::default() };
     let mut groups = Known { names: groups, work: Work::default() };
-    for grant in &policy.grants {
+    for grant in &parsed.grants {
         for named in &grant.users {
             users.expect(grant, named, "user", &groups, warnings);
         }
@@ -137,15 +132,15 @@ impl Known {
 }
 
 /// A source of names.
-pub(super) struct Source<'i> {
-    pub(super) what: String,
-    pub(super) at: &'i Place,
-    pub(super) users: Names<'i>,
-    pub(super) groups: Names<'i>,
+pub(crate) struct Source<'i> {
+    pub(crate) what: String,
+    pub(crate) at: &'i Place,
+    pub(crate) users: Names<'i>,
+    pub(crate) groups: Names<'i>,
 }
 
 /// The names that a source may provide.
-pub(super) struct Names<'i> {
+pub(crate) struct Names<'i> {
     prefix: &'i str,
     /// The possible names, before the prefix; `None` means any.
     only: Option<HashSet<&'i str>>,
@@ -153,12 +148,12 @@ pub(super) struct Names<'i> {
 
 /// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only the names on
 /// its own line.
-fn ambiguous_names(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
     let users = sources.iter().map(|source| (source, &source.users)).collect();
     let groups = sources.iter().map(|source| (source, &source.groups)).collect();
     let [users, groups] = [users, groups].map(sources_of_shared);
-    for grant in &policy.grants {
+    for grant in &parsed.grants {
         for (named, what, sources) in grant
             .users
             .iter()
@@ -198,7 +193,7 @@ fn ambiguous(
 
 /// What to write so that no two of these have the same name. A prefix of its own is not enough: with the prefixes `p`
 /// and `pa:` the name `pa:x` is `a:x` of the one and `x` of the other.
-pub(super) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
+pub(crate) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
     let mut prefixes: Vec<&str> = names.iter().map(|names| names.prefix).collect();
     prefixes.sort_unstable();
     let distinct = prefixes.is_sorted_by(|one, next| one < next) && !prefixes.contains(&"");
@@ -225,10 +220,10 @@ pub(super) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
 }
 
 /// The maximum number of sources that a warning names.
-pub(super) const MAX_LISTED: usize = 8;
+pub(crate) const MAX_LISTED: usize = 8;
 
 /// `from Basic, from `a` and from `b``.
-pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
+pub(crate) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
     let more = sources.len().saturating_sub(MAX_LISTED);
     let shown = sources.iter().take(MAX_LISTED);
     let mut parts: Vec<String> = shown.map(|source| format!("{preposition} {}", source.what)).collect();
@@ -240,7 +235,7 @@ pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
 }
 
 /// Adds where the sources are.
-pub(super) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
+pub(crate) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
     sources.iter().take(MAX_LISTED).fold(problem, |problem, source| {
         problem.related(source.at.clone(), format!("{} is here", source.what))
     })
@@ -248,11 +243,11 @@ pub(super) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
 
 /// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
 /// with any name, but hardly one that begins with the prefix of another source.
-fn names_of_no_source(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+fn names_of_no_source(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
     // Names × sources: a policy with very many of both gets only some of these warnings.
     let most = MAX_COMPARISONS / sources.len().max(1);
-    let users = policy.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
-    let groups = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
+    let users = parsed.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
+    let groups = parsed.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
     let mut work = Work::default();
     for (grant, named) in users.take(most) {
         let names = sources.iter().map(|source| (source, &source.users));
@@ -353,7 +348,7 @@ fn prefixed(name: &str, sources: &[(&Source<'_>, &Names<'_>)]) -> Vec<String> {
     meant
 }
 
-pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
+pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     let basic = identity.basic.iter().map(|basic| Source {
         what: "Basic".to_owned(),
         at: &basic.at,
@@ -380,7 +375,7 @@ pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
 
 impl Names<'_> {
     /// Whether another source may provide a name that this one may provide.
-    pub(super) fn may_meet(&self, other: &Self) -> bool {
+    pub(crate) fn may_meet(&self, other: &Self) -> bool {
         if !self.prefix.starts_with(other.prefix) && !other.prefix.starts_with(self.prefix) {
             return false;
         }
@@ -395,7 +390,7 @@ impl Names<'_> {
         if other.only.is_some() { may_have(self, other) } else { may_have(other, self) }
     }
 
-    pub(super) fn may_be(&self, name: &str) -> bool {
+    pub(crate) fn may_be(&self, name: &str) -> bool {
         let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
         own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
     }

@@ -1,14 +1,14 @@
 //! `deny` rules for one path, or for paths of one depth, that leave open what is below: a `deny` of `/internal`,
 //! `/internal*`, `/internal/{id}` or `/*.env` where `/**` is allowed.
 
-use crate::canonical;
-use crate::lint::overlap::overlap_but_for_paths;
-use crate::lint::related::Related;
-use crate::lint::trie::{Node, NodeId, Ruled, Trie};
-use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Policy, RuleId};
-use crate::pattern::{Pattern, Segment};
+use crate::overlap::overlap_but_for_paths;
+use crate::related::Related;
+use crate::trie::{Node, NodeId, Ruled, Trie};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::canonical;
+use policy::model::{Effect, Policy, RuleId};
+use policy::pattern::{Pattern, Segment};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

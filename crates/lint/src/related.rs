@@ -1,14 +1,14 @@
 //! The roles that callers have together.
 
-use crate::ids::IdVec;
-use crate::lint::trie::Ruled;
-use crate::model::{ANYONE, AUTHENTICATED, Policy, RoleId};
+use crate::trie::Ruled;
+use policy::ids::IdVec;
+use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId};
 
 /// The maximum number of steps from a reserved role.
 const BUDGET: usize = 4_000_000;
 
 /// The roles that a caller with a given role also has.
-pub(super) struct Related<'p> {
+pub(crate) struct Related<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
     authenticated: Option<RoleId>,
@@ -22,7 +22,7 @@ pub(super) struct Related<'p> {
 }
 
 impl<'p> Related<'p> {
-    pub(super) fn new(policy: &'p Policy) -> Self {
+    pub(crate) fn new(policy: &'p Policy) -> Self {
         let anyone = policy.role(ANYONE);
         let mut related = Self {
             policy,
@@ -47,7 +47,7 @@ impl<'p> Related<'p> {
     }
 
     /// Computes the roles that come with a role.
-    pub(super) fn find_from(&mut self, role: RoleId, budget: &mut usize) {
+    pub(crate) fn find_from(&mut self, role: RoleId, budget: &mut usize) {
         if self.current == Some(role) {
             return;
         }
@@ -68,19 +68,19 @@ impl<'p> Related<'p> {
     }
 
     /// Whether every caller has either both roles or neither.
-    pub(super) fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
+    pub(crate) fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
         let both = |had: &IdVec<RoleId, bool>| *had.at(one) && *had.at(other);
         one == other || both(&self.everybody) || both(&self.authenticated_only)
     }
 
     /// Whether every caller has this role, also an anonymous one.
-    pub(super) fn is_everybodys(&self, role: RoleId) -> bool {
+    pub(crate) fn is_everybodys(&self, role: RoleId) -> bool {
         *self.everybody.at(role)
     }
 
     /// Whether callers with one of these roles have the other one, too, so that this `deny` rule is about what the role
     /// `allow` allows. Of roles that are only granted to the same callers this is not known.
-    pub(super) fn are_together(&mut self, deny: &Ruled<'_>, allow: RoleId, budget: &mut usize) -> bool {
+    pub(crate) fn are_together(&mut self, deny: &Ruled<'_>, allow: RoleId, budget: &mut usize) -> bool {
         self.find_from(deny.role, budget);
         let comes_with = self.has(allow);
         self.find_from(allow, budget);
@@ -88,7 +88,7 @@ impl<'p> Related<'p> {
     }
 
     /// Whether a caller with the role of the last [`Self::find_from`] has this one, too.
-    pub(super) fn has(&self, role: RoleId) -> bool {
+    pub(crate) fn has(&self, role: RoleId) -> bool {
         self.current.is_some() && *self.reached_from.at(role) == self.current
     }
 }

@@ -1,10 +1,10 @@
 //! `deny` rules that deny nothing which is allowed.
 
-use crate::lint::overlap::{Search, overlap_but_for_paths};
-use crate::lint::trie::{Ruled, Trie};
-use crate::lint::warnings::Warnings;
-use crate::model::{Effect, RuleId};
+use crate::overlap::{Search, overlap_but_for_paths};
+use crate::trie::{Ruled, Trie};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{Effect, RuleId};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

@@ -1,13 +1,13 @@
 //! `deny` rules that callers escape: without credentials, with another host, or with the other one of `GET` and `HEAD`.
 
-use crate::lint::cover::covers_scopes;
-use crate::lint::overlap::{overlap_but_for_paths, overlapping};
-use crate::lint::related::Related;
-use crate::lint::trie::{Ruled, Trie};
-use crate::lint::warnings::Warnings;
-use crate::model::{AUTHENTICATED, Effect, Policy, Rule};
-use crate::pattern::{Actions, Pattern, Scope, Segment};
+use crate::cover::covers_scopes;
+use crate::overlap::{overlap_but_for_paths, overlapping};
+use crate::related::Related;
+use crate::trie::{Ruled, Trie};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{AUTHENTICATED, Effect, Policy, Rule};
+use policy::pattern::{Actions, Pattern, Scope, Segment};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

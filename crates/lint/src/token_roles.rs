@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::lint::names::{MAX_LISTED, MAX_SOURCES, Source, listed, related, sources};
-use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Issuer, RolesFromToken};
-use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy};
+use crate::names::{MAX_LISTED, MAX_SOURCES, Source, listed, related, sources};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{ANYONE, AUTHENTICATED, Issuer, RolesFromToken};
+use policy::{Parsed, UnresolvedGrant};
 
 /// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
 /// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the
 /// role is granted: a comment accepts only that role.
-pub(crate) fn token_roles(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
-    let Some((_, identity)) = policy.identity.as_ref().filter(|_| !policy.missing.identity) else { return };
+pub(crate) fn token_roles(parsed: &Parsed, problems: &mut Vec<Problem>) {
+    let identity = &parsed.policy.identity;
     let sources = sources(identity);
     let gives_all = |issuer: &&Issuer| {
         issuer.role_claim().is_some() && matches!(issuer.roles_from_token, RolesFromToken::All)
@@ -24,9 +24,9 @@ pub(crate) fn token_roles(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>
     if issuers.is_empty() {
         return;
     }
-    let help = help(policy);
+    let help = help(parsed);
     let mut warnings = Warnings::new(problems);
-    for grant in &policy.grants {
+    for grant in &parsed.grants {
         if !grant.users.is_empty() || !grant.groups.is_empty() {
             warnings.push(warning(grant, &issuers, &help));
         }
@@ -42,11 +42,12 @@ fn warning(grant: &UnresolvedGrant, issuers: &[&Source<'_>], help: &str) -> Prob
 }
 
 /// What to write: the roles that nobody is granted are those that tokens are to give.
-fn help(policy: &UnresolvedPolicy) -> String {
-    let granted: HashSet<&str> = policy.grants.iter().map(|grant| &*grant.role).collect();
+fn help(parsed: &Parsed) -> String {
+    let granted: HashSet<&str> = parsed.grants.iter().map(|grant| &*grant.role).collect();
+    let roles = &parsed.policy.roles;
     let extended: HashSet<&str> =
-        policy.roles.iter().flat_map(|role| &role.extends).map(|named| &*named.name).collect();
-    let names = policy.roles.iter().map(|role| &*role.name);
+        roles.iter().flat_map(|role| &role.extends).map(|id| &*roles.at(*id).name).collect();
+    let names = roles.iter().map(|role| &*role.name);
     let only_in_tokens: BTreeSet<&str> = names
         .filter(|name| {
             !granted.contains(name) && !extended.contains(name) && ![ANYONE, AUTHENTICATED].contains(name)

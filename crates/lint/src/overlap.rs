@@ -1,22 +1,22 @@
 //! Rules whose paths overlap: some path matches both.
 
-use crate::lint::trie::{NodeId, Trie};
-use crate::model::{Rule, RuleId};
-use crate::pattern::is_below;
-use crate::pattern::{Actions, Pattern, Scope, Segment};
+use crate::trie::{NodeId, Trie};
+use policy::model::{Rule, RuleId};
+use policy::pattern::is_below;
+use policy::pattern::{Actions, Pattern, Scope, Segment};
 
 /// The search for rules whose paths overlap a pattern.
-pub(super) struct Search<'s, 'p, F> {
-    pub(super) trie: &'s Trie<'p>,
+pub(crate) struct Search<'s, 'p, F> {
+    pub(crate) trie: &'s Trie<'p>,
     /// Gets each rule, some more than once; true ends the search.
-    pub(super) found: F,
+    pub(crate) found: F,
     /// The number of steps that are left.
-    pub(super) left: usize,
+    pub(crate) left: usize,
 }
 
 impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
     /// Whether `found` ended the search. If the budget is used up, it returns true, so that no warning follows.
-    pub(super) fn ends(&mut self, pattern: &'p Pattern) -> bool {
+    pub(crate) fn ends(&mut self, pattern: &'p Pattern) -> bool {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
     }
 
@@ -69,7 +69,7 @@ impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
 }
 
 /// The rules whose paths overlap those of a rule, in order.
-pub(super) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize) -> Vec<RuleId> {
+pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize) -> Vec<RuleId> {
     let mut near: Vec<RuleId> = Vec::new();
     let mut search = Search {
         trie,
@@ -88,7 +88,7 @@ pub(super) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize)
     near
 }
 
-pub(super) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
+pub(crate) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
     let actions = match (&one.actions, &other.actions) {
         (Actions::Any, _) | (_, Actions::Any) => true,
         (Actions::These(one), Actions::These(other)) => one.iter().any(|action| other.contains(action)),

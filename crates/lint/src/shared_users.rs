@@ -1,12 +1,12 @@
 //! Rules with `{user}` for callers from two sources who can have the same name: each reaches what is the other's.
 
-use crate::ids::IdVec;
-use crate::lint::names::{MAX_SOURCES, Source, keep_apart, listed, related, sources};
-use crate::lint::similar_names::MAX_COMPARISONS;
-use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
-use crate::pattern::Segment;
+use crate::names::{MAX_SOURCES, Source, keep_apart, listed, related, sources};
+use crate::similar_names::MAX_COMPARISONS;
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::ids::IdVec;
+use policy::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
+use policy::pattern::Segment;
 
 /// The maximum number of roles whose rules are looked at.
 const MAX_ROLES: usize = 1000;
@@ -59,7 +59,7 @@ fn has_user(rule: &Rule) -> bool {
 }
 
 /// Which roles callers from a source can have.
-pub(super) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
+pub(crate) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
     let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     let mut open: Vec<RoleId> =
         [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)).collect();
@@ -85,6 +85,6 @@ pub(super) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bo
 }
 
 /// The issuer that is this source.
-pub(super) fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
+pub(crate) fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
     identity.jwt.iter().find(|issuer| std::ptr::eq(&raw const issuer.at, source.at))
 }

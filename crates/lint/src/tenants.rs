@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::lint::overlap::{overlap_but_for_paths, overlapping};
-use crate::lint::related::Related;
-use crate::lint::trie::{Ruled, Trie};
-use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Policy, RoleId, Rule};
-use crate::pattern::{Pattern, Scope, Segment};
+use crate::overlap::{overlap_but_for_paths, overlapping};
+use crate::related::Related;
+use crate::trie::{Ruled, Trie};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{Effect, Policy, RoleId, Rule};
+use policy::pattern::{Pattern, Scope, Segment};
 
 /// The maximum number of steps for all `allow` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;

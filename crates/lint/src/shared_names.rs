@@ -1,10 +1,10 @@
 //! Headers with names that callers from two sources can have: the application cannot tell these callers apart.
 
-use crate::lint::names::{MAX_SOURCES, Names, Source, keep_apart, listed, related, sources};
-use crate::lint::shared_users::{issuer_of, roles_of};
-use crate::lint::warnings::Warnings;
-use crate::model::{ClaimPath, IdentityHeader, Piece, Policy, SetHeader};
+use crate::names::{MAX_SOURCES, Names, Source, keep_apart, listed, related, sources};
+use crate::shared_users::{issuer_of, roles_of};
+use crate::warnings::Warnings;
 use document::{Place, Problem, Warning};
+use policy::model::{ClaimPath, IdentityHeader, Piece, Policy, SetHeader};
 
 /// Warns of each header with the user or the groups of the caller, if callers from two sources can have the same name.
 ///

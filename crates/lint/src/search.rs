@@ -1,9 +1,9 @@
 //! Rules for hosts that a search cluster decides about.
 
-use crate::lint::warnings::Warnings;
-use crate::model::{Policy, Search};
-use crate::pattern::Scope;
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{Policy, Search};
+use policy::pattern::Scope;
 
 /// The maximum number of comparisons of a rule's host with one of the cluster's.
 const BUDGET: usize = 10_000_000;

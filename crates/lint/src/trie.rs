@@ -2,11 +2,11 @@
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::ids::{IdVec, id_types};
-use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
-use crate::pattern::{Glob, Pattern, Segment};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::ids::{IdVec, id_types};
+use policy::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
+use policy::pattern::{Glob, Pattern, Segment};
 
 /// A rule of a role.
 #[derive(Clone, Copy)]

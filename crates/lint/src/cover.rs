@@ -1,11 +1,11 @@
 //! Rules without effect, because another rule covers everything that they match.
 
-use crate::lint::related::Related;
-use crate::lint::trie::{NodeId, Ruled, Trie};
-use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, Rule, RuleId};
-use crate::pattern::{Pattern, Scope, Segment};
+use crate::related::Related;
+use crate::trie::{NodeId, Ruled, Trie};
+use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Policy, Rule, RuleId};
+use policy::pattern::{Pattern, Scope, Segment};
 
 /// The maximum number of comparisons for all rules together.
 const BUDGET: usize = 4_000_000;
@@ -153,7 +153,7 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 }
 
-pub(super) fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
+pub(crate) fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
     cover.is_empty()
         || !scopes.is_empty() && scopes.iter().all(|scope| cover.iter().any(|cover| cover.covers(scope)))
 }

@@ -1,8 +1,8 @@
 //! Rules with `{user}` where every user name has a prefix, so that the path must have it too.
 
-use crate::model::{Policy, Rule};
-use crate::pattern::Segment;
 use document::{Problem, Warning};
+use policy::model::{Policy, Rule};
+use policy::pattern::Segment;
 
 /// Warns of the first rule with `{user}`, unless another has `{user.id}`: its author knows the difference.
 pub(crate) fn prefixed_users(policy: &Policy, problems: &mut Vec<Problem>) {

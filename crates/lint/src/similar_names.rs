@@ -3,13 +3,13 @@
 use document::Suggestions;
 
 /// The maximum number of name comparisons in search of similar names.
-pub(super) const MAX_COMPARISONS: usize = 2_000_000;
+pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The bounds on the search for similar names.
-pub(super) struct Work {
+pub(crate) struct Work {
     /// How many names have been compared.
     compared: usize,
-    pub(super) suggestions: Suggestions,
+    pub(crate) suggestions: Suggestions,
 }
 
 impl Default for Work {
@@ -20,14 +20,14 @@ impl Default for Work {
 
 impl Work {
     /// Takes so many names to compare with one more; whether they may be compared.
-    pub(super) fn take(&mut self, names: usize) -> bool {
+    pub(crate) fn take(&mut self, names: usize) -> bool {
         self.compared += names;
         self.compared <= MAX_COMPARISONS
     }
 }
 
 /// Whether one of these names is the other one with a prefix such as `basic:`.
-pub(super) fn differ_by_prefix(one: &str, other: &str) -> bool {
+pub(crate) fn differ_by_prefix(one: &str, other: &str) -> bool {
     let extends = |long: &str, short: &str| {
         let prefix = long.strip_suffix(short).filter(|_| !short.is_empty());
         prefix.is_some_and(|prefix| prefix.ends_with(|last: char| !last.is_alphanumeric()))
