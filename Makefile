@@ -68,7 +68,7 @@ help: ## List the targets.
 
 demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running, MODULE=1 runs rolegate inside Envoy.
 	@echo "building rolegate: minutes the first time"
-	@cargo build --locked --package sidecar --bin rolegate --package testbed --bin demo
+	@cargo build --locked --package rolegate --bin rolegate --package testbed --bin demo
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
@@ -86,7 +86,7 @@ compiled-tests:
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests
-	cargo test --locked --package sidecar --test shipped
+	cargo test --locked --package rolegate --test shipped
 	cargo test --locked --package module --test envoy shipped
 
 lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies, licences and advisories.
@@ -137,7 +137,7 @@ image: needs-rust needs-cc needs-python3 $(ZIG)/.installed ## Build the containe
 	@$(MAKE) --no-print-directory module & module=$$!; \
 		target=$$(rustc -vV | sed -n 's/^host: //p'); built=$(BUILT)/$$target/release; \
 		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
-			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module; \
+			--package rolegate --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module; \
 		programs=$$?; wait $$module && [ $$programs = 0 ] && \
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(IMAGES)/rolegate.tar && \
 		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(IMAGES)/rolegate-load.tar && \
@@ -156,7 +156,7 @@ cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubect
 # The program that measures, rolegate, and the baseline with its own profile.
 define build-experiments
 	@echo "building rolegate and the experiments: minutes the first time"
-	@cargo build --release --locked --package sidecar --bin rolegate --package benches --bin measure
+	@cargo build --release --locked --package rolegate --bin rolegate --package benches --bin measure
 endef
 define build-baseline
 	@cargo build --profile baseline --locked --package benches --bin baseline

@@ -12,7 +12,7 @@
 mod attacks;
 mod calls;
 /// Writes raw frames, including invalid ones. Shared with the tests of the wire.
-#[path = "../../crates/sidecar/tests/wire/frames.rs"]
+#[path = "../../crates/rolegate/tests/wire/frames.rs"]
 pub(crate) mod frames;
 mod honest;
 mod hour;

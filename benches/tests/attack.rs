@@ -9,7 +9,7 @@ use std::process::Command;
 fn every_kind_of_attack_reports_its_figures() {
     let program = Path::new(env!("CARGO_BIN_EXE_measure"));
     let rolegate = program.with_file_name("rolegate");
-    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package sidecar --bin rolegate`");
+    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package rolegate --bin rolegate`");
     let folder = tempfile::tempdir().unwrap();
     let kinds = ["rapid reset", "watches", "admin", "one address", "broken CheckRequests", "may wait", "TLS"];
     let mut command = Command::new(program);

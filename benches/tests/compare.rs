@@ -13,7 +13,7 @@ use serde_json::Value;
 fn program() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_measure"));
     let rolegate = program.with_file_name("rolegate");
-    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package sidecar --bin rolegate`");
+    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package rolegate --bin rolegate`");
     Command::new(program)
 }
 

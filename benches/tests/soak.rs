@@ -8,7 +8,7 @@ fn beside_envoy_no_request_fails_while_both_policies_are_replaced_and_all_is_log
     let program = Path::new(env!("CARGO_BIN_EXE_measure"));
     assert!(
         program.with_file_name("rolegate").is_file(),
-        "run `cargo build --package sidecar --bin rolegate`"
+        "run `cargo build --package rolegate --bin rolegate`"
     );
     let mut command = Command::new(program);
     command.args(["soak", "--requests", "6000", "--reloads", "3", "--updates", "10"]);

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use admin::Metrics;
 use runtime::counters::{Distribution, ErrorKind};
+use server::admin::Metrics;
 
 /// Interval between two samples.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);

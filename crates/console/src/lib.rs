@@ -28,8 +28,8 @@ mod times;
 
 use std::sync::Arc;
 
-use admin::Metrics;
 use runtime::{ActivePolicy, RecentDenials};
+use server::admin::Metrics;
 
 pub use site::Console;
 

@@ -11,10 +11,10 @@ mod traffic;
 
 use std::time::Duration;
 
-use admin::Metrics;
 use maud::{DOCTYPE, Markup, html};
 use runtime::clock;
 use runtime::status::Facts;
+use server::admin::Metrics;
 
 use crate::Sources;
 use crate::difference::Differences;

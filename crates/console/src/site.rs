@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
-use admin::ConsoleAnswer;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode, Uri};
 use runtime::priority;
+use server::admin::ConsoleAnswer;
 use tokio::sync::oneshot;
 
 use crate::Sources;
@@ -104,7 +104,7 @@ impl Console {
     }
 }
 
-impl admin::Console for Console {
+impl server::admin::Console for Console {
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer {
         if !is_answered(host, &self.shown.sources.hosts) {
             return now(plain(

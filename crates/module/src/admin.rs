@@ -1,4 +1,4 @@
-//! The admin listener of a policy: the pages of the crate [`admin`], on a thread of its own.
+//! The admin listener of a policy: the pages of [`server::admin`], on a thread of its own.
 //!
 //! Envoy creates the new configuration of a listener before it drops the old one. So a policy with new settings takes over the
 //! address of the same policy with the old ones: the pages are about the newest, and so is its console.
@@ -7,12 +7,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use ::admin::{Address, Admin, AuthorizationStats, Backend, BoundSocket, Metrics, MetricsPage, Pages};
 use console::{Console, RunsIn};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
 use runtime::{Reloads, Runtime};
+use server::admin::{Admin, AuthorizationStats, Backend, Metrics, MetricsPage, Pages};
+use server::{Address, BoundSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -213,10 +214,10 @@ impl Backend for Views {
         self.lock().iter().for_each(|view| view.reloads.request());
     }
 
-    fn console(&self) -> Option<Arc<dyn ::admin::Console>> {
+    fn console(&self) -> Option<Arc<dyn server::admin::Console>> {
         let views = self.lock();
         let newest = views.last()?.console.as_ref()?;
-        Some(Arc::clone(&newest.console) as Arc<dyn ::admin::Console>)
+        Some(Arc::clone(&newest.console) as Arc<dyn server::admin::Console>)
     }
 }
 

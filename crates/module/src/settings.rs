@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use admin::AdminAddress;
 use runtime::settings::{
     BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, OtlpSettings, PathMask,
     PolicySettings, PolicySource, ResourceAttribute, Sample, Share,
 };
 use serde::Deserialize;
+use server::AdminAddress;
 
 mod values;
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ::admin::AdminAddress;
 use identity::VerificationResult;
 use runtime::hashing::{self, Hashing};
 use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
+use server::AdminAddress;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;

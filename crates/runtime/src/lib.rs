@@ -1,7 +1,7 @@
 //! Keeps a policy active and current, for a process that answers requests: it loads the policy, watches its files,
 //! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
 //!
-//! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
+//! It knows no transport: `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
 //! a thread that answers requests: one of the gRPC server's, or one of Envoy's. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`ThreadAuthorizer`],
 //! with which a thread answers requests. The other modules:
 //!

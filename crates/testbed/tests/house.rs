@@ -25,24 +25,27 @@ use tree::{code_of, files, read, root, sources, split};
 
 /// The table of `crates/README.md`: which crates of this workspace each crate may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("policy", &[]),
-    ("generator", &["policy"]),
-    ("engine", &["policy"]),
-    ("identity", &["policy"]),
+    ("document", &[]),
+    ("policy", &["document"]),
+    ("lint", &["document", "policy"]),
+    ("generator", &["document", "policy"]),
+    ("engine", &["document", "policy"]),
+    ("identity", &["document", "policy"]),
     ("identity-header", &[]),
-    ("authorizer", &["policy", "engine", "identity", "identity-header", "search"]),
-    ("search", &["policy"]),
+    ("authorizer", &["document", "policy", "engine", "identity", "identity-header", "search"]),
+    ("search", &["document"]),
     ("envoy", &[]),
-    ("bundle", &["policy"]),
-    ("runtime", &["policy", "bundle", "identity", "authorizer"]),
-    ("admin", &["runtime"]),
-    ("console", &["policy", "authorizer", "review", "runtime", "admin"]),
-    ("review", &["policy"]),
-    ("import", &["policy"]),
-    ("envoy-lint", &["policy"]),
+    ("bundle", &["document"]),
+    ("runtime", &["document", "policy", "lint", "bundle", "identity", "authorizer"]),
+    ("server", &["identity", "authorizer", "envoy", "runtime"]),
+    ("console", &["document", "policy", "authorizer", "review", "runtime", "server"]),
+    ("review", &["document", "policy"]),
+    ("import", &["document", "policy", "lint"]),
+    ("envoy-lint", &["document"]),
     (
-        "sidecar",
+        "rolegate",
         &[
+            "document",
             "policy",
             "bundle",
             "identity",
@@ -51,19 +54,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "import",
             "envoy-lint",
             "runtime",
-            "admin",
+            "server",
             "console",
-            "envoy",
         ],
     ),
-    ("module", &["policy", "identity", "authorizer", "runtime", "admin", "console"]),
+    ("module", &["document", "policy", "identity", "authorizer", "runtime", "server", "console"]),
     ("install", &[]),
     ("load", &[]),
-    ("testbed", &["policy", "load"]),
-    ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
+    ("testbed", &["document", "policy", "load"]),
+    ("benches", &["document", "policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
     (
         "fuzz",
         &[
+            "document",
             "policy",
             "bundle",
             "engine",
@@ -79,12 +82,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.
 const MAY_DO_IO: &[&str] = &[
-    "crates/admin/",
     "crates/console/",
     "crates/install/",
     "crates/module/",
+    "crates/rolegate/",
     "crates/runtime/",
-    "crates/sidecar/",
+    "crates/server/",
     "crates/load/",
     "crates/testbed/",
     "benches/",
@@ -283,16 +286,16 @@ fn readers_find_every_crate_on_the_map() {
 #[test]
 fn catch_all_arms_are_forbidden_where_answers_are_made() {
     for name in [
-        "admin",
         "authorizer",
         "console",
         "engine",
         "envoy",
         "identity",
         "module",
+        "rolegate",
         "runtime",
         "search",
-        "sidecar",
+        "server",
     ] {
         let denied = "\n#![deny(clippy::wildcard_enum_match_arm)]\n";
         assert!(

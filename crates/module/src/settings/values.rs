@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use admin::AdminAddress;
 use runtime::settings::{PolicySource, Share};
 use runtime::units::{self, UnitError};
 use serde::{Deserialize, Deserializer, de};
+use server::AdminAddress;
 
 use super::{Log, Users};
 

@@ -77,7 +77,7 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
 fn program() -> PathBuf {
     let named = std::env::var_os("ROLEGATE").map(PathBuf::from);
     let program = named.unwrap_or_else(|| library().with_file_name("rolegate"));
-    assert!(program.is_file(), "no {}: run `cargo build --package sidecar`", program.display());
+    assert!(program.is_file(), "no {}: run `cargo build --package rolegate`", program.display());
     program
 }
 

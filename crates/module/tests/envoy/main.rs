@@ -17,26 +17,26 @@ mod admin_pages;
 mod bodies;
 mod bulk;
 #[expect(dead_code, reason = "these tests need less of it")]
-#[path = "../../../sidecar/tests/rolegate/bundle_server.rs"]
+#[path = "../../../rolegate/tests/rolegate/bundle_server.rs"]
 mod bundle_server;
 mod bundles;
-#[path = "../../../sidecar/tests/envoy/cases.rs"]
+#[path = "../../../rolegate/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;
 mod console;
 mod decision_log;
 mod differential;
-#[path = "../../../sidecar/tests/envoy/identity_header.rs"]
+#[path = "../../../rolegate/tests/envoy/identity_header.rs"]
 mod identity_header;
 mod listeners;
 mod otlp;
 mod pauses;
-#[path = "../../../sidecar/tests/envoy/requests.rs"]
+#[path = "../../../rolegate/tests/envoy/requests.rs"]
 mod requests;
-#[path = "../../../sidecar/tests/envoy/search.rs"]
+#[path = "../../../rolegate/tests/envoy/search.rs"]
 mod search;
 mod shipped;
-#[path = "../../../sidecar/tests/envoy/under_load.rs"]
+#[path = "../../../rolegate/tests/envoy/under_load.rs"]
 mod under_load;
 mod updates;
 

@@ -1,0 +1,415 @@
+//! The command line.
+
+mod bundle;
+mod examples;
+mod explain;
+mod import;
+mod lint_envoy;
+mod passwords;
+mod policy;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::settings::ServeArgs;
+pub use bundle::{
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
+};
+use examples::{
+    BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
+    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
+    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+};
+pub use explain::{ExplainArgs, RequestArgs};
+pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
+pub use lint_envoy::LintEnvoyArgs;
+pub use passwords::{Algorithm, HashArgs, HashingArgs, PasswdArgs};
+pub use policy::PolicyArgs;
+pub(crate) use policy::check_given_once;
+use server::AdminAddress;
+
+/// The whole command line.
+#[derive(Parser, Debug)]
+#[command(
+    name = "rolegate",
+    version,
+    about = "Authorizes HTTP requests for Envoy, with a policy that people can read"
+)]
+#[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  success; `explain`: the request is allowed, or `--decision` has several lines; `who-can`: somebody may make it; `what-can`: a rule allows something;
+     `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
+     `replay`: no answer would change; `import`: a policy is printed;
+     `lint-envoy`: nothing is unsafe, broken or slow
+  1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
+     `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
+     `import`: something cannot be expressed;
+     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
+     `lint-envoy`: something is unsafe, broken or slow, with `--strict` also notes
+  2  the arguments or the settings are not valid; `explain --decision`, `suggest`: the decision log cannot be read;
+     `replay`: it cannot be opened, or has no decision
+  3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
+     valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
+  4  `test`: a case failed, with `--strict` also: there is a warning
+  5  another failure: a port is in use, TLS files cannot be used, `bundle` cannot read or write a file other than
+     those of the policy, `import` cannot write a file, and the like;
+     `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
+
+/// The help of the policies of `diff` and `suggest`.
+const NEW_POLICY: &str =
+    "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
+const PRESENT_POLICY: &str = "The present policy, to list its rules that decided no request: a file, a folder that contains a \
+     `policy.yaml`, or a bundle";
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the TLS files,
+    /// and fetches keys and bundles.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Box<ServeArgs>),
+    /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.
+    #[command(after_help = HEALTH_EXAMPLES)]
+    Health(HealthArgs),
+    /// Checks a policy and reports its problems as FILE:LINE:COLUMN.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Runs the test cases of a policy.
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
+    /// Explains why a policy allows or denies one request, or what is missing for the denials of a log.
+    #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
+    Explain(Box<ExplainArgs>),
+    /// Lists who may make a request: users, and what a token must have.
+    #[command(after_help = WHO_CAN_EXAMPLES)]
+    WhoCan(WhoCanArgs),
+    /// Lists what a role or a user may do: the rules of the roles, with their places.
+    #[command(after_help = WHAT_CAN_EXAMPLES)]
+    WhatCan(WhatCanArgs),
+    /// Says who may do what under a new policy and not under an old one, and vice versa.
+    #[command(after_help = DIFF_EXAMPLES, mut_arg("POLICY", |arg| arg.value_name("NEW").help(NEW_POLICY)))]
+    Diff(DiffArgs),
+    /// Evaluates the requests of a decision log again, and says what another policy would change.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// Prints a small policy that allows what a decision log shows was used, as a starting point. Ids in paths become `{id}`, so it
+    /// allows more than these requests: read it before you use it.
+    #[command(
+        after_help = SUGGEST_EXAMPLES,
+        mut_arg("POLICY", |arg| arg.help(PRESENT_POLICY)),
+        mut_arg("policy", |arg| arg.env(None::<&str>))
+    )]
+    Suggest(SuggestArgs),
+    /// Prints a policy with the same answers as the configuration of another system, apart from exceptions that the help of each
+    /// subcommand lists, where it can be expressed; with `--partial` it prints one even if that has to be stricter.
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
+    /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
+    #[command(after_help = LINT_ENVOY_EXAMPLES)]
+    LintEnvoy(LintEnvoyArgs),
+    /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
+    /// fetches.
+    #[command(after_help = BUNDLE_EXAMPLES)]
+    Bundle(BundleArgs),
+    /// Hashes a password, for the users of a policy: prompts for it, or reads a line of standard input.
+    #[command(after_help = HASH_EXAMPLES)]
+    HashPassword(HashArgs),
+    /// Sets the password of a user in a file of `user:hash` lines: prompts for it, or reads a line of standard input.
+    #[command(after_help = PASSWD_EXAMPLES)]
+    Passwd(PasswdArgs),
+    /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaArgs),
+    /// Prints a completion script for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+}
+
+/// The arguments of `health`.
+#[derive(Args, Debug)]
+pub struct HealthArgs {
+    /// Address of the server's admin listener. The settings file of the server is not read: repeat here what `admin` says there.
+    #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
+    pub admin: AdminAddress,
+    /// Ask only whether the process answers (/healthz): a server that is draining or has no policy is alive but not ready.
+    #[arg(long)]
+    pub live: bool,
+}
+
+/// The arguments of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
+    /// the warning shows in brackets.
+    #[arg(long)]
+    pub strict: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `test`.
+#[derive(Args, Debug)]
+pub struct TestArgs {
+    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`; by default those beside the policy.
+    #[arg(value_name = "DIR|FILE")]
+    pub cases: Option<PathBuf>,
+    /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a bundle.
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<PathBuf>,
+    /// Print failures only.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Fail on warnings too, such as one of a misspelt group.
+    #[arg(long)]
+    pub strict: bool,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The caller; without any of these, an anonymous one.
+#[derive(Args, Debug)]
+pub struct CallerArgs {
+    /// The caller's HTTP Basic credentials; `-` reads them from standard input.
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
+    pub basic: Option<String>,
+    /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
+    pub bearer: Option<String>,
+    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked. A Basic user of the
+    /// policy has the groups that the policy gives it.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The issuer of the user's token, for a user whose name can come from more than one identity source (`basic`
+    /// or a JWT issuer).
+    #[arg(long, value_name = "ISSUER", requires = "user")]
+    pub issuer: Option<String>,
+    /// A role in addition to those that the policy grants, as if the token of `--user`, which this needs, named it; repeat
+    /// the flag for more than one. One that the issuer does not give is an error, and so is any if the user is one of `basic`,
+    /// who has only granted roles.
+    #[arg(long = "role", value_name = "NAME", requires = "user")]
+    pub roles: Vec<String>,
+    /// A further group of `--user`, which this needs, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// It is an error if the policy takes no groups from tokens of the user's issuer.
+    #[arg(long = "group", value_name = "NAME", requires = "user")]
+    pub groups: Vec<String>,
+}
+
+/// The body of a request. Only a search cluster's roles depend on it.
+#[derive(Args, Debug)]
+pub struct BodyArgs {
+    /// The body of a request to a search cluster, or `@FILE`; `-` reads it from standard input. Without this flag it is
+    /// empty.
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    pub body: Option<String>,
+    /// The type of the body.
+    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
+    pub content_type: String,
+}
+
+/// The arguments of `who-can`.
+#[derive(Args, Debug)]
+pub struct WhoCanArgs {
+    /// The request.
+    #[command(flatten)]
+    pub request: RequestArgs,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// The body.
+    #[command(flatten)]
+    pub body: BodyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `what-can`.
+#[derive(Args, Debug)]
+pub struct WhatCanArgs {
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
+    /// the flag for more than one. With `--user`, a role of the policy is one that the user's token names: one that its issuer does not
+    /// give is an error, and so is any if the user is one of `basic`.
+    #[arg(long = "role", value_name = "NAME")]
+    pub roles: Vec<String>,
+    /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
+    /// Basic user of the policy has its groups too.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The issuer of the user's token. By default the name decides: it is `basic` if that has this user; otherwise, of the identity
+    /// sources (`basic` or a JWT issuer) whose `user_prefix` it begins with, the one with the longest. If two fit equally, such as two without a
+    /// prefix, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
+    #[arg(long, value_name = "ISSUER", requires = "user")]
+    pub issuer: Option<String>,
+    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
+    /// flag for more than one.
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<String>,
+    /// The host of the caller's requests: only rules for it are listed; on a host of a search cluster, the caller's
+    /// privileges by the cluster's own roles [default: the rules for all hosts, or the privileges if all hosts are the cluster's].
+    #[arg(long)]
+    pub host: Option<String>,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The old policy: a file, a folder that contains a `policy.yaml`, or a bundle.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The new policy.
+    #[command(flatten)]
+    pub new: PolicyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: DiffFormat,
+}
+
+/// Output format of `diff`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON value, for programs.
+    Json,
+    /// Markdown, for the comment of a pull request.
+    Markdown,
+}
+
+/// The arguments of `replay`.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `suggest`.
+#[derive(Args, Debug)]
+pub struct SuggestArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The present policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Who must have signed a bundle.
+    #[command(flatten)]
+    pub public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// The kind of files.
+    #[arg(value_enum, default_value_t, value_name = "KIND")]
+    pub of: SchemaOf,
+}
+
+/// A kind of files with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// `policy.yaml`.
+    #[default]
+    Policy,
+    /// A file that a policy includes: it needs no `version`.
+    Include,
+    /// `cases.yaml`.
+    Cases,
+    /// The settings file of `serve`.
+    Settings,
+    /// A line of the decision log.
+    Decision,
+}
+
+/// The arguments of `completions`.
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Output format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON value, for programs.
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// One rule: where `--output` chooses a format, `--format` does too.
+    #[test]
+    fn a_format_has_both_names() {
+        fn check(command: &clap::Command) {
+            let formats = command
+                .get_arguments()
+                .filter(|arg| arg.get_long() == Some("output") && !arg.get_possible_values().is_empty());
+            for arg in formats {
+                assert_eq!(arg.get_visible_aliases(), Some(vec!["format"]), "{}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

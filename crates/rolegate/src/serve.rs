@@ -1,0 +1,379 @@
+//! `rolegate serve`: starts, runs and stops the server.
+//!
+//! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::{Console, RunsIn};
+use runtime::lines::Counts;
+use runtime::settings::{WithoutEffect, warn_of_settings};
+use runtime::status::Status;
+use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime};
+use server::admin::{Admin, Metrics, Pages};
+use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep};
+
+use crate::settings::Settings;
+use server::grpc::Served;
+use server::grpc::{self, Running, Tls, TlsError};
+
+mod signals;
+
+pub(crate) use signals::expect_reloads;
+pub use signals::{Signal, signals};
+
+/// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
+/// signal the process and then its process group.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+/// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
+const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
+
+/// A warning about an address that other machines can reach.
+const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel to it unencrypted: set \
+    `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback or a Unix socket";
+
+/// The default of `socket-mode`.
+const SOCKET_MODE: u32 = 0o660;
+
+/// A server that is ready to start: its policy is loaded and its addresses are bound.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    /// Counters of the lines of the log.
+    logs: Arc<Counts>,
+    policy: LoadedPolicy,
+    tls: Option<Arc<Tls>>,
+    listeners: Vec<(Address, Listener)>,
+    /// The HTTP listeners, and which pages each of them serves.
+    pages: Vec<(Pages, Address, Listener)>,
+    /// Files of Unix sockets, removed when the server has stopped.
+    files: Vec<SocketFile>,
+}
+
+/// Why a server did not start, or did not stop cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The policy does not compile, or a setting about it is wrong.
+    #[error(transparent)]
+    NotLoaded(#[from] LoadError),
+    /// A setting needs another one.
+    #[error("{0}")]
+    Settings(&'static str),
+    /// The TLS files cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
+    /// Two listeners have the same address.
+    #[error("two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each")]
+    SameAddress(Address),
+    /// An address cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The system cannot provide a thread, a socket or the like.
+    #[error("cannot start: {}", runtime::start_error(.0, "`threads` and `hash-threads`"))]
+    System(#[from] io::Error),
+    /// A second signal to stop came before all requests had ended.
+    #[error("stopped at once by a second signal")]
+    Interrupted,
+}
+
+impl Server {
+    /// Loads the policy and binds the addresses.
+    ///
+    /// # Errors
+    /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
+    pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
+        let policy = LoadedPolicy::load(settings.of_policy())?;
+        warn_of_settings(without_effect(&settings));
+        if let Some(address) = repeated_address(&settings) {
+            return Err(ServeError::SameAddress(address.clone()));
+        }
+        let tls = settings.tls.files().map_err(ServeError::Settings)?;
+        let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
+        let mut files = Vec::new();
+        let mut bind = |address| -> Result<_, ServeError> {
+            let bound = BoundSocket::new(address, settings.socket_mode)?;
+            files.extend(bound.file);
+            Ok((bound.address, bound.listener))
+        };
+        let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
+        let mut pages = Vec::new();
+        for (which, address) in [(Pages::All, &settings.admin), (Pages::Metrics, &settings.metrics)] {
+            if let AdminAddress::On(address) = address {
+                let (address, listener) = bind(address)?;
+                pages.push((which, address, listener));
+            }
+        }
+        Ok(Self { settings, logs, policy, tls, listeners, pages, files })
+    }
+
+    /// The addresses where requests are answered, with the actual ports.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listeners.iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// The address of the admin pages, unless they are off.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<Address> {
+        let all = self.pages.iter().find(|(which, ..)| *which == Pages::All);
+        all.map(|(_, address, _)| address.clone())
+    }
+
+    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread runtime with time and
+    /// I/O.
+    ///
+    /// # Errors
+    /// When the system cannot provide a thread or a socket, or a second signal to stop came.
+    pub async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+        let mut reload = false;
+        let serving = {
+            let mut begin = std::pin::pin!(self.begin());
+            loop {
+                tokio::select! {
+                    begun = &mut begin => break begun?,
+                    // Keys may be long in coming.
+                    Some(signal) = signals.recv() => match signal {
+                        Signal::Reload => reload = true,
+                        Signal::Stop => {
+                            tracing::info!("stopped before requests were answered");
+                            return Ok(());
+                        }
+                    },
+                }
+            }
+        };
+        if reload {
+            serving.reloads.request();
+        }
+        serving.until_stopped(&mut signals).await;
+        serving.end(&mut signals).await
+    }
+
+    async fn begin(self) -> Result<Serving, ServeError> {
+        let Self { settings, logs, policy, tls, listeners, pages, files } = self;
+        let policy = if settings.console { policy.with_denials() } else { policy };
+        let runtime = policy.start()?;
+        let served = Arc::new(Served::default());
+        let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
+        let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
+        let (caches, otlp, logs) = (runtime.caches(), runtime.otlp().clone(), Some(logs));
+        let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
+        let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
+        let console = settings.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
+        let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
+        if let Some(tls) = tls.clone() {
+            // As for the files of the policy, 0 relies on requests, and a look once per hour.
+            let interval = settings.poll_interval;
+            let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
+            tokio::spawn(tls.keep_current(interval));
+        }
+        for (which, address, listener) in pages {
+            tokio::spawn(Admin::new(listener, which, backend.clone())?.run());
+            which.log(&address);
+        }
+        tokio::spawn(runtime.fetch_keys());
+        runtime.first_keys(settings.keys_wait).await;
+
+        let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+        let has_tls = tls.is_some();
+        let running = grpc::Server::start(
+            listeners,
+            runtime.policy().clone(),
+            grpc::Options { tls, ..options(&settings) },
+        )?;
+        let _ = served.0.set(running.counters());
+        runtime.status().listen();
+        for address in addresses {
+            tracing::info!(%address, "listening");
+            if let Some(warning) = warning_of_listener(&address, has_tls) {
+                tracing::warn!(%address, "{warning}");
+            }
+        }
+        Ok(Serving {
+            drain_delay: settings.drain_delay,
+            drain_timeout: settings.drain_timeout,
+            running,
+            runtime,
+            reloads,
+            _files: files,
+        })
+    }
+}
+
+/// What the admin listener serves.
+struct AdminBackend {
+    metrics: Arc<Metrics>,
+    reloads: AllReloads,
+    console: Option<Arc<Console>>,
+}
+
+/// Starts the console, and the samples that it needs.
+fn console(settings: &Settings, runtime: &Runtime, metrics: &Arc<Metrics>) -> io::Result<Arc<Console>> {
+    let console = Console::start(console::Sources {
+        metrics: metrics.clone(),
+        policy: runtime.unlogged_policy(),
+        shadow: runtime.shadow_policy(),
+        denials: runtime.denials().cloned(),
+        hosts: settings.console_host.clone(),
+        runs_in: RunsIn::OwnProcess,
+    })?;
+    tokio::spawn(console.samples());
+    Ok(Arc::new(console))
+}
+
+/// What is reloaded on request.
+#[derive(Clone)]
+struct AllReloads {
+    policy: Reloads,
+    tls: Option<Arc<Tls>>,
+}
+
+impl AllReloads {
+    fn request(&self) {
+        self.policy.request();
+        if let Some(tls) = &self.tls {
+            tls.request_reload();
+        }
+    }
+}
+
+impl server::admin::Backend for AdminBackend {
+    fn metrics(&self) -> Option<Arc<Metrics>> {
+        Some(self.metrics.clone())
+    }
+
+    fn reload(&self) {
+        self.reloads.request();
+    }
+
+    fn console(&self) -> Option<Arc<dyn server::admin::Console>> {
+        self.console.clone().map(|console| console as Arc<dyn server::admin::Console>)
+    }
+}
+
+/// A server that answers requests.
+struct Serving {
+    drain_delay: Duration,
+    drain_timeout: Duration,
+    running: Running,
+    runtime: Runtime,
+    reloads: AllReloads,
+    /// Files of Unix sockets, removed when the server has stopped.
+    _files: Vec<SocketFile>,
+}
+
+impl Serving {
+    /// Passes on signals to reload, until one to stop comes or no signal can come any more.
+    async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
+        while let Some(Signal::Reload) = signals.recv().await {
+            self.reloads.request();
+        }
+    }
+
+    /// Waits for requests to end, then stops the threads.
+    async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+        let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
+        let (ended, limit) = tokio::select! {
+            () = drain(runtime.status(), running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
+            () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
+        };
+        runtime.stop_within(limit).log(limit);
+        ended
+    }
+}
+
+/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in two
+/// phases.
+async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
+    tracing::info!(?timeout, "stopping: waiting for requests in flight");
+    status.drain();
+    running.fail_health_checks();
+    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
+    sleep(delay).await;
+    if running.drain(timeout).await {
+        tracing::info!("stopped");
+    } else {
+        tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
+    }
+}
+
+/// An address that is set twice. With port 0 the system chooses different ones.
+fn repeated_address(settings: &Settings) -> Option<&Address> {
+    let pages = [&settings.admin, &settings.metrics].into_iter().filter_map(|address| match address {
+        AdminAddress::On(address) => Some(address),
+        AdminAddress::Off => None,
+    });
+    let all: Vec<&Address> = settings.listen.iter().chain(pages).collect();
+    let is_chosen = |address: &Address| matches!(address, Address::Tcp(at) if at.port() == 0);
+    (1..).zip(&all).find_map(|(next, address)| {
+        let again = all.get(next..)?.contains(address) && !is_chosen(address);
+        again.then_some(*address)
+    })
+}
+
+/// The settings of listeners that have no effect because of other settings.
+fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
+    let is_socket = |address: &Address| matches!(address, Address::Unix(_));
+    let pages = [&settings.admin, &settings.metrics].into_iter();
+    let has_socket = settings.listen.iter().any(is_socket)
+        || pages.clone().any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
+    [
+        ("console", settings.console && settings.admin == AdminAddress::Off, "`admin` is `off`"),
+        ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
+        ("socket-mode", settings.socket_mode != SOCKET_MODE && !has_socket, "no listener is a Unix socket"),
+    ]
+}
+
+fn warning_of_listener(address: &Address, has_tls: bool) -> Option<&'static str> {
+    (!has_tls && !address.is_local()).then_some(WITHOUT_TLS)
+}
+
+fn options(settings: &Settings) -> grpc::Options {
+    grpc::Options {
+        threads: settings.threads.into(),
+        max_message_size: settings.max_message_size,
+        max_connections: settings.max_connections.into(),
+        max_connection_age: settings.max_connection_age,
+        max_waiting_checks: settings.max_waiting_checks.into(),
+        hash_threads: settings.hash_threads.into(),
+        hash_queue: settings.hash_queue.into(),
+        explain_header: settings.explain_header.as_deref().map(Into::into),
+        ..grpc::Options::default()
+    }
+}
+
+/// Resolves on a second signal to stop. Signals to reload are ignored: the server is stopping.
+async fn second_signal(signals: &mut UnboundedReceiver<Signal>) {
+    let first = Instant::now();
+    loop {
+        match signals.recv().await {
+            Some(Signal::Stop) if first.elapsed() >= SAME_SIGNAL => return,
+            Some(Signal::Stop | Signal::Reload) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_for_other_machines_without_tls_causes_a_warning() {
+        for (address, has_tls, warns) in [
+            ("0.0.0.0:9191", false, true),
+            ("[::]:9191", false, true),
+            ("10.0.0.1:9191", false, true),
+            ("0.0.0.0:9191", true, false),
+            ("127.0.0.1:9191", false, false),
+            ("[::1]:9191", false, false),
+            ("unix:/run/rolegate.sock", false, false),
+        ] {
+            let address: Address = address.parse().unwrap();
+            assert_eq!(warning_of_listener(&address, has_tls).is_some(), warns, "{address} {has_tls}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The settings of TLS between Envoy and rolegate.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use server::grpc::{ClientName, TlsFiles};
+
+/// TLS on the gRPC listeners.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS only. Unix sockets and the
+    /// admin listener do not. The TLS files are read again at each
+    /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
+    #[arg(long, env = "ROLEGATE_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// File with the private key (PEM) of the certificate.
+    #[arg(long, env = "ROLEGATE_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// File with the certificate authorities (PEM) of clients. Each client then needs a certificate of one of them (mutual TLS).
+    #[arg(long, env = "ROLEGATE_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with a scheme, such as
+    /// `spiffe://example.com/envoy`, is a URI. By default all with a certificate. Repeat the flag or separate them by commas.
+    #[arg(long, env = "ROLEGATE_TLS_CLIENT_NAMES", value_name = "NAME", value_delimiter = ',')]
+    pub tls_client_names: Vec<ClientName>,
+}
+
+impl TlsSettings {
+    /// The TLS files, if it is on.
+    ///
+    /// # Errors
+    /// What is missing, if settings are there that need another one.
+    pub(crate) fn files(&self) -> Result<Option<TlsFiles>, &'static str> {
+        if self.tls_client_ca.is_none() && !self.tls_client_names.is_empty() {
+            return Err("`tls-client-names` needs `tls-client-ca`: without it clients have no certificates");
+        }
+        match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                client_ca: self.tls_client_ca.clone(),
+                client_names: self.tls_client_names.clone(),
+            })),
+            (None, None) if self.tls_client_ca.is_some() => {
+                Err("`tls-client-ca` needs `tls-certificate` and `tls-key`: it does nothing without TLS")
+            }
+            (None, None) => Ok(None),
+            (Some(_), None) => Err("`tls-certificate` needs `tls-key`, the file with its private key"),
+            (None, Some(_)) => Err("`tls-key` needs `tls-certificate`, the file with its certificate"),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `schema`: the JSON Schemas against the parsers of the files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use document::{MapFiles, Node, Problem, Reader, Value as Yaml};
+use lint::load;
+use policy::cases;
+use program::Settings;
+use serde_json::{Map, Value};
+
+use crate::process::{example, run};
+
+const PAGE: &str = include_str!("../../../../policies/README.md");
+const FIXTURES: [&str; 9] = [
+    include_str!("../../../policy/tests/problems/first.txt"),
+    include_str!("../../../policy/tests/problems/syntax.txt"),
+    include_str!("../../../policy/tests/problems/rules.txt"),
+    include_str!("../../../policy/tests/problems/roles.txt"),
+    include_str!("../../../policy/tests/problems/identity.txt"),
+    include_str!("../../../policy/tests/problems/responses.txt"),
+    include_str!("../../../policy/tests/problems/files.txt"),
+    include_str!("../../../policy/tests/problems/warnings.txt"),
+    include_str!("../../../policy/tests/problems/open.txt"),
+];
+
+/// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
+const MAPPINGS: [(&str, &str, &str); 19] = [
+    ("", "a policy", "?: x"),
+    ("identity", "`identity`", "identity: { ?: x }"),
+    ("basic", "`basic`", "identity: { basic: { ?: x } }"),
+    ("user", "a user", "identity: { basic: { users: { ann: { ?: x } } } }"),
+    ("issuer", "an entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
+    ("keys", "`keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
+    ("claims", "`claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
+    ("role", "a role", "roles: { admin: { ?: x } }"),
+    ("rule", "a rule", "roles: { admin: { allow: [{ ?: x }] } }"),
+    ("grant", "a grant", "grants: { admin: { ?: x } }"),
+    ("allow_response", "`allow_response`", "allow_response: { ?: x }"),
+    ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
+    ("identity_header", "`identity_header`", "identity_header: { ?: x }"),
+    ("search", "`search`", "search: { ?: x }"),
+    ("document_security", "`document_security`", "search: { folder: cluster, document_security: { ?: x } }"),
+    ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
+    ("case", "a case", "- { ?: x }"),
+    ("request", "a request", "- { request: { ?: x } }"),
+    ("expect", "`expect`", "- { expect: { ?: x } }"),
+];
+
+fn schema(of: &str) -> Value {
+    let (code, out, err) = run(&["schema", of]);
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn validator(of: &str) -> jsonschema::Validator {
+    let schema = schema(of);
+    jsonschema::meta::validate(&schema).unwrap();
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+/// A YAML file as JSON, as an editor reads it; `None` if it is no YAML that the parser reads.
+fn json(text: &str) -> Option<Value> {
+    let mut reader = Reader::new(Path::new("file.yaml").into());
+    let root = reader.parse(text.as_bytes()).map(|root| value(&root));
+    root.filter(|_| reader.finish().is_empty())
+}
+
+fn value(node: &Node) -> Value {
+    match &node.value {
+        Yaml::Scalar(scalar) if node.is_nothing() && scalar.plain => Value::Null,
+        Yaml::Scalar(scalar) if scalar.plain => match &*scalar.text {
+            "true" => true.into(),
+            "false" => false.into(),
+            text => serde_json::from_str::<serde_json::Number>(text).map_or(text.into(), Value::Number),
+        },
+        Yaml::Scalar(scalar) => (*scalar.text).into(),
+        Yaml::List(items) => items.iter().map(value).collect(),
+        Yaml::Map(entries) => Value::Object(
+            entries.iter().map(|(key, node)| (key.text.to_string(), value(node))).collect::<Map<_, _>>(),
+        ),
+    }
+}
+
+/// Whether a file of test cases is meant, and not a policy.
+fn of(text: &str) -> &'static str {
+    if text.lines().any(|line| line.starts_with("- ")) { "cases" } else { "policy" }
+}
+
+fn problems(text: &str) -> Vec<Problem> {
+    if of(text) == "cases" {
+        return cases::parse(Path::new("cases.yaml"), text.as_bytes()).err().unwrap_or_default();
+    }
+    // Some examples are parts of a policy.
+    let head = if text.contains("version:") { "" } else { "version: 1\n" };
+    match load(&MapFiles::of("policy.yaml", format!("{head}{text}")), Path::new("policy.yaml")) {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    }
+}
+
+#[test]
+fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
+    for (name, what, example) in MAPPINGS {
+        let messages: Vec<String> = problems(example).iter().map(ToString::to_string).collect();
+        let help = messages.join("\n");
+        let (_, known) = help.split_once(&format!("help: {what} has ")).expect(&help);
+        let known: BTreeSet<&str> = known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
+        let schema = schema(of(example));
+        let mapping = if name.is_empty() { &schema } else { &schema["$defs"][name] };
+        let properties = mapping["properties"].as_object().unwrap();
+        assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), known, "{what}");
+        assert_eq!(mapping["additionalProperties"], false, "{what}");
+        for (key, property) in properties {
+            assert!(property["description"].as_str().is_some_and(|text| text.len() > 5), "{what}: {key}");
+        }
+    }
+}
+
+#[test]
+fn the_policies_and_cases_of_the_examples_are_valid() {
+    let (policies, included, of_cases) = (validator("policy"), validator("include"), validator("cases"));
+    let mut seen = 0;
+    for name in ["people", "jwt", "owner", "api"] {
+        let folder = PathBuf::from(example(name));
+        for file in
+            [folder.clone(), folder.join("roles")].iter().flat_map(std::fs::read_dir).flatten().flatten()
+        {
+            let path = file.path();
+            if path.extension().is_none_or(|extension| extension != "yaml") {
+                continue;
+            }
+            let text = std::fs::File::open(&path).and_then(std::io::read_to_string).unwrap();
+            let validator = match path.file_name().unwrap().to_str().unwrap() {
+                "cases.yaml" => &of_cases,
+                "policy.yaml" => &policies,
+                _ => &included,
+            };
+            let errors: Vec<String> =
+                validator.iter_errors(&json(&text).unwrap()).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{}: {errors:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "{seen}");
+}
+
+/// What the parser accepts is valid, and a mapping with an unknown key is not.
+#[test]
+fn a_schema_agrees_with_the_parser_on_each_example() {
+    let (of_policies, of_cases) = (validator("include"), validator("cases"));
+    let fixtures =
+        FIXTURES.iter().flat_map(|fixtures| fixtures.split("=== ").skip(1)).filter_map(|fixture| {
+            let (_, text) = fixture.split_once('\n')?;
+            text.split("\n---").next()?.split("\n>>>").next()
+        });
+    let page = PAGE.split("```yaml\n").skip(1).filter_map(|after| after.split("```").next());
+    let (mut valid, mut unknown, mut disagreements) = (0, 0, Vec::new());
+    for text in fixtures.chain(page) {
+        let Some(json) = json(text).filter(|json| !json.is_null()) else { continue };
+        let problems = problems(text);
+        // Some examples are parts of a policy, without a version.
+        let validator = if of(text) == "cases" { &of_cases } else { &of_policies };
+        let messages: Vec<&str> = problems.iter().map(|problem| &*problem.message).collect();
+        if problems.iter().all(Problem::is_warning) {
+            let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+            if !errors.is_empty() {
+                disagreements.push(format!("{text}\n{errors:?}"));
+            }
+            valid += 1;
+        } else if messages.iter().any(|message| message.starts_with("unknown key")) {
+            if validator.is_valid(&json) {
+                disagreements.push(format!("{text}\n{messages:?}"));
+            }
+            unknown += 1;
+        }
+    }
+    assert!(disagreements.is_empty(), "{}", disagreements.join("\n\n"));
+    assert!(valid >= 40 && unknown >= 30, "{valid} valid, {unknown} with unknown keys");
+}
+
+#[test]
+fn the_schema_of_settings_has_all_of_them() {
+    use clap::Args;
+    let command = Settings::augment_args(clap::Command::new("settings"));
+    let names: BTreeSet<String> =
+        command.get_arguments().filter_map(|arg| Some(arg.get_long()?.to_owned())).collect();
+    let schema = schema("settings");
+    let properties = schema["properties"].as_object().unwrap();
+    assert_eq!(properties.keys().cloned().collect::<BTreeSet<_>>(), names);
+    assert!(
+        properties
+            .values()
+            .all(|property| property["description"].as_str().is_some_and(|text| !text.is_empty()))
+    );
+    let validator = validator("settings");
+    let settings = "policy: /etc/rolegate\nthreads: 2\nlisten: [127.0.0.1:9191]\ndecision-log: off\n";
+    let errors: Vec<String> =
+        validator.iter_errors(&json(settings).unwrap()).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(!validator.is_valid(&json("listn: a\n").unwrap()));
+    for valid in ["drain-timeout: 5s\n", "poll-interval: 0\n", "max-message-size: 4MiB\n", "hash-queue: 9\n"]
+    {
+        assert!(validator.is_valid(&json(valid).unwrap()), "{valid}");
+    }
+    let without_unit = ["drain-timeout: 5\n", "keys-wait: \"5\"\n", "max-message-size: 4Mi\n"];
+    for invalid in
+        ["decision-log: some\n", "hash-queue: 70000\n", "threads: true\n"].iter().chain(&without_unit)
+    {
+        assert!(!validator.is_valid(&json(invalid).unwrap()), "{invalid}");
+    }
+}
+
+/// What is said about each mistake, for people who see only the message.
+#[test]
+fn a_schema_says_what_is_wrong() {
+    let messages = |of: &str, text: &str| {
+        let errors: Vec<String> =
+            validator(of).iter_errors(&json(text).unwrap()).map(|error| error.to_string()).collect();
+        errors.join("\n")
+    };
+    for (of, text, said) in [
+        ("policy", "roles: {}\n", "\"version\" is a required property"),
+        ("include", "roles: {}\n", ""),
+        ("policy", "version: 1\nroles: { a: { extend: [b] } }\n", "('extend' was unexpected)"),
+        (
+            "policy",
+            "version: 1\nroles: { a: { allow: [{ method: [GET], paths: [/a] }] } }\n",
+            "('method' was unexpected)",
+        ),
+        ("policy", "version: 1\nroles: { a: { allow: [/x] } }\n", "\"/x\" does not match"),
+        ("policy", "version: 1\nroles: { a: { allow: [GET x] } }\n", "\"GET x\" does not match"),
+        ("policy", "version: 1\nroles: { a: { deny: [GET /x, OPTIONS *, 'GET|POST a.example/**'] } }\n", ""),
+        ("policy", "version: 1\nroles: { a: null }\nsearch: null\n", ""),
+        ("settings", "bundle-interval: 60\n", "60 is not of type \"string\""),
+        ("settings", "bundle-interval: 60s\n", ""),
+    ] {
+        let found = messages(of, text);
+        assert!(found.contains(said) && found.is_empty() == said.is_empty(), "{text}: {found}");
+    }
+    // Editors show the description of what is wrong.
+    let settings = schema("settings");
+    let interval = &settings["properties"]["bundle-interval"];
+    for described in [&interval["description"], &interval["else"]["description"]] {
+        assert!(described.as_str().unwrap().contains("with a unit, such as `60s`"), "{described}");
+    }
+}

@@ -1,0 +1,397 @@
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload` and `/console` on the admin listener,
+//! `/metrics` alone on the listener of `--metrics`.
+//!
+//! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
+//! single deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake every
+//! fifteen seconds, and would need a deadline for each request.)
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::address::Address;
+use crate::admin::metrics::{self, Metrics, histograms};
+use crate::listener::Listener;
+
+mod browser;
+mod connections;
+mod ready;
+
+use connections::{Connections, Evicted, Place};
+
+/// Maximum time for a client to send its request header.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum lifetime of a connection, from accept until the last byte is sent.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a request header, and of the buffer for an answer, in bytes.
+const MAX_BUFFER: usize = 16 << 10;
+/// Bytes of a page that are handed to hyper at a time. The rest can still be freed if the connection is evicted.
+const PART: usize = 8 << 10;
+/// Pause after a failed accept: there may be no file descriptors for a while.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// Minimum time between two log lines about failed accepts: without file descriptors they fail for as long as that lasts.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Minimum time between two reloads that are requested over HTTP: each reads the files of the policy.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The HTTP server of one listener.
+#[derive(Debug)]
+pub struct Admin {
+    socket: Socket,
+    served: Arc<Served>,
+}
+
+/// What an HTTP server serves.
+pub trait Backend: Send + Sync {
+    /// What the pages show now; `None` while nothing runs.
+    fn metrics(&self) -> Option<Arc<Metrics>>;
+
+    /// Reloads the policy and fetches all keys.
+    fn reload(&self);
+
+    /// The console, if it is on.
+    fn console(&self) -> Option<Arc<dyn Console>> {
+        None
+    }
+}
+
+/// Pages for people, `/console` and what is below it.
+pub trait Console: Send + Sync {
+    /// Answers a GET or HEAD request for a path and a query.
+    fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer;
+}
+
+/// The answer of the console. Its work is done elsewhere: the thread of the admin listener also answers probes.
+pub type ConsoleAnswer = Pin<Box<dyn Future<Output = Response<String>> + Send>>;
+
+/// What all connections of a listener share.
+struct Served {
+    pages: Pages,
+    backend: Arc<dyn Backend>,
+    /// When a reload was requested last.
+    reloaded: Mutex<Option<Instant>>,
+}
+
+/// Which pages a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// All of them.
+    All,
+    /// Only `/metrics`, for a listener that other machines can reach.
+    Metrics,
+}
+
+/// What is logged if other machines can reach all pages.
+const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: give `admin` a loopback address \
+    or a Unix socket, or limit who may connect";
+
+impl Pages {
+    /// Logs that these pages are served at an address, and warns if other machines can reach pages that are not meant for
+    /// them.
+    pub fn log(self, address: &Address) {
+        match self {
+            Self::All => tracing::info!(%address, "admin pages"),
+            Self::Metrics => tracing::info!(%address, "metrics"),
+        }
+        if let Some(warning) = self.warning(address) {
+            tracing::warn!(%address, "{warning}");
+        }
+    }
+
+    fn warning(self, address: &Address) -> Option<&'static str> {
+        (self == Self::All && !address.is_local()).then_some(REACHABLE)
+    }
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Admin {
+    /// Creates the server. It serves pages while [`Admin::run`] is polled.
+    ///
+    /// # Errors
+    /// When the socket cannot be used.
+    pub fn new(listener: Listener, pages: Pages, backend: Arc<dyn Backend>) -> io::Result<Self> {
+        let socket = match listener {
+            Listener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Socket::Tcp(TcpListener::from_std(listener)?)
+            }
+            Listener::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Socket::Unix(UnixListener::from_std(listener)?)
+            }
+        };
+        Ok(Self { socket, served: Arc::new(Served { pages, backend, reloaded: Mutex::default() }) })
+    }
+
+    /// Serves connections. Never returns, whatever happens to a connection.
+    pub async fn run(self) {
+        let connections = Connections::default();
+        let mut logged = None;
+        loop {
+            let accepted = match &self.socket {
+                Socket::Tcp(listener) => {
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, peer)| self.answer(stream, is_local(peer), &connections))
+                }
+                Socket::Unix(listener) => {
+                    listener.accept().await.map(|(stream, _)| self.answer(stream, true, &connections))
+                }
+            };
+            match accepted {
+                // Lets the new task answer a request that has already arrived, before the next connection may evict
+                // it.
+                Ok(()) => tokio::task::yield_now().await,
+                Err(error) => {
+                    let now = Instant::now();
+                    if is_due(logged, now) {
+                        logged = Some(now);
+                        tracing::warn!(%error, "an admin connection was not accepted");
+                    }
+                    connections.evict_one();
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                }
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        local: bool,
+        connections: &Connections,
+    ) {
+        let (place, evicted) = connections.open();
+        let (place, served) = (Arc::new(place), self.served.clone());
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let (place, served) = (place.clone(), served.clone());
+                async move {
+                    let (head, page) = served.page(&request, local).await.into_parts();
+                    Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page)))
+                }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .keep_alive(false)
+                // A client that has closed its sending side may still read.
+                .half_close(true)
+                .header_read_timeout(HEADER_TIMEOUT)
+                .max_buf_size(MAX_BUFFER)
+                // Parts are copied into one buffer of that size instead of being kept one by one.
+                .writev(false)
+                .serve_connection(TokioIo::new(stream), service);
+            // Errors and timeouts of a client only end its connection.
+            tokio::select! {
+                _ = evicted => {}
+                _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
+            }
+        });
+    }
+}
+
+/// The body of an answer: a page that is sent part by part.
+#[derive(Debug)]
+struct Sending {
+    place: Arc<Place>,
+    size: u64,
+}
+
+impl Sending {
+    fn new(place: &Arc<Place>, page: String) -> Self {
+        let size = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        place.send(page.into_bytes());
+        Self { place: place.clone(), size }
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = Evicted;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Evicted>>> {
+        Poll::Ready(self.place.next_part(PART).map(|part| part.map(Frame::data)).transpose())
+    }
+
+    /// The size of the whole page: hyper asks once, before anything is sent.
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.size)
+    }
+}
+
+type Page = Response<String>;
+
+impl Served {
+    async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
+        if browser::is_of_website(request.headers()) {
+            let who = "a website may link to these pages, and not load them\n";
+            return text(StatusCode::FORBIDDEN, who.to_owned());
+        }
+        match (request.uri().path(), self.pages) {
+            ("/reload", Pages::All) => self.reload(request, local),
+            (path, Pages::All) if is_of_console(path) => match self.backend.console() {
+                Some(console) => of_console(&*console, request).await,
+                None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n".to_owned()),
+            },
+            (path, pages) => self.shown(request.method(), path, pages),
+        }
+    }
+
+    /// A page that is only read.
+    fn shown(&self, method: &Method, path: &str, pages: Pages) -> Page {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return not_allowed("only GET and HEAD\n", "GET, HEAD");
+        }
+        let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
+            ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
+            ("/metrics", Pages::All | Pages::Metrics) => rendered,
+            ("/readyz", Pages::All) => ready::ready,
+            ("/jwks", Pages::All) => identity_keys,
+            ("/histograms", Pages::All) => {
+                |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
+            }
+            (_, Pages::All) => {
+                let last =
+                    if self.backend.console().is_some() { ", /reload and /console" } else { " and /reload" };
+                let known = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
+                return text(StatusCode::NOT_FOUND, known);
+            }
+            (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
+        };
+        match self.backend.metrics() {
+            Some(metrics) => page(&metrics),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n".to_owned()),
+        }
+    }
+
+    /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and any website can make
+    /// them send a POST, also by a link to a page: they name it as the `Origin`, and most send `Sec-Fetch-Site`.
+    fn reload(&self, request: &Request<Incoming>, local: bool) -> Page {
+        if *request.method() != Method::POST {
+            return not_allowed("only POST\n", "POST");
+        }
+        if !local || browser::is_of_browser(request.headers()) {
+            let who = "only clients on this machine that are not browsers may request a reload\n";
+            return text(StatusCode::FORBIDDEN, who.to_owned());
+        }
+        let now = Instant::now();
+        let mut last = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now.saturating_duration_since(last) < RELOAD_INTERVAL) {
+            let soon = "a reload was requested less than a second ago\n";
+            let mut page = text(StatusCode::TOO_MANY_REQUESTS, soon.to_owned());
+            page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return page;
+        }
+        *last = Some(now);
+        drop(last);
+        self.backend.reload();
+        text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n".to_owned())
+    }
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+/// Whether to log a failed accept, if the last one that was logged failed at this time.
+fn is_due(logged: Option<Instant>, now: Instant) -> bool {
+    logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL)
+}
+
+fn is_local(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}
+
+fn rendered(metrics: &Arc<Metrics>) -> Page {
+    match metrics.render() {
+        Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn is_of_console(path: &str) -> bool {
+    path.strip_prefix("/console").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+async fn of_console(console: &dyn Console, request: &Request<Incoming>) -> Page {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return not_allowed("only GET and HEAD\n", "GET, HEAD");
+    }
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    console.answer(request.uri(), host).await
+}
+
+/// The public keys of the identity header (RFC 7517).
+fn identity_keys(metrics: &Arc<Metrics>) -> Page {
+    match metrics.status.facts().policy.identity_keys {
+        Some(keys) => with_type(StatusCode::OK, "application/jwk-set+json", keys.to_string()),
+        None => text(
+            StatusCode::NOT_FOUND,
+            "the active policy has no `identity_header` that is a JWT\n".to_owned(),
+        ),
+    }
+}
+
+fn not_allowed(body: &str, allow: &'static str) -> Page {
+    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body.to_owned());
+    page.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    page
+}
+
+fn text(status: StatusCode, body: String) -> Page {
+    with_type(status, "text/plain; charset=utf-8", body)
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
+    let mut page = Response::new(body);
+    *page.status_mut() = status;
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_accepts_are_logged_from_time_to_time() {
+        let start = Instant::now();
+        let (mut logged, mut lines) = (None, 0);
+        for now in (0..300).map(|number| start + ACCEPT_BACKOFF * number) {
+            if is_due(logged, now) {
+                logged = Some(now);
+                lines += 1;
+            }
+        }
+        assert_eq!(lines, 3, "of 300 failed accepts in 30 s");
+    }
+
+    #[test]
+    fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
+        let warns = |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
+        assert!(warns(Pages::All, "0.0.0.0:9192"));
+        assert!(!warns(Pages::All, "127.0.0.1:9192"));
+        assert!(!warns(Pages::Metrics, "0.0.0.0:9193"), "meant for a Prometheus on another host");
+    }
+}

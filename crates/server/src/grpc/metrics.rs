@@ -1,0 +1,204 @@
+//! The figures of the gRPC server on the admin pages. `docs/operations.md` lists all metrics.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use runtime::counters::Totals;
+use runtime::hashing::HashingTotals;
+
+use crate::admin::{FailureCount, MetricsPage};
+use crate::grpc::{AcceptError, Counters, ServerTotals};
+
+/// The counters of the gRPC server, once requests are answered. Kept until the process ends, so that the last requests are
+/// counted, too.
+#[derive(Debug, Default)]
+pub struct Served(pub OnceLock<Counters>);
+
+impl Served {
+    fn totals(&self) -> ServerTotals {
+        self.0.get().map(Counters::totals).unwrap_or_default()
+    }
+}
+
+impl crate::admin::AuthorizationStats for Served {
+    fn decisions(&self) -> Totals {
+        self.totals().checks
+    }
+
+    fn hashing(&self) -> HashingTotals {
+        self.totals().hashing
+    }
+
+    fn failure_counts(&self) -> Vec<FailureCount> {
+        failure_counts(&self.totals()).into()
+    }
+
+    fn certificate_expiry(&self) -> Option<Duration> {
+        self.totals().tls?.expiry
+    }
+
+    fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
+        connections(page, &self.totals())
+    }
+}
+
+fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
+    fn sum<K>(counts: &[(K, u64)]) -> u64 {
+        counts.iter().map(|(_, count)| count).sum()
+    }
+    let tls = totals.tls.as_ref();
+    [
+        FailureCount {
+            what: "Connections or requests that are not ext_authz over gRPC",
+            hint: "Who connects speaks another protocol, so it gets no decision: the log says what to change in Envoy.",
+            count: sum(&totals.wrong_protocols),
+        },
+        FailureCount {
+            what: "Connections closed at once, because there were too many and none was idle",
+            hint: "See `max-connections`, and who connects.",
+            count: totals.connections_rejected,
+        },
+        FailureCount {
+            what: "Failed accepts",
+            hint: "Connections wait: the system lacks file descriptors or memory, or the log has another error.",
+            count: totals
+                .accept_errors
+                .iter()
+                // One that was gone before it was accepted concerns no other.
+                .filter(|(kind, _)| *kind != AcceptError::Connection)
+                .map(|(_, count)| count)
+                .sum(),
+        },
+        FailureCount {
+            what: "Failed TLS handshakes",
+            hint: "The metric `rolegate_tls_handshakes_failed_total` has the reasons.",
+            count: tls.map_or(0, |tls| sum(&tls.failures)),
+        },
+        FailureCount {
+            what: "Changes of the TLS files that could not be used",
+            hint: "The last good certificate and key stay in use: the log says what is wrong with the new ones.",
+            count: tls.map_or(0, |tls| tls.failed_reloads),
+        },
+    ]
+}
+
+fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result {
+    page.gauge(
+        "rolegate_checks_waiting",
+        "Checks that wait for the rest of their message or for a verification",
+        totals.in_flight,
+    )?;
+    let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
+    let help = "Checks denied because too many others waited, by the limit that was reached";
+    page.counters("rolegate_checks_overloaded", help, "limit", overloads)?;
+    page.gauge("rolegate_connections", "Open connections", totals.connections)?;
+    page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
+    page.counter(
+        "rolegate_connections_evicted",
+        "Idle connections closed to make room for others",
+        totals.connections_evicted,
+    )?;
+    page.counter(
+        "rolegate_connections_rejected",
+        "Connections closed at once as there were too many and none was idle",
+        totals.connections_rejected,
+    )?;
+    let errors = totals.accept_errors.iter().map(|(error, number)| (error.name(), *number));
+    page.counters("rolegate_accept_errors", "Failed accepts", "reason", errors)?;
+    let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
+    let help = "Connections and requests that are not ext_authz over gRPC";
+    page.counters("rolegate_wrong_protocol", help, "protocol", wrong)?;
+    let Some(tls) = &totals.tls else { return Ok(()) };
+    let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
+    let help = "Failed TLS handshakes, and open connections whose client is not accepted any more";
+    page.counters("rolegate_tls_handshakes_failed", help, "reason", failures)?;
+    if let Some(expiry) = tls.expiry {
+        let help = "When the certificate, or one of its chain, is not valid any more";
+        page.gauge("rolegate_tls_certificate_expiry_timestamp_seconds", help, expiry.as_secs_f64())?;
+    }
+    let reloads = [("ok", tls.reloads), ("failed", tls.failed_reloads)];
+    page.counters("rolegate_tls_reloads", "Changed TLS files", "result", reloads.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    use crate::admin::Metrics;
+    use runtime::counters::ErrorKind;
+    use runtime::lines::Counts;
+    use runtime::status::{BundleFacts, KeyFacts, Status};
+    use runtime::{Caches, OtlpCounts, ShadowStats};
+    use testbed::pages::{names, table};
+
+    use super::*;
+    use crate::grpc::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
+
+    /// A server that has counted something of each kind.
+    struct Counted;
+
+    impl crate::admin::AuthorizationStats for Counted {
+        fn decisions(&self) -> Totals {
+            Totals {
+                errors: vec![(ErrorKind::Malformed, 1)],
+                credentials: vec![("basic", "valid", 1)],
+                ..Totals::default()
+            }
+        }
+
+        fn hashing(&self) -> HashingTotals {
+            HashingTotals::default()
+        }
+
+        fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
+            let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
+            let overloads = vec![(Overload::Memory, 1)];
+            let accept_errors = vec![(AcceptError::Other, 1)];
+            let expiry = Some(Duration::from_secs(1));
+            let tls =
+                Some(TlsTotals { failures: vec![(TlsFailure::Other, 1)], expiry, ..TlsTotals::default() });
+            connections(
+                page,
+                &ServerTotals { wrong_protocols, overloads, accept_errors, tls, ..ServerTotals::default() },
+            )
+        }
+    }
+
+    #[test]
+    fn the_table_of_metrics_is_the_page() {
+        let status = Status::default();
+        status.note(|facts| {
+            facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
+            facts.inventory = Some(KeyFacts::default());
+            facts.bundle =
+                Some(BundleFacts { revision: Some(1), cached: Some(true), ..BundleFacts::default() });
+            let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
+            facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
+        });
+        let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
+        let (status, authorization) = (Arc::new(status), Arc::new(Counted));
+        let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
+        let otlp = OtlpCounts { traces: Some(Arc::default()), logs: Some(Arc::default()) };
+        let caches = Caches::default();
+        let metrics = Metrics { status, shadow, caches, decisions, otlp, logs, authorization };
+        let rendered = Arc::new(metrics).render().unwrap();
+        let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {
+            let (series, _) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            // A histogram is one metric.
+            let suffix =
+                ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
+            let labels = labels.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
+            shown.entry(suffix.unwrap_or(name)).or_default().extend(labels.filter(|label| *label != "le"));
+        }
+        let page = include_str!("../../../../docs/operations.md");
+        let rows = table(page, "| metric | labels |");
+        let rows = rows.iter().filter(|row| row[0].starts_with("`rolegate_"));
+        let listed: BTreeMap<&str, BTreeSet<&str>> =
+            rows.map(|row| (row[0].trim_matches('`'), names(row[1]).collect())).collect();
+        assert_eq!(listed, shown);
+    }
+}

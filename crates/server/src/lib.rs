@@ -1,0 +1,16 @@
+//! Serves: authorization over gRPC ([`grpc`]), and the admin pages over HTTP ([`admin`]), on the same kinds of sockets.
+//!
+//! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`] is a listening socket at an
+//! [`Address`].
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod address;
+pub mod admin;
+pub mod grpc;
+mod listener;
+mod socket;
+
+pub use address::{Address, AddressError, AdminAddress};
+pub use listener::Listener;
+pub use socket::{BindError, BoundSocket, SocketFile};
