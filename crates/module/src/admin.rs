@@ -92,8 +92,8 @@ pub(crate) fn show(
     let (shadow, otlp) = (runtime.shadow().cloned(), runtime.otlp().clone());
     let caches = runtime.caches();
     let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs: None, authorization });
-    let console = settings.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
-    let policy = &settings.policy;
+    let console = settings.admin.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
+    let policy = &settings.policy.policy;
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
@@ -132,7 +132,7 @@ fn start_console(
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials().cloned(),
-        hosts: settings.console_host.clone(),
+        hosts: settings.admin.console_host.clone(),
         runs_in: RunsIn::Envoy,
     };
     Console::start(sources).map_err(cannot_start)

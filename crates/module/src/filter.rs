@@ -384,7 +384,7 @@ impl Authorization {
 }
 
 /// A message for Envoy's log.
-fn named(problem: String) -> String {
+fn named(problem: impl std::fmt::Display) -> String {
     format!("rolegate: {problem}")
 }
 

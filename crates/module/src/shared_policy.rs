@@ -103,28 +103,32 @@ impl SharedPolicy {
         static FINISH: Once = Once::new();
         FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
-        let is_off = settings.admin == AdminAddress::Off;
+        let is_off = settings.admin.address == AdminAddress::Off;
         warn_of_settings([
-            ("console", settings.console && is_off, "`admin` is `off`"),
-            ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
+            ("console", settings.admin.console && is_off, "`admin` is `off`"),
+            (
+                "console-host",
+                !settings.admin.console && !settings.admin.console_host.is_empty(),
+                "`console` is `false`",
+            ),
         ]);
-        let loaded = if settings.console && !is_off { loaded.with_denials() } else { loaded };
+        let loaded = if settings.admin.console && !is_off { loaded.with_denials() } else { loaded };
         let runtime = LOADING.run(move || loaded.start())?.map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
-        let threads = hashing::threads(settings.hash_threads.into());
-        let hashing =
-            Hashing::start(threads, settings.hash_queue.into(), cache_result).map_err(cannot_start)?;
+        let threads = hashing::threads(settings.hashing.hash_threads.into());
+        let hashing = Hashing::start(threads, settings.hashing.hash_queue.into(), cache_result)
+            .map_err(cannot_start)?;
         let hashing = Arc::new(hashing);
         let threads = Threads::default();
-        let admin = match &settings.admin {
+        let admin = match &settings.admin.address {
             AdminAddress::On(address) => {
                 let counted = (Arc::clone(&threads), Arc::clone(&hashing));
                 Some(admin::show(address, &settings, &runtime, counted.0, counted.1)?)
             }
             AdminAddress::Off => None,
         };
-        let (timers, fetching) = fetch_keys(&runtime, settings.keys_wait).map_err(cannot_start)?;
+        let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait).map_err(cannot_start)?;
         runtime.status().listen();
         Ok(Self {
             settings,
@@ -181,7 +185,7 @@ extern "C" fn finish() {
 
 /// Loads the policy. This thread, Envoy's main one, only waits, and only for some time.
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
-    let settings = settings.of_policy();
+    let settings = settings.policy.clone();
     settings.warn();
     let loaded =
         LOADING.run(move || LoadedPolicy::load_unwarned(settings).map_err(|error| error.to_string()))??;

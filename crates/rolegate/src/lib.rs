@@ -20,10 +20,7 @@ mod settings;
 
 pub use exit::Exit;
 pub use server::{Address, AddressError, AdminAddress};
-pub use settings::{
-    DecisionLog, DecisionLogArgs, DecisionLogTo, LogFormat, LogLevel, MaskUsers, OnStale, OtlpArgs,
-    ServeArgs, Settings, SettingsError, Traces,
-};
+pub use settings::{LogFormat, LogLevel, ServeArgs, Settings, SettingsError};
 
 use cli::{Cli, Command};
 use output::Output;
@@ -74,13 +71,19 @@ pub enum Unparsed {
     Settings(#[from] SettingsError),
 }
 
+/// The command line, with the variables of settings.
+#[must_use]
+pub fn command() -> clap::Command {
+    settings::with_environment(Cli::command())
+}
+
 /// Parses the command line. A setting that it does not have comes from the environment, then from the settings file,
 /// then from the defaults.
 ///
 /// # Errors
 /// When an argument, an environment variable or an entry of the settings file is not valid.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
-    let command = settings::with_file(Cli::command(), arguments)?;
+    let command = settings::with_file(command(), arguments)?;
     let matches = command.clone().try_get_matches_from(arguments);
     let matches = matches.map_err(|error| settings::with_variable(error, command, arguments))?;
     cli::check_given_once(&matches)?;

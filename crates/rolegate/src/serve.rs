@@ -85,7 +85,7 @@ impl Server {
     /// # Errors
     /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
-        let policy = LoadedPolicy::load(settings.of_policy())?;
+        let policy = LoadedPolicy::load(settings.policy.clone())?;
         warn_of_settings(without_effect(&settings));
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
@@ -100,7 +100,7 @@ impl Server {
         };
         let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
         let mut pages = Vec::new();
-        for (which, address) in [(Pages::All, &settings.admin), (Pages::Metrics, &settings.metrics)] {
+        for (which, address) in [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)] {
             if let AdminAddress::On(address) = address {
                 let (address, listener) = bind(address)?;
                 pages.push((which, address, listener));
@@ -154,7 +154,7 @@ impl Server {
 
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
-        let policy = if settings.console { policy.with_denials() } else { policy };
+        let policy = if settings.admin.console { policy.with_denials() } else { policy };
         let runtime = policy.start()?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
@@ -162,11 +162,11 @@ impl Server {
         let (caches, otlp, logs) = (runtime.caches(), runtime.otlp().clone(), Some(logs));
         let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
-        let console = settings.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
+        let console = settings.admin.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
         let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
             // As for the files of the policy, 0 relies on requests, and a look once per hour.
-            let interval = settings.poll_interval;
+            let interval = settings.policy.poll_interval;
             let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
             tokio::spawn(tls.keep_current(interval));
         }
@@ -175,7 +175,7 @@ impl Server {
             which.log(&address);
         }
         tokio::spawn(runtime.fetch_keys());
-        runtime.first_keys(settings.keys_wait).await;
+        runtime.first_keys(settings.policy.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let has_tls = tls.is_some();
@@ -217,7 +217,7 @@ fn console(settings: &Settings, runtime: &Runtime, metrics: &Arc<Metrics>) -> io
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials().cloned(),
-        hosts: settings.console_host.clone(),
+        hosts: settings.admin.console_host.clone(),
         runs_in: RunsIn::OwnProcess,
     })?;
     tokio::spawn(console.samples());
@@ -302,10 +302,11 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
 
 /// An address that is set twice. With port 0 the system chooses different ones.
 fn repeated_address(settings: &Settings) -> Option<&Address> {
-    let pages = [&settings.admin, &settings.metrics].into_iter().filter_map(|address| match address {
-        AdminAddress::On(address) => Some(address),
-        AdminAddress::Off => None,
-    });
+    let pages =
+        [&settings.admin.address, &settings.metrics].into_iter().filter_map(|address| match address {
+            AdminAddress::On(address) => Some(address),
+            AdminAddress::Off => None,
+        });
     let all: Vec<&Address> = settings.listen.iter().chain(pages).collect();
     let is_chosen = |address: &Address| matches!(address, Address::Tcp(at) if at.port() == 0);
     (1..).zip(&all).find_map(|(next, address)| {
@@ -317,12 +318,20 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
 /// The settings of listeners that have no effect because of other settings.
 fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
     let is_socket = |address: &Address| matches!(address, Address::Unix(_));
-    let pages = [&settings.admin, &settings.metrics].into_iter();
+    let pages = [&settings.admin.address, &settings.metrics].into_iter();
     let has_socket = settings.listen.iter().any(is_socket)
         || pages.clone().any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
     [
-        ("console", settings.console && settings.admin == AdminAddress::Off, "`admin` is `off`"),
-        ("console-host", !settings.console && !settings.console_host.is_empty(), "`console` is `false`"),
+        (
+            "console",
+            settings.admin.console && settings.admin.address == AdminAddress::Off,
+            "`admin` is `off`",
+        ),
+        (
+            "console-host",
+            !settings.admin.console && !settings.admin.console_host.is_empty(),
+            "`console` is `false`",
+        ),
         ("socket-mode", settings.socket_mode != SOCKET_MODE && !has_socket, "no listener is a Unix socket"),
     ]
 }
@@ -338,8 +347,8 @@ fn options(settings: &Settings) -> grpc::Options {
         max_connections: settings.max_connections.into(),
         max_connection_age: settings.max_connection_age,
         max_waiting_checks: settings.max_waiting_checks.into(),
-        hash_threads: settings.hash_threads.into(),
-        hash_queue: settings.hash_queue.into(),
+        hash_threads: settings.hashing.hash_threads.into(),
+        hash_queue: settings.hashing.hash_queue.into(),
         explain_header: settings.explain_header.as_deref().map(Into::into),
         ..grpc::Options::default()
     }

@@ -63,7 +63,7 @@ impl Decisions {
         spans: Option<Spans>,
         exported: Option<LogRecords>,
     ) -> io::Result<Option<(Self, Option<Writer>)>> {
-        let writes = settings.to_file && settings.which != DecisionLog::Off;
+        let writes = settings.writes();
         if !writes && spans.is_none() && exported.is_none() {
             return Ok(None);
         }

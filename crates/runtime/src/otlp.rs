@@ -26,7 +26,7 @@ use crate::lines::{Counts, Writer};
 use crate::trace_context::{DecisionTrace, Tracing};
 pub(crate) use client::check;
 pub(crate) use logs::LogRecords;
-pub use settings::{OtlpSettings, ResourceAttribute, ResourceAttributeError};
+pub use settings::{OtlpSettings, ResourceAttribute, ResourceAttributeError, Traces};
 pub(crate) use spans::Spans;
 
 /// What is exported of a decision: cut and masked as in the decision log.
@@ -82,7 +82,7 @@ impl Otlp {
     /// When the system cannot create a thread.
     pub(crate) fn start(settings: &OtlpSettings, exports_log: bool) -> io::Result<Self> {
         let mut otlp = Self::default();
-        if !settings.traces && !exports_log {
+        if settings.traces == Traces::Off && !exports_log {
             return Ok(otlp);
         }
         let driver = Driver::start()?;
@@ -90,7 +90,7 @@ impl Otlp {
             otlp.writers.push(writer);
             Some(counts)
         };
-        if settings.traces {
+        if settings.traces == Traces::Otlp {
             let (spans, writer, counts) = exporter::start::<spans::Traces>(settings, driver.clone())?;
             otlp.counts.traces = keep(writer, counts);
             otlp.spans = Some(Spans::new(spans, Tracing::recorded(settings.trace_ratio)));

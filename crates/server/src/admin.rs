@@ -6,6 +6,8 @@
 
 mod metrics;
 mod server;
+mod settings;
 
 pub use metrics::{AuthorizationStats, FailureCount, Metrics, MetricsPage};
 pub use server::{Admin, Backend, Console, ConsoleAnswer, Pages};
+pub use settings::AdminSettings;

@@ -1,12 +1,13 @@
 //! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors, and of the decision log.
 
 use clap::{Arg, ArgAction};
+use runtime::settings::command_of;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{SchemaArgs, SchemaOf};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::settings::settings_command;
+use crate::settings::Settings;
 
 const POLICY: &str = include_str!("../../schema/policy.json");
 const CASES: &str = include_str!("../../schema/cases.json");
@@ -36,7 +37,7 @@ fn included() -> Value {
 
 /// The schema of the settings file, from the flags of `serve`.
 fn settings() -> Value {
-    let command = settings_command();
+    let command = command_of::<Settings>();
     let settings = command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

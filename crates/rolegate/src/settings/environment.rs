@@ -11,6 +11,38 @@ const PREFIX: &str = "ROLEGATE_";
 /// Variables of the programs beside `rolegate`.
 const OTHERS: &str = "ROLEGATE_LOAD_";
 
+/// The flags that most people need: the others are in the long help only.
+const FIRST_FLAGS: &[&str] = &[
+    "config",
+    "policy",
+    "shadow",
+    "listen",
+    "tls-certificate",
+    "tls-key",
+    "tls-client-ca",
+    "admin",
+    "console",
+    "metrics",
+    "threads",
+    "log-level",
+    "decision-log",
+];
+
+/// Gives each flag of `serve` its variable: `ROLEGATE_` and its name (`ROLEGATE_HASH_QUEUE`). None is a variable that
+/// Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
+pub(crate) fn with_environment(command: Command) -> Command {
+    command.mut_subcommand("serve", |serve| {
+        serve.mut_args(|arg| match arg.get_long() {
+            Some(name) => {
+                let name = name.to_owned();
+                let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());
+                arg.env(variable).hide_short_help(!FIRST_FLAGS.contains(&&*name))
+            }
+            None => arg,
+        })
+    })
+}
+
 /// Whether this variable begins like a setting, and no setting of `serve` has it.
 pub(super) fn is_unknown(name: &str, command: &Command) -> bool {
     name.starts_with(PREFIX)

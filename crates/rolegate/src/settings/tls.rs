@@ -8,24 +8,25 @@ use server::grpc::{ClientName, TlsFiles};
 
 /// TLS on the gRPC listeners.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "TLS")]
 pub struct TlsSettings {
     /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS only. Unix sockets and the
     /// admin listener do not. The TLS files are read again at each
     /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
-    #[arg(long, env = "ROLEGATE_TLS_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
     /// File with the private key (PEM) of the certificate.
-    #[arg(long, env = "ROLEGATE_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// File with the certificate authorities (PEM) of clients. Each client then needs a certificate of one of them (mutual TLS).
-    #[arg(long, env = "ROLEGATE_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with a scheme, such as
     /// `spiffe://example.com/envoy`, is a URI. By default all with a certificate. Repeat the flag or separate them by commas.
-    #[arg(long, env = "ROLEGATE_TLS_CLIENT_NAMES", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub tls_client_names: Vec<ClientName>,
 }
 

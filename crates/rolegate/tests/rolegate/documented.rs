@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 
 use authorizer::Reason;
-use clap::CommandFactory;
-use program::cli::Cli;
 use testbed::pages::{names, table};
 
 use crate::process::run;
@@ -14,7 +12,7 @@ const PAGE: &str = include_str!("../../../../docs/operations.md");
 
 #[test]
 fn the_table_of_settings_is_what_serve_takes() {
-    let command = Cli::command();
+    let command = program::command();
     let serve = command.find_subcommand("serve").unwrap();
     let default = |argument: &clap::Arg| match argument.is_required_set() {
         true => "required".to_owned(),

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
 use program::cli::{Cli, Command};
 use program::{Settings, Unparsed};
 
@@ -93,11 +92,14 @@ fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
 
 #[test]
 fn every_setting_has_a_test_value() {
-    let command = Cli::command();
+    let command = program::command();
     let serve = command.find_subcommand("serve").unwrap();
     let mut names: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long()).collect();
     names.retain(|name| *name != "config");
-    assert_eq!(names, VALUES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    names.sort_unstable();
+    let mut with_value: Vec<_> = VALUES.iter().map(|(name, _)| *name).collect();
+    with_value.sort_unstable();
+    assert_eq!(names, with_value);
     for arg in serve.get_arguments().filter(|arg| !arg.is_positional()) {
         let variable = format!("ROLEGATE_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
         assert_eq!(arg.get_env().unwrap(), &*variable);
@@ -128,7 +130,7 @@ fn flags_and_file_agree() {
 fn a_switch_may_have_its_value_behind_a_space() {
     let console = |flags: &[&str]| {
         let flags = [&["--policy=q"], flags].concat();
-        parse(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>()).unwrap().console
+        parse(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>()).unwrap().admin.console
     };
     for flags in
         [&["--console"][..], &["--console=true"], &["--console", "true"], &["--console", "--threads=1"]]
@@ -396,7 +398,7 @@ fn nothing_listens_to_the_world_by_default() {
     let settings = parse(&["--policy=q".to_owned()]).unwrap();
     let all: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
     assert_eq!(
-        (all, settings.admin.to_string()),
+        (all, settings.admin.address.to_string()),
         (vec!["127.0.0.1:9191".to_owned()], "127.0.0.1:9192".to_owned())
     );
 }
@@ -419,21 +421,34 @@ fn an_unknown_variable_is_an_error_with_a_suggestion() {
     assert!(!err.contains("unknown variable"), "{err}");
 }
 
-/// Who writes `admin: false` meant `off`.
+/// Envoy's YAML, and some editors, read `off` as `false`.
 #[test]
-fn what_may_be_off_says_so() {
+fn false_means_off_in_a_file() {
+    for name in ["admin", "metrics", "decision-log", "decision-log-mask-users", "traces"] {
+        let [off, by_false] =
+            ["off", "false"].map(|value| parse_file(&format!("policy: q\n{name}: {value}\n"), &[]));
+        assert_eq!(by_false.unwrap(), off.unwrap(), "{name}");
+    }
     for name in ["admin", "metrics"] {
-        for error in [
-            parse_file(&format!("policy: q\n{name}: false\n"), &[]).unwrap_err(),
-            parse(&["--policy=q".to_owned(), format!("--{name}=false")]).unwrap_err(),
-        ] {
-            assert!(error.contains("not an address") && error.contains(", or `off`"), "{error}");
-        }
+        let error = parse(&["--policy=q".to_owned(), format!("--{name}=false")]).unwrap_err();
+        assert!(error.contains("not an address") && error.contains(", or `off`"), "{error}");
     }
     let listen = parse(&["--policy=q".to_owned(), "--listen=off".to_owned()]).unwrap_err();
     assert!(!listen.contains(", or `off`"), "{listen}");
-    for name in ["decision-log", "decision-log-mask-users", "traces"] {
-        let error = parse_file(&format!("policy: q\n{name}: false\n"), &[]).unwrap_err();
-        assert!(error.contains("off"), "{error}");
+}
+
+/// The short help has the settings that most people need, the long one all of them under headings.
+#[test]
+fn the_short_help_of_serve_is_short() {
+    let help = |flag: &str| {
+        let output = rolegate(&["serve", flag]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let flags = |help: &str| help.lines().filter(|line| line.trim_start().starts_with("--")).count();
+    assert_eq!(flags(&help("-h")), 13);
+    let long = help("--help");
+    assert_eq!(flags(&long), VALUES.len() + 1);
+    for heading in ["Bundles:", "Decision log:", "OTLP:", "TLS:", "Limits:", "Admin pages:", "Log:"] {
+        assert!(long.lines().any(|line| line == heading), "{heading}");
     }
 }

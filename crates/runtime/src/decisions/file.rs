@@ -41,7 +41,7 @@ fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write +
                 let pipe = Pipe { path: path.clone(), file };
                 return Ok(Box::new(WholeLines::new(InPieces::new(pipe), false)));
             }
-            let max_size = u64::try_from(settings.max_size).unwrap_or(u64::MAX);
+            let max_size = settings.max_size.map_or(0, |size| u64::try_from(size).unwrap_or(u64::MAX));
             let (path, torn) = (path.clone(), ends_within_a_line(path));
             Box::new(LogFile { path, file, max_size, keep: settings.keep.max(1), torn, warned: false })
         }

@@ -4,37 +4,81 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use authorizer::Reason;
+use clap::{Args, ValueEnum};
 
 use super::path_mask::PathMask;
 use crate::share::Share;
+use crate::units;
 
 /// The settings of the decision log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Decision log")]
 pub struct DecisionLogSettings {
-    /// Which decisions are logged.
+    /// Which decisions are logged, as one JSON object per line. Errors are no decisions: they are only counted.
+    #[arg(id = "decision-log", long = "decision-log", value_enum, default_value_t = DecisionLog::Denied)]
     pub which: DecisionLog,
-    /// Whether they are appended to a file.
-    pub to_file: bool,
-    /// Whether they are exported over OTLP.
-    pub to_otlp: bool,
-    /// The file that they are appended to; `/dev/stdout` and `/dev/stderr` are this process's own.
+
+    /// Where they go: to `decision-log-file` (`file`), to `otlp-endpoint` (`otlp`), or to both (`file,otlp`).
+    #[arg(
+        id = "decision-log-to",
+        long = "decision-log-to",
+        value_enum,
+        value_name = "TO",
+        default_value = "file",
+        value_delimiter = ','
+    )]
+    pub to: Vec<DecisionLogTo>,
+
+    /// The file that decisions are appended to. If it is renamed or removed, it is created again.
+    #[arg(
+        id = "decision-log-file",
+        long = "decision-log-file",
+        value_name = "FILE",
+        default_value = "/dev/stdout"
+    )]
     pub file: PathBuf,
-    /// The size at which the file is renamed and a new one begun, in bytes; 0 means never.
-    pub max_size: usize,
-    /// How many renamed files are kept.
+
+    /// Size at which that file is renamed to FILE.1, and that to FILE.2 and so on. By default it is never.
+    #[arg(id = "decision-log-max-size", long = "decision-log-max-size", value_name = "SIZE", value_parser = units::size)]
+    pub max_size: Option<usize>,
+
+    /// Number of renamed files that are kept, at least 1.
+    #[arg(id = "decision-log-keep", long = "decision-log-keep", value_name = "N", default_value = "5", value_parser = units::positive_count)]
     pub keep: u16,
-    /// Which share of them is logged; without an entry all are.
+
+    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials with any reason), or of one reason, which wins
+    /// over `denied`: `bad_password=0.1`. Repeat the flag or separate them by commas. Of the decisions that `--decision-log`
+    /// selects, those without a share are all logged.
+    #[arg(
+        id = "decision-log-sample",
+        long = "decision-log-sample",
+        value_name = "NAME=SHARE",
+        value_delimiter = ','
+    )]
     pub sample: Vec<Sample>,
-    /// Paths with segments that are masked.
+
+    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths below. Repeat the flag or
+    /// separate them by commas.
+    #[arg(
+        id = "decision-log-mask-path",
+        long = "decision-log-mask-path",
+        value_name = "PATH",
+        value_delimiter = ','
+    )]
     pub mask_paths: Vec<PathMask>,
+
     /// What is logged of users.
+    #[arg(id = "decision-log-mask-users", long = "decision-log-mask-users", value_enum, default_value_t = MaskUsers::Off)]
     pub mask_users: MaskUsers,
-    /// The file with the key of the hashes of users; without one, each process has a random key.
+
+    /// File with the key of the hashes of users, at least 16 bytes. Without it, each process has a random one, so hashes of
+    /// different processes differ.
+    #[arg(id = "decision-log-mask-key", long = "decision-log-mask-key", value_name = "FILE")]
     pub mask_key: Option<PathBuf>,
 }
 
 /// Which decisions are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DecisionLog {
     /// No decisions.
     Off,
@@ -44,13 +88,21 @@ pub enum DecisionLog {
     All,
 }
 
+/// Where decisions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DecisionLogTo {
+    /// To a file, or standard output.
+    File,
+    /// To an OpenTelemetry collector, as log records.
+    Otlp,
+}
+
 /// What is logged of users.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MaskUsers {
     /// Their names.
-    #[default]
     Off,
-    /// A keyed hash of each name.
+    /// A keyed hash of each name: lines of one user can be found, and nobody without the key can tell whose they are.
     Hash,
     /// Nothing.
     Drop,
@@ -82,10 +134,9 @@ impl DecisionLogSettings {
     pub fn to_standard_output(which: DecisionLog) -> Self {
         Self {
             which,
-            to_file: true,
-            to_otlp: false,
+            to: vec![DecisionLogTo::File],
             file: "/dev/stdout".into(),
-            max_size: 0,
+            max_size: None,
             keep: 5,
             sample: Vec::new(),
             mask_paths: Vec::new(),
@@ -94,9 +145,14 @@ impl DecisionLogSettings {
         }
     }
 
+    /// Whether any decisions are written to a file.
+    pub(crate) fn writes(&self) -> bool {
+        self.to.contains(&DecisionLogTo::File) && self.which != DecisionLog::Off
+    }
+
     /// Whether any decisions are exported over OTLP.
     pub(crate) fn exports(&self) -> bool {
-        self.to_otlp && self.which != DecisionLog::Off
+        self.to.contains(&DecisionLogTo::Otlp) && self.which != DecisionLog::Off
     }
 
     /// Whether there is a share of decisions that are not logged.

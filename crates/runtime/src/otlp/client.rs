@@ -15,7 +15,7 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::settings::OtlpSettings;
+use super::settings::{OtlpSettings, Traces};
 use crate::load_error::LoadError;
 use crate::{files, https};
 
@@ -63,9 +63,9 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
             ))
         };
         return match (settings.traces, exports_log) {
-            (true, _) => Err(needs("traces: otlp")),
-            (false, true) => Err(needs("decision-log-to: otlp")),
-            (false, false) => Ok(()),
+            (Traces::Otlp, _) => Err(needs("traces: otlp")),
+            (Traces::Off, true) => Err(needs("decision-log-to: otlp")),
+            (Traces::Off, false) => Ok(()),
         };
     }
     let collector = Collector::new(settings).map_err(LoadError::Setting)?;

@@ -4,29 +4,70 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
+
 use crate::share::Share;
+use crate::units;
 
 /// The settings of OTLP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "OTLP")]
 pub struct OtlpSettings {
-    /// Whether spans are exported.
-    pub traces: bool,
-    /// The share of requests without a trace that begin one.
+    /// Whether a span of each decision in a trace that is sampled is sent to `otlp-endpoint`. The trace is that of the
+    /// `traceparent` (W3C Trace Context) of Envoy's call, else of the request.
+    #[arg(long, value_enum, default_value_t = Traces::Off)]
+    pub traces: Traces,
+
+    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. For a request that has one, only its
+    /// sampled flag counts.
+    #[arg(long, value_name = "SHARE", default_value = "0")]
     pub trace_ratio: Share,
-    /// The URL of the collector. It is checked when the policy is loaded: an error about an argument would show its secrets.
+
+    /// URL of an OpenTelemetry collector that receives OTLP over gRPC, such as `http://127.0.0.1:4317` or
+    /// `https://otel.example.com:4317`.
+    #[arg(id = "otlp-endpoint", long = "otlp-endpoint", hide_env_values = true, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// A file with the only certificate authorities that the collector is trusted by, in PEM.
+
+    /// File with certificate authorities (PEM): only a collector with a certificate of one of these is trusted; by default those of the
+    /// system.
+    #[arg(id = "otlp-ca", long = "otlp-ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// A file with headers of each request to the collector.
+
+    /// File with headers that are sent to the collector, such as its credentials: a line `NAME: VALUE` for each. It is read again for
+    /// each batch.
+    #[arg(id = "otlp-headers", long = "otlp-headers", value_name = "FILE")]
     pub headers: Option<PathBuf>,
-    /// Maximum time that a request to the collector may take.
+
+    /// Maximum time that the collector may take to answer.
+    #[arg(id = "otlp-timeout", long = "otlp-timeout", value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
     pub timeout: Duration,
-    /// Maximum number of records in a request.
+
+    /// Maximum number of records that are sent at once, at least 1. The first of them waits for others for a second.
+    #[arg(id = "otlp-batch-size", long = "otlp-batch-size", value_name = "N", default_value = "512", value_parser = units::positive_count)]
     pub batch_size: u16,
-    /// The `service.name` of the resource.
+
+    /// The `service.name` of what is sent.
+    #[arg(
+        id = "otlp-service-name", long = "otlp-service-name",
+        value_name = "NAME",
+        default_value = "rolegate",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
     pub service_name: String,
-    /// Further attributes of the resource.
+
+    /// Another attribute of the resource, such as `deployment.environment.name=production`. Repeat the flag or separate
+    /// them by commas.
+    #[arg(id = "otlp-resource", long = "otlp-resource", value_name = "NAME=VALUE", value_delimiter = ',')]
     pub resource: Vec<ResourceAttribute>,
+}
+
+/// Whether spans are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Traces {
+    /// No.
+    Off,
+    /// Over OTLP.
+    Otlp,
 }
 
 /// An attribute of the resource.
@@ -46,7 +87,7 @@ impl OtlpSettings {
     #[must_use]
     pub fn off() -> Self {
         Self {
-            traces: false,
+            traces: Traces::Off,
             trace_ratio: Share::NONE,
             endpoint: None,
             ca: None,

@@ -4,8 +4,11 @@
 use policy::Policy;
 use policy::model::Keys;
 
-use super::{BundleSettings, DecisionLog, DecisionLogSettings, KeysNeeded, MaskUsers, OnStale, OtlpSettings};
-use super::{PolicySettings, PolicySource};
+use super::{
+    BundleSettings, DecisionLog, DecisionLogSettings, DecisionLogTo, KeysNeeded, MaskUsers, OnStale,
+    OtlpSettings,
+};
+use super::{PolicySettings, PolicySource, Traces};
 use crate::share::Share;
 
 /// A setting, whether it has another value than its default and no effect, and why it has none.
@@ -64,7 +67,7 @@ fn of_bundles(settings: &BundleSettings) -> [WithoutEffect; 6] {
 fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [
-        ("decision-log-to", (settings.to_file, settings.to_otlp) != (default.to_file, default.to_otlp)),
+        ("decision-log-to", settings.to != default.to),
         ("decision-log-sample", settings.sample != default.sample),
         ("decision-log-file", settings.file != default.file),
         ("decision-log-max-size", settings.max_size != default.max_size),
@@ -77,9 +80,9 @@ fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
             settings.samples_unlogged().then_some("`decision-log` leaves out the decisions that it is about")
         }
         "decision-log-to" => None,
-        _ if !settings.to_file => Some("`decision-log-to` is only `otlp`"),
+        _ if !settings.to.contains(&DecisionLogTo::File) => Some("`decision-log-to` is only `otlp`"),
         "decision-log-max-size" if is_standard => Some("`decision-log-file` is not a file that is renamed"),
-        "decision-log-keep" if is_standard || settings.max_size == 0 => {
+        "decision-log-keep" if is_standard || settings.max_size.is_none() => {
             Some("no file is renamed without `decision-log-max-size`")
         }
         _ => None,
@@ -92,9 +95,9 @@ fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
 
 fn of_otlp(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
     let default = OtlpSettings::off();
-    let has_ratio = settings.trace_ratio != Share::NONE && !settings.traces;
+    let has_ratio = settings.trace_ratio != Share::NONE && settings.traces == Traces::Off;
     let mut rows = vec![("trace-ratio", has_ratio, "no spans are sent without `traces: otlp`")];
-    if !settings.traces && !exports_log {
+    if settings.traces == Traces::Off && !exports_log {
         let why = "nothing is sent without `traces: otlp` or `decision-log-to: otlp`";
         rows.extend([
             ("otlp-endpoint", settings.endpoint != default.endpoint, why),

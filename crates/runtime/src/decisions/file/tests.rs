@@ -12,7 +12,7 @@ use super::*;
 fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
     let file = path.to_owned();
     let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
-    open(&DecisionLogSettings { file, max_size, keep, ..settings }).unwrap()
+    open(&DecisionLogSettings { file, max_size: Some(max_size), keep, ..settings }).unwrap()
 }
 
 #[test]
