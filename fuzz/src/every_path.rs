@@ -200,7 +200,7 @@ impl TestPolicy {
     fn allows(&self, path: &[u8], scratch: &mut Scratch) -> bool {
         let request = Request { method: b"GET", host: b"", path, headers: &[], ..Request::default() };
         matches!(
-            self.authorizer.check_as(&request, None, scratch, std::time::Duration::ZERO),
+            self.authorizer.check_as(&request, Ok(None), scratch, std::time::Duration::ZERO),
             Verdict::Allowed(_)
         )
     }

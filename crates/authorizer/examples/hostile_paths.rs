@@ -86,7 +86,7 @@ fn show(authorizer: &Authorizer, piece: &str, path: &str) {
 }
 
 fn status(authorizer: &Authorizer, path: &str) -> u16 {
-    authorizer.check_as(&request(path), None, &mut Scratch::default(), Duration::ZERO).status()
+    authorizer.check_as(&request(path), Ok(None), &mut Scratch::default(), Duration::ZERO).status()
 }
 
 fn cost(authorizer: &Authorizer, path: &str) -> Duration {
@@ -95,7 +95,7 @@ fn cost(authorizer: &Authorizer, path: &str) -> Duration {
         .map(|_| {
             let start = Instant::now();
             std::hint::black_box(
-                authorizer.check_as(&request(path), None, &mut scratch, Duration::ZERO).status(),
+                authorizer.check_as(&request(path), Ok(None), &mut scratch, Duration::ZERO).status(),
             );
             start.elapsed()
         })

@@ -10,6 +10,7 @@ mod filters;
 mod subject;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, LocalCache, NotAuthenticated, Subject, UnixTime,
@@ -34,7 +35,7 @@ pub use compile::{ClusterHashes, ItemHash, cluster_hashes};
 
 /// A search cluster, ready to decide about requests.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub struct Cluster {
     /// Its hosts; empty means any.
     hosts: Box<[Scope]>,
     pub(crate) authenticator: Authenticator<ClusterCaller>,
@@ -55,7 +56,7 @@ struct Forwarded {
 
 /// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk in which something is. A
 /// request with more needs is never reduced.
-pub(crate) const NEEDS_PER_CHUNK: usize = 500;
+pub const NEEDS_PER_CHUNK: usize = 500;
 
 /// An authenticated caller of the cluster.
 pub(crate) type Cached = CachedSubject<ClusterCaller>;
@@ -82,7 +83,7 @@ impl Authorizer {
     ) -> Outcome<'a> {
         let Scratch { answer, cluster_callers, .. } = scratch;
         let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
-        let authorization = match authorization(request) {
+        let authorization = match request::parse_but_path(request) {
             Ok(authorization) => authorization,
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
@@ -108,7 +109,7 @@ impl Authorizer {
         ) -> Result<Option<&'a Cached>, CredentialsError>,
     ) -> Verdict<'a> {
         let Scratch { answer, cluster_callers, .. } = scratch;
-        match authorization(request) {
+        match request::parse_but_path(request) {
             Ok(authorization) => {
                 let caller = authenticate(authorization, cluster_callers);
                 self.authorize_on_cluster(cluster, request, caller, now, answer)
@@ -247,6 +248,28 @@ impl Authorizer {
         signer.write(signed, (&caller.subject, &self.revision.policy), names, now, value)
     }
 
+    /// A subject that nothing has verified, as a caller of the cluster.
+    pub(crate) fn unverified_on_cluster(&self, cluster: &Cluster, subject: Subject) -> Arc<Cached> {
+        Self::unverified_with(cluster, subject, |subject| self.cluster_caller(cluster, subject))
+    }
+
+    /// The same to explain a decision.
+    pub(crate) fn explained_on_cluster(&self, cluster: &Cluster, subject: Subject) -> Arc<Cached> {
+        Self::unverified_with(cluster, subject, |subject| self.uncached_cluster_caller(cluster, subject))
+    }
+
+    fn unverified_with(
+        cluster: &Cluster,
+        mut subject: Subject,
+        attach: impl FnOnce(&Subject) -> ClusterCaller,
+    ) -> Arc<Cached> {
+        subject.source = subject.source.or_else(|| cluster.identity().source_of(&subject.user));
+        let mut attached = attach(&subject);
+        // Who is not verified gets no identity header.
+        attached.signed = None;
+        Arc::new(CachedSubject { attached, subject })
+    }
+
     /// What the cluster attaches to a verified subject.
     pub(crate) fn cluster_caller(&self, cluster: &Cluster, subject: &Subject) -> ClusterCaller {
         self.cluster_caller_with(cluster, subject, Privileges::caller)
@@ -290,8 +313,65 @@ impl Cluster {
     }
 
     /// An authenticated subject as the cluster sees it, without an address.
-    pub(crate) fn subject(&self, subject: &Subject) -> search::Subject {
+    #[must_use]
+    pub fn subject(&self, subject: &Subject) -> search::Subject {
         subject::of(subject, &self.compiled)
+    }
+
+    /// The same with the address of a request's client, if a role is mapped to addresses.
+    #[must_use]
+    pub fn subject_at(&self, subject: search::Subject, client: &[u8]) -> search::Subject {
+        let address = std::str::from_utf8(client).ok().and_then(|text| text.parse().ok());
+        search::Subject { address: address.filter(|_| self.compiled.maps_addresses), ..subject }
+    }
+
+    /// Its role files.
+    #[must_use]
+    pub fn config(&self) -> &search::SecurityConfig {
+        &self.compiled.config
+    }
+
+    /// The privileges that they give.
+    #[must_use]
+    pub fn privileges(&self) -> &Privileges {
+        &self.compiled.privileges
+    }
+
+    /// Authenticates callers on its hosts.
+    #[must_use]
+    pub fn authenticator(&self) -> &Authenticator<ClusterCaller> {
+        &self.authenticator
+    }
+
+    /// A request as the cluster reads it.
+    ///
+    /// # Errors
+    /// If it is invalid, or nobody could say what it needs.
+    pub fn search_request<'a>(
+        &self,
+        request: &Request<'a>,
+        now: UnixTime,
+    ) -> Result<search::Request<'a>, search::Problem> {
+        cluster_request(&self.compiled, request, now)
+    }
+
+    /// Reads what a request needs, and returns its operation. Only needs that can be decided in a bounded time are
+    /// returned.
+    ///
+    /// # Errors
+    /// If it is not known what the request needs.
+    pub fn read<'a>(
+        &self,
+        request: &search::Request<'a>,
+        needs: &mut Vec<Need<'a>>,
+    ) -> Result<&'static str, search::Problem> {
+        self.compiled.read(request, needs)
+    }
+
+    /// Whether this is a bulk request with items of which only some may be permitted to a caller, and forwarded.
+    #[must_use]
+    pub fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
+        self.compiled.separates_items(request, needs)
     }
 
     /// Whether a role is mapped to addresses of clients.
@@ -403,21 +483,13 @@ impl Compiled {
 }
 
 /// The answer to a request that is denied because of this alone.
-pub(crate) fn denied_for(missing: search::Missing) -> search::Answer {
+#[must_use]
+pub fn denied_for(missing: search::Missing) -> search::Answer {
     search::Answer {
         verdict: ClusterVerdict::Denied,
         missing: BTreeSet::from([missing]),
         ..search::Answer::default()
     }
-}
-
-/// The value of the `Authorization` header of a request that is otherwise valid.
-pub(crate) fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
-    if !request::is_method(request.method) {
-        return Err(Reason::InvalidMethod);
-    }
-    canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;
-    request::authorization(request.headers)
 }
 
 /// The request as the cluster reads it.

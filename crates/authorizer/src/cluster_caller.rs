@@ -8,7 +8,7 @@ use crate::identity_header::SignedIdentity;
 
 /// A caller of the cluster, cached with its subject.
 #[derive(Debug)]
-pub(crate) struct ClusterCaller {
+pub struct ClusterCaller {
     /// As the cluster sees it, without an address.
     pub(crate) subject: search::Subject,
     /// The subject, prepared for decisions by its roles.

@@ -11,80 +11,76 @@
 //! * `identity_header`: the header that tells the application who the caller is, signed;
 //! * `revision`: the ids of a policy and of its keys;
 //! * `scratch`: what a thread keeps from request to request;
-//! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
-//!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, likely mistakes in a request;
 //! * `cluster`: requests to a search cluster, which its own roles decide;
 //! * `decided`: a decided request that another policy decides again, to compare the two;
-//! * `subject_data` and `cluster_caller`: what is computed for a subject and cached with it;
-//! * `subjects` and `named`: callers that tools name without authenticating them, and, for logs, what is known of a caller whose
-//!   credentials are invalid;
-//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_names`: the names in one that are probably mistakes.
+//! * `subject_data` and `cluster_caller`: what is computed for a subject and cached with it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod answer;
-mod case;
-mod case_names;
 mod cluster;
 mod cluster_caller;
 mod decided;
-mod explain;
 mod identity_header;
-mod matched;
-mod named;
-mod notes;
-mod one_line;
 mod reason;
 mod request;
 mod revision;
 mod sanitizer;
 mod scratch;
-mod steps;
 mod subject_data;
-mod subjects;
 mod verdict;
-mod what_can;
-mod who_can;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use document::Problem;
-use engine::{AccessRequest, Decision, Engine};
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
-    Authenticator, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject, UnixTime,
-    VerificationResult,
+    Attempted, Authenticator, CacheSize, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated,
+    Subject, UnixTime, UnknownKids, VerificationResult,
 };
+use policy::KeyUrl;
 use policy::model::RuleId;
 
 use crate::answer::{Denials, TemplateValues, Values};
-use crate::cluster::Cluster;
 use crate::identity_header::{IdentitySigner, NotSigned};
-use crate::request::ParsedRequest;
 use crate::sanitizer::{Changes, HeaderSanitizer};
 use crate::scratch::AnswerScratch;
-use crate::subject_data::{Caller, SubjectData, pattern_subject};
+pub use crate::subject_data::SubjectData;
+use crate::subject_data::{Caller, pattern_subject};
 
 pub use crate::answer::ResponseHeader;
-pub use crate::case::CaseOutcome;
-pub use crate::cluster::{ClusterHashes, ItemHash, cluster_hashes};
+pub use crate::cluster::{Cluster, ClusterHashes, ItemHash, NEEDS_PER_CHUNK, cluster_hashes, denied_for};
 pub use crate::decided::{Decided, DecidedRequest, Difference};
-pub use crate::explain::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,
-    Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
-};
-pub use crate::matched::{ExplainedRule, MissingRole};
-pub use crate::named::{ImpossibleCaller, NamedCaller, impossible_user, split_target, unknown_roles};
-pub use crate::one_line::OneLine;
 pub use crate::reason::{Limit, Reason};
-pub use crate::request::{Header, Request};
+pub use crate::request::{
+    Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse, parse_but_path,
+};
 pub use crate::revision::Revision;
 pub use crate::scratch::Scratch;
 pub use crate::verdict::{Allowed, BulkErrors, ClusterRequest, Denied, Outcome, PartialBulk, Verdict};
-pub use crate::what_can::{
-    AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
-};
-pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
+
+/// What decides about the requests to a host.
+#[derive(Clone, Copy, Debug)]
+pub enum Backend<'a> {
+    /// The rules of the policy.
+    Rules(&'a Authorizer),
+    /// The role files of a search cluster.
+    Cluster(&'a Cluster),
+}
+
+impl<'a> Backend<'a> {
+    /// How callers authenticate: on the hosts of a search cluster, its own users may take the place of the policy's.
+    #[must_use]
+    pub fn identity(self) -> &'a policy::model::Identity {
+        match self {
+            Self::Rules(rules) => &rules.loaded.policy.identity,
+            Self::Cluster(cluster) => cluster.identity(),
+        }
+    }
+}
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]
@@ -256,23 +252,61 @@ impl Authorizer {
         })
     }
 
-    /// Authorizes a request as if `subject` were its verified caller; `None` is an anonymous one. The credentials in
-    /// the request are not verified.
+    /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for tools and tests. The
+    /// credentials in the request are not verified. On a search cluster this takes no place in a cache, and no lock that
+    /// other decisions wait for.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
-        subject: Option<Subject>,
+        subject: Result<Option<Subject>, CredentialsError>,
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
         if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
             return self.authorize_cluster_with(cluster, request, now, scratch, |_, callers| {
-                Ok(subject.map(|subject| callers.hold(self.unverified_on_cluster(cluster, subject))))
+                Ok(subject?.map(|subject| callers.hold(self.explained_on_cluster(cluster, subject))))
             });
         }
         self.authorize_with(request, now, scratch, |_, callers| {
-            Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
+            Ok(subject?.map(|subject| callers.hold(self.unverified(subject))))
         })
+    }
+
+    /// Who makes a request, by its credentials, which are verified on the calling thread: for tools. The subject has the
+    /// claims of its token, unless the token was verified before.
+    ///
+    /// # Errors
+    /// If the credentials are invalid.
+    pub fn identify(
+        &self,
+        request: &Request<'_>,
+        now: UnixTime,
+    ) -> Result<Option<Subject>, CredentialsError> {
+        let authorization = request::authorization(request.headers).ok().flatten();
+        let with_claims = RefCell::default();
+        let keep = |subject: &Subject| _ = with_claims.replace(Some(subject.clone()));
+        let subject = match self.backend(request.host) {
+            Backend::Rules(rules) => {
+                let attach = |subject: &Subject| {
+                    keep(subject);
+                    rules.subject_data(subject)
+                };
+                let callers = &mut LocalCache::default();
+                let caller = rules.authenticator.authenticate_inline(authorization, now, callers, attach)?;
+                caller.map(|caller| caller.subject.clone())
+            }
+            Backend::Cluster(cluster) => {
+                let attach = |subject: &Subject| {
+                    keep(subject);
+                    self.cluster_caller(cluster, subject)
+                };
+                let callers = &mut LocalCache::default();
+                let caller =
+                    cluster.authenticator.authenticate_inline(authorization, now, callers, attach)?;
+                caller.map(|caller| caller.subject.clone())
+            }
+        };
+        Ok(with_claims.into_inner().or(subject))
     }
 
     /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet known may be empty.
@@ -304,6 +338,64 @@ impl Authorizer {
     #[must_use]
     pub fn revision(&self) -> &Revision {
         &self.revision
+    }
+
+    /// What decides about requests to this host.
+    #[must_use]
+    pub fn backend(&self, host: &[u8]) -> Backend<'_> {
+        self.cluster_of(host, &mut Vec::new()).map_or(Backend::Rules(self), Backend::Cluster)
+    }
+
+    /// The search cluster, if the policy has one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
+    }
+
+    /// Authenticates callers on all hosts but those of the search cluster.
+    #[must_use]
+    pub fn authenticator(&self) -> &Authenticator<SubjectData> {
+        &self.authenticator
+    }
+
+    /// The compiled rules.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
+    /// for logs and people, never for the client. `error` is why they are invalid.
+    #[must_use]
+    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
+        let authorization = request::authorization(request.headers).ok().flatten();
+        let of = |value| match self.backend(request.host) {
+            Backend::Cluster(cluster) => cluster.authenticator.attempted(value, error, now),
+            Backend::Rules(rules) => rules.authenticator.attempted(value, error, now),
+        };
+        authorization.map(of).unwrap_or_default()
+    }
+
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
+    #[must_use]
+    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
+        self.authenticator.kids(url)
+    }
+
+    /// How many names the inventory of the search cluster has; 0 without one.
+    #[must_use]
+    pub fn inventory_len(&self) -> u32 {
+        self.cluster.as_ref().map_or(0, Cluster::inventory_len)
+    }
+
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
+    #[must_use]
+    pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
+        let mut unknown = self.authenticator.take_unknown_kids(url);
+        if let Some(cluster) = &self.cluster {
+            unknown.extend(&cluster.authenticator.take_unknown_kids(url));
+        }
+        unknown
     }
 
     /// The loaded policy that this was compiled from.
@@ -360,7 +452,8 @@ impl Authorizer {
         now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let (reason, rule) = match self.decide(&parsed, caller).1 {
+        let roles = caller.map_or_else(|| self.engine.anonymous(), |cached| &cached.attached.roles);
+        let (reason, rule) = match self.decide(&parsed, roles, caller.map(pattern_subject)).1 {
             Decision::Allowed(rule) => {
                 return self.allow(request, parsed, caller, rule, now, scratch);
             }
@@ -376,10 +469,20 @@ impl Authorizer {
 
     /// Allows only if every interpretation of the path in `all` is allowed, and no `deny` rule matches one in
     /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself.
-    /// Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
-    fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
+    /// Returns the decision and the interpretation that it was made on; if allowed, the canonical one. A request is
+    /// allowed only by [`Authorizer::check`]; for others this explains why.
+    pub fn decide<'r>(
+        &self,
+        parsed: &'r ParsedRequest<'_>,
+        roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
+    ) -> (&'r [u8], Decision) {
+        let decide = |path| {
+            let request = AccessRequest { action: parsed.method, scope: parsed.host, resource: path };
+            self.engine.decide(roles, subject, request)
+        };
         let canonical = parsed.paths.first();
-        let first = match self.decide_one(parsed, canonical, caller) {
+        let first = match decide(canonical) {
             allowed @ Decision::Allowed(_) => allowed,
             negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
         };
@@ -387,7 +490,7 @@ impl Authorizer {
             return (canonical, first);
         }
         for path in parsed.paths.all().skip(1) {
-            match self.decide_one(parsed, path, caller) {
+            match decide(path) {
                 Decision::Allowed(_) => {}
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
@@ -395,22 +498,12 @@ impl Authorizer {
         // The path with its dot segments kept: a backend that does not remove them would see a path that a `deny` rule
         // covers.
         for path in parsed.paths.deny_only() {
-            match self.decide_one(parsed, path, caller) {
+            match decide(path) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}
                 denied @ Decision::Denied(_) => return (path, denied),
             }
         }
         (canonical, first)
-    }
-
-    fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
-        let roles = caller.map_or_else(|| self.engine.anonymous(), |cached| &cached.attached.roles);
-        let subject = caller.map(pattern_subject);
-        self.engine.decide(
-            roles,
-            subject,
-            AccessRequest { action: parsed.method, scope: parsed.host, resource: path },
-        )
     }
 
     fn allow<'a>(

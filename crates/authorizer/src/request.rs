@@ -40,26 +40,30 @@ pub struct Header<'a> {
 /// The parts of a request that the decision depends on. No other header is used, whatever it claims about the path, the
 /// method or the client.
 #[derive(Debug)]
-pub(crate) struct ParsedRequest<'a> {
-    pub(crate) method: &'a [u8],
-    pub(crate) host: &'a [u8],
-    pub(crate) paths: PathInterpretations<'a>,
-    pub(crate) authorization: Option<&'a [u8]>,
+pub struct ParsedRequest<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The canonical host.
+    pub host: &'a [u8],
+    /// The canonical path, and what else an application may take the path for.
+    pub paths: PathInterpretations<'a>,
+    /// The value of the `Authorization` header.
+    pub authorization: Option<&'a [u8]>,
 }
 
 /// Buffers for the host and the interpretations of the path, reused by all requests of a thread. Written only where the
 /// canonical form differs from what was received.
 #[derive(Debug, Default)]
-pub(crate) struct ParseScratch {
+pub struct ParseScratch {
     host: Vec<u8>,
     paths: Buffers,
 }
 
 /// Validates a request, and puts its host and its path into canonical form.
-pub(crate) fn parse<'a>(
-    request: &Request<'a>,
-    scratch: &'a mut ParseScratch,
-) -> Result<ParsedRequest<'a>, Reason> {
+///
+/// # Errors
+/// If it is malformed or ambiguous.
+pub fn parse<'a>(request: &Request<'a>, scratch: &'a mut ParseScratch) -> Result<ParsedRequest<'a>, Reason> {
     let parsed = parse_but_credentials(request, scratch)?;
     validate_authorization(parsed.authorization)?;
     Ok(parsed)
@@ -82,8 +86,23 @@ pub(crate) fn parse_but_credentials<'a>(
     })
 }
 
+/// Validates a request to a search cluster, which reads the path itself. Returns the value of its `Authorization` header.
+///
+/// # Errors
+/// If its method, host or `Authorization` header is malformed or ambiguous.
+pub fn parse_but_path<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
+    if !is_method(request.method) {
+        return Err(Reason::InvalidMethod);
+    }
+    canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;
+    authorization(request.headers)
+}
+
 /// The valid value of the `Authorization` header, if there is one.
-pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
+///
+/// # Errors
+/// If it is malformed or ambiguous.
+pub fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let value = authorization_line(headers)?;
     validate_authorization(value)?;
     Ok(value)
@@ -139,7 +158,8 @@ fn may_have_commas(value: &[u8]) -> bool {
 /// Whether this is a token without lower-case letters. Methods are case-sensitive, and all standardized ones are in upper case
 /// (RFC 9110, 9.1). An application that ignores their case takes `delete` for the `DELETE` that a `deny` rule names, and Envoy
 /// forwards such a method over HTTP/2.
-pub(crate) fn is_method(text: &[u8]) -> bool {
+#[must_use]
+pub fn is_method(text: &[u8]) -> bool {
     matches!(text, b"GET" | b"POST" | b"PUT" | b"DELETE" | b"HEAD" | b"PATCH" | b"OPTIONS")
         || (is_token(text) && !text.iter().any(u8::is_ascii_lowercase))
 }

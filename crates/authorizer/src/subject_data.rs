@@ -1,5 +1,7 @@
 //! What is computed for a subject once and cached with it: its roles and the headers that tell the application who it is.
 
+use std::sync::Arc;
+
 use engine::{PatternSubject, RoleSet};
 use identity::{CachedSubject, HeapSize, Subject, UnixTime};
 
@@ -10,7 +12,7 @@ use crate::identity_header::{NotSigned, SignedIdentity};
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
 /// cached with it, so that its next requests neither resolve roles nor format headers.
 #[derive(Debug)]
-pub(crate) struct SubjectData {
+pub struct SubjectData {
     pub(crate) roles: RoleSet,
     /// The length of the `user_prefix` in its user name.
     pub(crate) user_prefix_len: usize,
@@ -40,6 +42,15 @@ impl Authorizer {
         let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
         let signed = self.signer.as_ref().map(|signer| signer.place(subject, &answer::shown_roles(&names)));
         SubjectData { roles, user_prefix_len: prefix.len(), values, signed }
+    }
+
+    /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
+    /// is the one that its name can come from.
+    pub(crate) fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
+        subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
+        // Who is not verified gets no identity header.
+        let attached = SubjectData { signed: None, ..self.subject_data(&subject) };
+        Arc::new(CachedSubject { attached, subject })
     }
 
     /// The identity header of an authenticated caller; none for others, or if the policy has none.

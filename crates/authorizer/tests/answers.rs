@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, ExplainedSubject, Header, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
+use explain::{ExplainedSubject, Explainer};
 use identity::Subject;
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn changes_by(policy: &str, who: Option<Subject>, headers: &[&str]) -> (Vec<(Str
         headers.iter().map(|name| Header { name: name.as_bytes(), value: b"mallory" }).collect();
     let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
     let mut scratch = Scratch::default();
-    let Verdict::Allowed(allowed) = authorizer.check_as(&request, who, &mut scratch, NOW) else {
+    let Verdict::Allowed(allowed) = authorizer.check_as(&request, Ok(who), &mut scratch, NOW) else {
         panic!("denied")
     };
     let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -150,7 +151,7 @@ fn a_request_that_has_the_next_server_remove_a_header_is_denied() {
             values.iter().map(|value| Header { name: b"Connection", value: value.as_bytes() }).collect();
         let request =
             Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
-        match authorizer.check_as(&request, None, &mut Scratch::default(), NOW) {
+        match authorizer.check_as(&request, Ok(None), &mut Scratch::default(), NOW) {
             Verdict::Allowed(_) => None,
             Verdict::Denied(denied) => Some((denied.reason.status(), denied.reason.name())),
         }
@@ -178,7 +179,7 @@ fn an_alias_is_removed_once_and_too_many_are_denied() {
         let headers: Vec<_> = names.iter().map(|name| Header { name: name.as_bytes(), value: b"" }).collect();
         let request =
             Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
-        match authorizer.check_as(&request, None, &mut Scratch::default(), NOW) {
+        match authorizer.check_as(&request, Ok(None), &mut Scratch::default(), NOW) {
             Verdict::Allowed(allowed) => Ok(allowed.remove().count()),
             Verdict::Denied(denied) => Err((denied.reason.status(), denied.reason.name())),
         }
@@ -269,7 +270,7 @@ fn headers_over_64_kib_are_denied() {
         let who = subject(&user, &[], json!({ "tenant": { "id": note }, "mail": note }));
         let explained = ExplainedSubject::Given(who.clone());
         let mut scratch = Scratch::default();
-        let reason = match authorizer.check_as(&request, Some(who), &mut scratch, NOW) {
+        let reason = match authorizer.check_as(&request, Ok(Some(who)), &mut scratch, NOW) {
             Verdict::Allowed(_) => None,
             Verdict::Denied(denied) => {
                 assert_eq!(
@@ -280,7 +281,7 @@ fn headers_over_64_kib_are_denied() {
             }
         };
         assert_eq!(reason, expected);
-        assert_eq!(authorizer.explain(&request, explained, NOW).reason, expected);
+        assert_eq!(Explainer::new(&authorizer).explain(&request, explained, NOW).reason, expected);
     }
 }
 

@@ -12,6 +12,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed2551
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use document::MapFiles;
+use explain::{ExplainedSubject, Explainer};
 use identity_header::{Algorithm, Invalid, Key, Verifier};
 use serde_json::Value;
 
@@ -173,7 +174,7 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
         claims: Value::Null,
     };
     let mut scratch = Scratch::default();
-    let Verdict::Allowed(allowed) = signer.check_as(&request, Some(subject), &mut scratch, NOW) else {
+    let Verdict::Allowed(allowed) = signer.check_as(&request, Ok(Some(subject)), &mut scratch, NOW) else {
         panic!("ann is a reader")
     };
     assert!(allowed.set().all(|(name, _)| name != "x-identity"));
@@ -302,7 +303,7 @@ fn an_explanation_does_not_show_it() {
     let headers = [Header { name: b"authorization", value: ANN }];
     let request =
         Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
-    let explanation = signer.explain(&request, authorizer::ExplainedSubject::OfCredentials, NOW);
+    let explanation = Explainer::new(&signer).explain(&request, ExplainedSubject::OfCredentials, NOW);
     assert_eq!(explanation.set_headers, [("x-identity".to_owned(), "(signed)".to_owned())]);
     assert!(explanation.remove_headers.is_empty());
 }

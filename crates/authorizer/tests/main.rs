@@ -2,17 +2,7 @@
 
 mod alloc;
 mod answers;
-mod cluster;
-mod cluster_roles;
-mod explanations;
-mod golden;
 mod identity_header;
-mod long_chains;
-mod many_needs;
 mod paths;
 mod requests;
 mod search_cluster;
-mod unknown_names;
-mod who_can;
-mod who_can_on_cluster;
-mod who_can_on_dashboards;

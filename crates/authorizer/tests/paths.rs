@@ -133,7 +133,7 @@ fn is_allowed(authorizer: &Authorizer, path: &str) -> bool {
         Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], ..Request::default() };
     let mut scratch = Scratch::default();
     matches!(
-        authorizer.check_as(&request, None, &mut scratch, std::time::Duration::ZERO),
+        authorizer.check_as(&request, Ok(None), &mut scratch, std::time::Duration::ZERO),
         Verdict::Allowed(_)
     )
 }

@@ -1,16 +1,13 @@
 //! Golden cases: runs a request against a policy and compares the outcome with the expected one.
 
+use authorizer::{Allowed, Denied, Header, Reason, Request, RequestBody, Scratch, Verdict};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::{CredentialsError, Subject, UnixTime};
+use identity::{CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
-use search::RequestBody;
 
-use crate::cluster::Cluster;
-use crate::notes;
-use crate::reason::Reason;
-use crate::verdict::{Allowed, Denied, Verdict};
-use crate::{Authorizer, Header, Request, Scratch};
+use crate::subjects::{subject_named, subject_of_text};
+use crate::{Explainer, notes};
 
 /// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -30,10 +27,10 @@ pub struct CaseOutcome {
     pub warning: Option<String>,
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that set none.
     #[must_use]
-    pub fn run_case(&self, case: &Case, now: UnixTime) -> CaseOutcome {
+    pub fn run_case(self, case: &Case, now: UnixTime) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
         let lines = header_lines(case);
         let headers: Vec<Header<'_>> = lines
@@ -51,18 +48,18 @@ impl Authorizer {
             is_changeable: false,
         };
         let mut scratch = Scratch::default();
+        let backend = self.authorizer.backend(asked.host);
         let verdict = match &case.request.credentials {
             Credentials::Claims(claims) => {
-                self.check_subject(&asked, now, |cluster| self.subject_of_text(claims, cluster), &mut scratch)
+                let subject = subject_of_text(backend, claims);
+                self.authorizer.check_as(&asked, subject.map(Some), &mut scratch, now)
             }
-            Credentials::User { name, groups } => self.check_subject(
-                &asked,
-                now,
-                |cluster| self.subject_named_on(cluster, name, groups, &[]),
-                &mut scratch,
-            ),
+            Credentials::User { name, groups } => {
+                let subject = subject_named(backend, name, groups, &[]);
+                self.authorizer.check_as(&asked, subject.map(Some), &mut scratch, now)
+            }
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
-                self.check_inline(&asked, &mut scratch, now)
+                self.authorizer.check_inline(&asked, &mut scratch, now)
             }
         };
         let mut outcome = outcome(&verdict, &lines);
@@ -81,34 +78,15 @@ impl Authorizer {
         outcome
     }
 
-    /// Authorizes a request with a subject, without verifying credentials.
-    fn check_subject<'a>(
-        &'a self,
-        request: &Request<'a>,
-        now: UnixTime,
-        subject: impl FnOnce(Option<&Cluster>) -> Result<Subject, CredentialsError>,
-        scratch: &'a mut Scratch,
-    ) -> Verdict<'a> {
-        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
-            return self.authorize_cluster_with(cluster, request, now, scratch, |_, callers| {
-                let subject = subject(Some(cluster))?;
-                Ok(Some(callers.hold(self.unverified_on_cluster(cluster, subject))))
-            });
-        }
-        self.authorize_with(request, now, scratch, |_, callers| {
-            Ok(Some(callers.hold(self.unverified(subject(None)?))))
-        })
-    }
-
-    fn malformed_claim(&self, claims: &str) -> Option<String> {
+    fn malformed_claim(self, claims: &str) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        Some(format!("claims: {}", self.authenticator.malformed_claim(&claims)?))
+        Some(format!("claims: {}", self.authorizer.authenticator().malformed_claim(&claims)?))
     }
 
     /// Says so if a token with these claims would not be valid.
-    fn claims_warning(&self, claims: &str, now: UnixTime) -> Option<String> {
+    fn claims_warning(self, claims: &str, now: UnixTime) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        let error = self.authenticator.check_claims(&claims, now).err()?;
+        let error = self.authorizer.authenticator().check_claims(&claims, now).err()?;
         let (because, name) = (Reason::InvalidCredentials(error), error.name());
         Some(format!(
             "claims are taken as verified, but a token with these would get 401: {because} ({name})"
@@ -116,22 +94,11 @@ impl Authorizer {
     }
 
     /// Names the roles in these claims that have no effect.
-    fn roles_warning(&self, claims: &str) -> Option<String> {
-        let subject = self.subject_of_text(claims, None).ok()?;
-        let notes = notes::roles_without_effect(&self.loaded.policy, &subject);
+    fn roles_warning(self, claims: &str) -> Option<String> {
+        let claims = serde_json::from_str(claims).ok()?;
+        let subject = self.authorizer.authenticator().subject_of(&claims).ok()?;
+        let notes = notes::roles_without_effect(self.policy(), &subject);
         (!notes.is_empty()).then(|| notes.join("; "))
-    }
-
-    pub(crate) fn subject_of_text(
-        &self,
-        claims: &str,
-        cluster: Option<&Cluster>,
-    ) -> Result<Subject, CredentialsError> {
-        let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
-        match cluster {
-            Some(cluster) => cluster.authenticator.subject_of(&claims),
-            None => self.authenticator.subject_of(&claims),
-        }
     }
 }
 

@@ -3,28 +3,28 @@
 
 use std::borrow::Cow;
 
+use authorizer::Cluster;
 use document::closest;
 use policy::cases::{Case, Credentials};
 use policy::model::SourceId;
 
-use crate::Authorizer;
-use crate::cluster::Cluster;
+use crate::Explainer;
 use crate::named::known_groups;
-use crate::subjects::mapped_backend_roles;
+use crate::subjects::{mapped_backend_roles, subject_of_text};
 
 /// The fewest characters of a word that can be misspelt: shorter ones, as in `team-a` and `team-b`, tell names apart.
 const MIN_WORD: usize = 4;
 
-impl Authorizer {
+impl<'a> Explainer<'a> {
     /// The names of a case that are probably mistakes, each in words.
     ///
     /// Of names that no caller of their source can have this is each that the policy, or the search cluster of the host, does
     /// not have. A token can bring any group and any role, and a case may be about a stranger: of these, it is those that
     /// look like a misspelt one that it has.
     #[must_use]
-    pub fn doubtful_names(&self, case: &Case) -> Vec<String> {
+    pub fn doubtful_names(self, case: &Case) -> Vec<String> {
         let host = case.request.host.as_str();
-        let cluster = self.cluster_of(host.as_bytes(), &mut Vec::new());
+        let cluster = self.cluster_of(host.as_bytes());
         let of_group = |group: &str, may_be_a_strangers: bool| {
             let unknown = self.unknown_names(host, None, (&[group.to_owned()], &[])).pop()?;
             (!may_be_a_strangers || is_misspelt(group, &self.groups_on(cluster))).then_some(unknown)
@@ -45,7 +45,9 @@ impl Authorizer {
                 names
             }
             Credentials::Claims(claims) => {
-                let Ok(subject) = self.subject_of_text(claims, cluster) else { return Vec::new() };
+                let Ok(subject) = subject_of_text(self.authorizer.backend(host.as_bytes()), claims) else {
+                    return Vec::new();
+                };
                 let groups = subject.groups.iter().filter_map(|group| of_group(group, true));
                 groups.chain(subject.roles.iter().filter_map(|role| of_role(role))).collect()
             }
@@ -54,7 +56,7 @@ impl Authorizer {
     }
 
     /// Whether a token of this user can bring this group.
-    fn token_may_bring(&self, host: &str, user: &str, group: &str) -> bool {
+    fn token_may_bring(self, host: &str, user: &str, group: &str) -> bool {
         let identity = self.identity_on(host.as_bytes());
         let source = identity.source_of(user);
         let mut issuers = identity.jwt.iter().enumerate();
@@ -65,18 +67,18 @@ impl Authorizer {
         })
     }
 
-    fn groups_on<'a>(&'a self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
+    fn groups_on(self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
         match cluster {
             Some(cluster) => mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect(),
-            None => known_groups(&self.loaded.policy).into_iter().collect(),
+            None => known_groups(self.policy()).into_iter().collect(),
         }
     }
 
     /// On a search cluster a role of a token is a backend role, like a group.
-    fn roles_on<'a>(&'a self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
+    fn roles_on(self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
         match cluster {
             Some(_) => self.groups_on(cluster),
-            None => self.loaded.policy.roles.iter().map(|role| (&*role.name).into()).collect(),
+            None => self.policy().roles.iter().map(|role| (&*role.name).into()).collect(),
         }
     }
 }

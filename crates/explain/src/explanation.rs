@@ -5,24 +5,18 @@ mod extending;
 mod nearly;
 mod text;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
+use authorizer::{Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Scratch, Verdict};
 use engine::Decision;
-use identity::{CredentialsError, LocalCache, Subject, UnixTime};
+use identity::{CredentialsError, Subject, UnixTime};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Identity, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, MissingRole, explained_rule, has_path, is_for, matching};
-use crate::notes;
-use crate::reason::Reason;
-use crate::request::{self, ParseScratch, ParsedRequest, Request};
-use crate::revision::Revision;
-use crate::scratch::AnswerScratch;
-use crate::verdict::Verdict;
-use crate::{Authorizer, Caller};
+use crate::{Explainer, is_false, lossy, notes};
 use extending::Extending;
 use nearly::Compared;
 
@@ -134,68 +128,86 @@ pub enum RoleSource {
     OfCluster(search::RoleSource),
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is for people, not for
     /// serving.
     #[must_use]
-    pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
-        if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
-            return self.explain_on_cluster(cluster, request, subject, now);
-        }
-        let mut scratch = ParseScratch::default();
-        let notes = notes::notes(request);
-        let parsed = match request::parse(request, &mut scratch) {
+    pub fn explain(self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
+        let backend = self.authorizer.backend(request.host);
+        let notes = match backend {
+            Backend::Rules(_) => notes::notes(request),
+            Backend::Cluster(_) => notes::meant_method(request).into_iter().collect(),
+        };
+        let from_credentials = matches!(subject, ExplainedSubject::OfCredentials);
+        let caller = match subject {
+            ExplainedSubject::OfCredentials => self.authorizer.identify(request, now),
+            ExplainedSubject::Given(subject) => Ok(Some(with_source(subject, backend.identity()))),
+            ExplainedSubject::Invalid(error) => Err(error),
+        };
+        let mut scratch = Scratch::default();
+        let verdict = if from_credentials {
+            self.authorizer.check_inline(request, &mut scratch, now)
+        } else {
+            self.authorizer.check_as(request, caller.clone(), &mut scratch, now)
+        };
+        let mut parse_scratch = ParseScratch::default();
+        let parsed = match backend {
+            Backend::Rules(_) => authorizer::parse(request, &mut parse_scratch).map(Some),
+            Backend::Cluster(_) => authorizer::parse_but_path(request).map(|_| None),
+        };
+        let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
-        let callers = &mut LocalCache::default();
-        let ignored = RefCell::default();
-        let attach = |subject: &Subject| {
-            // Later the claims are dropped.
-            ignored.replace(notes::roles_without_effect(&self.loaded.policy, subject));
-            self.subject_data(subject)
-        };
-        let caller = match subject {
-            ExplainedSubject::OfCredentials => {
-                self.authenticator.authenticate_inline(parsed.authorization, now, callers, attach)
-            }
-            ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
-            ExplainedSubject::Invalid(error) => Err(error),
-        };
         let mut explanation =
             Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
-        explanation.add_paths(&parsed);
-        if let Ok(caller) = caller {
-            explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
-            self.add_decision(&parsed, caller, &mut explanation);
+        let known = caller.as_ref().ok().map(Option::as_ref);
+        match (backend, &parsed) {
+            (Backend::Cluster(cluster), _) => explanation.add_cluster(cluster, request, known, now),
+            (Backend::Rules(_), Some(parsed)) => {
+                explanation.add_paths(parsed);
+                if let Some(subject) = known {
+                    explanation.add_subject(self.policy(), subject);
+                    self.add_decision(parsed, subject, &mut explanation);
+                }
+            }
+            (Backend::Rules(_), None) => {}
         }
-        if request::is_bearer(parsed.authorization) && explanation.without_keys.is_some() {
+        let authorization = authorizer::authorization(request.headers).ok().flatten();
+        if parsed.is_some() && explanation.without_keys.is_some() && authorization.is_some_and(is_bearer) {
             explanation.without_keys = Some("none fetched".to_owned());
         }
         if let Err(error) = caller {
-            explanation.detail = self.attempted(request, error, now).detail;
+            explanation.detail = self.authorizer.attempted(request, error, now).detail;
             if error == CredentialsError::MalformedClaims {
-                let found = parsed.authorization.and_then(|value| self.authenticator.roles_elsewhere(value));
-                explanation.notes.extend(found);
+                explanation.notes.extend(authorization.and_then(|value| match backend {
+                    Backend::Rules(rules) => rules.authenticator().roles_elsewhere(value),
+                    Backend::Cluster(cluster) => cluster.authenticator().roles_elsewhere(value),
+                }));
             }
         }
-        explanation.add_verdict(&self.authorize(request, parsed, caller, now, &mut AnswerScratch::default()));
+        explanation.add_verdict(&verdict);
         self.hide_identity(&mut explanation);
-        if explanation.status != 200 {
-            explanation.notes.extend(ignored.into_inner());
+        // Only a token that was read just now still has its claims.
+        let subject = known.flatten().filter(|subject| from_credentials && !subject.claims.is_null());
+        if let Some(subject) = subject.filter(|_| explanation.status != 200) {
+            explanation.notes.extend(match backend {
+                Backend::Rules(_) => notes::roles_without_effect(self.policy(), subject),
+                Backend::Cluster(_) => notes::missing_claims(self.policy(), subject),
+            });
         }
         explanation
     }
 
     /// Explains a request that was denied before it was evaluated.
     #[must_use]
-    pub fn explain_denied(&self, request: &Request<'_>, reason: Reason) -> Explanation {
+    pub fn explain_denied(self, request: &Request<'_>, reason: Reason) -> Explanation {
         let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
         explanation.add_reason(reason);
         explanation
     }
 
-    pub(crate) fn empty_explanation(&self) -> Explanation {
+    fn empty_explanation(self) -> Explanation {
         Explanation {
             status: 403,
             reason: None,
@@ -217,18 +229,31 @@ impl Authorizer {
             set_headers: Vec::new(),
             remove_headers: Vec::new(),
             cluster: None,
-            revision: self.revision().clone(),
+            revision: self.authorizer.revision().clone(),
             without_keys: self.fetches_keys().then(|| "not fetched for this command".to_owned()),
         }
     }
 
-    fn fetches_keys(&self) -> bool {
-        self.loaded.policy.identity.jwt.iter().any(|issuer| matches!(issuer.keys, Keys::Url { .. }))
+    fn fetches_keys(self) -> bool {
+        self.policy().identity.jwt.iter().any(|issuer| matches!(issuer.keys, Keys::Url { .. }))
     }
 
-    fn add_decision(&self, parsed: &ParsedRequest<'_>, caller: Caller<'_>, explanation: &mut Explanation) {
-        let policy = &self.loaded.policy;
-        let (path, decision) = self.decide(parsed, caller);
+    fn add_decision(
+        self,
+        parsed: &ParsedRequest<'_>,
+        subject: Option<&Subject>,
+        explanation: &mut Explanation,
+    ) {
+        let policy = self.policy();
+        let rules = self.authorizer;
+        let of_subject = subject.map(|subject| {
+            let [groups, roles] =
+                [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
+            rules.engine().roles_of(&subject.user, groups, roles)
+        });
+        let roles = of_subject.as_ref().unwrap_or_else(|| rules.engine().anonymous());
+        let subject = subject.map(|subject| pattern_subject(subject, &policy.identity));
+        let (path, decision) = rules.decide(parsed, roles, subject);
         explanation.decided_on = Some(lossy(path));
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) => {
@@ -236,7 +261,6 @@ impl Authorizer {
                 explanation.rule = rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
             }
             Decision::NotAllowed => {
-                let subject = caller.map(crate::pattern_subject);
                 let matching = matching(policy, parsed.method, parsed.host, path, subject);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 let extending = Extending::of(policy);
@@ -269,22 +293,22 @@ impl Authorizer {
     }
 }
 
-impl Authorizer {
+impl<'a> Explainer<'a> {
     /// For each role that has a `deny` rule that matches a request of this subject, that rule.
     fn denials(
-        &self,
+        self,
         parsed: &ParsedRequest<'_>,
         subject: Option<PatternSubject<'_>>,
         extending: &Extending,
-    ) -> HashMap<&str, ExplainedRule> {
-        let policy = &self.loaded.policy;
+    ) -> HashMap<&'a str, ExplainedRule> {
+        let policy = self.policy();
         let paths = || parsed.paths.all().chain(parsed.paths.deny_only());
         let denying = policy.rules().filter(|(_, _, rule, effect)| {
             *effect == Effect::Deny
                 && is_for(rule, parsed.method, parsed.host)
                 && paths().any(|path| has_path(rule, path, subject))
         });
-        let mut found: HashMap<&str, ExplainedRule> = HashMap::new();
+        let mut found: HashMap<&'a str, ExplainedRule> = HashMap::new();
         for (_, role, rule, effect) in denying {
             let mut to_visit: Vec<RoleId> = policy.role(&role.name).into_iter().collect();
             while let Some(id) = to_visit.pop() {
@@ -300,10 +324,10 @@ impl Authorizer {
     }
 
     /// Says that the identity header of a known caller is set, without its value: a client that has it could pass for the caller.
-    fn hide_identity(&self, explanation: &mut Explanation) {
-        let Some(signer) = &self.signer else { return };
+    fn hide_identity(self, explanation: &mut Explanation) {
+        let Some(header) = &self.policy().identity_header else { return };
         if explanation.user.is_some() && explanation.status == 200 {
-            let name = &**signer.name();
+            let name = &*header.name;
             explanation.set_headers.retain(|(set, _)| set != name);
             explanation.remove_headers.retain(|removed| removed != name);
             explanation.set_headers.push((name.to_owned(), "(signed)".to_owned()));
@@ -312,9 +336,9 @@ impl Authorizer {
 }
 
 impl Explanation {
-    pub(crate) fn add_verdict(&mut self, verdict: &Verdict<'_>) {
+    fn add_verdict(&mut self, verdict: &Verdict<'_>) {
         match verdict {
-            Verdict::Denied(denied) => self.add_reason(denied.reason),
+            Verdict::Denied(Denied { reason, .. }) => self.add_reason(*reason),
             Verdict::Allowed(allowed) => {
                 self.status = 200;
                 self.set_headers =
@@ -342,6 +366,26 @@ impl Explanation {
         self.groups = subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
         self.roles = roles(policy, subject);
     }
+}
+
+/// A subject with the source that its name can come from, if nothing authenticated it.
+fn with_source(subject: Subject, identity: &Identity) -> Subject {
+    let source = subject.source.or_else(|| identity.source_of(&subject.user));
+    Subject { source, ..subject }
+}
+
+/// The subject, as patterns see it.
+fn pattern_subject<'s>(subject: &'s Subject, identity: &Identity) -> PatternSubject<'s> {
+    let prefix = subject.source.map_or("", |source| identity.user_prefix(source)).len();
+    PatternSubject { user: subject.user.as_bytes(), prefix, source: subject.source }
+}
+
+/// Whether credentials are those of the scheme Bearer.
+fn is_bearer(authorization: &[u8]) -> bool {
+    authorization
+        .split(|byte| *byte == b' ')
+        .next()
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }
 
 /// The roles of a caller and their sources, computed from the policy as the reference evaluator computes them.
@@ -381,13 +425,4 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
         }
     }
     direct
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-pub(crate) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

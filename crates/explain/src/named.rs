@@ -11,7 +11,8 @@ use identity::{CredentialsError, Subject};
 use policy::Policy;
 use policy::model::{Identity, Issuer, SourceId};
 
-use crate::Authorizer;
+use crate::Explainer;
+use crate::subjects::unknown_on_cluster;
 
 /// The most issuers that a message names.
 const MOST_ISSUERS: usize = 4;
@@ -37,7 +38,7 @@ pub struct NamedCaller<'a> {
 #[error("{0}")]
 pub struct ImpossibleCaller(String);
 
-impl Authorizer {
+impl Explainer<'_> {
     /// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
     /// by the source that its name can come from.
     ///
@@ -46,7 +47,7 @@ impl Authorizer {
     /// # Errors
     /// When no credentials of that source can give these names.
     pub fn named_caller(
-        &self,
+        self,
         host: &str,
         caller: NamedCaller<'_>,
     ) -> Result<Result<Subject, CredentialsError>, ImpossibleCaller> {
@@ -58,7 +59,7 @@ impl Authorizer {
             }
             return Ok(subject);
         };
-        let issuers = &self.loaded().policy.identity.jwt;
+        let issuers = &self.policy().identity.jwt;
         let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
         else {
             let known = issuers.iter().map(|known| &*known.issuer).collect();
@@ -80,7 +81,7 @@ impl Authorizer {
     /// Whether the source that the name of a caller decides can give it these names; if several may have the name, whether one
     /// of their issuers can give it these roles. More groups of a Basic user are possible: the policy can put it in them.
     fn possible_by_name(
-        &self,
+        self,
         host: &str,
         source: Option<SourceId>,
         caller: NamedCaller<'_>,
@@ -111,15 +112,15 @@ impl Authorizer {
     /// mistakes, each in words.
     #[must_use]
     pub fn unknown_names(
-        &self,
+        self,
         host: &str,
         user: Option<&str>,
         (groups, roles): (&[String], &[String]),
     ) -> Vec<String> {
-        if self.is_of_cluster(host.as_bytes()) {
-            return self.unknown_on_cluster(host.as_bytes(), user, &[roles, groups].concat());
+        if let Some(cluster) = self.cluster_of(host.as_bytes()) {
+            return unknown_on_cluster(cluster, user, &[roles, groups].concat());
         }
-        let policy = &self.loaded().policy;
+        let policy = self.policy();
         let assumed = user.and_then(|user| self.assumed_groups(host, user, groups));
         let suggestions = &mut Suggestions::for_a_page();
         let user = user.and_then(|user| unknown_user(user, policy, suggestions));
@@ -131,7 +132,7 @@ impl Authorizer {
     /// That nobody can sign in on this host, so that an answer about a caller with a name assumes that one could. (What `rolegate
     /// suggest` writes has no identity sources yet, and is to be tried with the log that it is from.)
     #[must_use]
-    pub fn without_identity(&self, host: &str) -> Option<&'static str> {
+    pub fn without_identity(self, host: &str) -> Option<&'static str> {
         let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
         is_none.then_some(
             "the policy has no `identity`, so nobody can sign in: callers with a name are taken as if they could",
@@ -139,7 +140,7 @@ impl Authorizer {
     }
 
     /// That Basic does not put its user in these groups, which the answer assumes.
-    fn assumed_groups(&self, host: &str, user: &str, groups: &[String]) -> Option<String> {
+    fn assumed_groups(self, host: &str, user: &str, groups: &[String]) -> Option<String> {
         let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;
         let is_of_basic = subject.source == Some(SourceId::BASIC);
         let group = groups.iter().find(|name| !subject.groups.iter().any(|known| **known == ***name))?;

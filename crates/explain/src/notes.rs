@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use authorizer::Request;
 use identity::{Subject, excerpts};
 use policy::Policy;
 use policy::model::Issuer;
 
-use crate::Authorizer;
-use crate::request::Request;
+use crate::Explainer;
 
 /// What was probably meant, where the request looks like a mistake or like a rule: a lower-case method, or a path with a
 /// placeholder.
@@ -48,12 +48,12 @@ pub(crate) fn missing_claims(policy: &Policy, subject: &Subject) -> Vec<String> 
         .unwrap_or_default()
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// Why the roles and groups of a token give its subject none, as far as a line of the decision log says it, which has no
     /// claims. Nothing on the hosts of a search cluster, which maps them.
     #[must_use]
-    pub fn notes_on_logged(&self, host: &[u8], subject: &Subject) -> Vec<String> {
-        let policy = &self.loaded().policy;
+    pub fn notes_on_logged(self, host: &[u8], subject: &Subject) -> Vec<String> {
+        let policy = self.policy();
         let issuer = issuer(policy, subject).filter(|_| !self.is_of_cluster(host));
         let Some(issuer) = issuer else { return Vec::new() };
         if !subject.roles.is_empty() || !subject.groups.is_empty() {

@@ -6,15 +6,15 @@ mod mapped;
 use std::collections::HashSet;
 use std::fmt;
 
+use authorizer::Reason;
 use identity::{CredentialsError, Subject};
 use policy::model::{Identity, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
 use serde::Serialize;
 
-use crate::Authorizer;
-use crate::explain::{self, ExplainedRole};
+use crate::Explainer;
+use crate::explanation::{self, ExplainedRole};
 use crate::matched::{ExplainedRule, explained_rule};
-use crate::reason::Reason;
 pub use cluster::{ClusterPermission, ClusterRole};
 pub use mapped::{AskedClusterRoles, ClusterRoles, MappedRole};
 
@@ -60,18 +60,18 @@ pub struct HeldRule {
     pub user_id_from: Vec<String>,
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// What this caller may do; `None` is an anonymous one. A subject with an empty name stands for every caller that has
     /// its roles and groups.
     #[must_use]
-    pub fn what_can(&self, subject: Option<&Subject>) -> WhatCan {
+    pub fn what_can(self, subject: Option<&Subject>) -> WhatCan {
         self.what_rules_allow(subject, |_| true)
     }
 
     /// The same with these rules only.
-    fn what_rules_allow(&self, subject: Option<&Subject>, is_listed: impl Fn(&Rule) -> bool) -> WhatCan {
-        let policy = &self.loaded.policy;
-        let roles = explain::roles(policy, subject);
+    fn what_rules_allow(self, subject: Option<&Subject>, is_listed: impl Fn(&Rule) -> bool) -> WhatCan {
+        let policy = self.policy();
+        let roles = explanation::roles(policy, subject);
         let mut rules = Vec::new();
         let mut unknown_source = None;
         let held: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();

@@ -8,17 +8,14 @@ mod cluster;
 mod matches;
 mod text;
 
+use authorizer::{ParseScratch, Reason, Request};
 use identity::UnixTime;
 use search::Steps;
 use serde::Serialize;
 
-use crate::Authorizer;
-use crate::explain::ExplainedCluster;
+use crate::explanation::ExplainedCluster;
 use crate::matched::ExplainedRule;
-use crate::notes;
-use crate::reason::Reason;
-use crate::request::{self, ParseScratch, Request};
-use crate::steps;
+use crate::{Explainer, is_false, is_zero, lossy, notes, steps};
 use matches::Matches;
 
 /// Who may make a request.
@@ -123,40 +120,40 @@ pub struct MatchingRule {
     pub user: Option<String>,
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// Who may make this request; only its body and headers that describe the body count beside method, host and path. It
     /// lists users where the policy knows them, and says what a token must have where only its issuer knows who has such a
     /// token.
     #[must_use]
-    pub fn who_can(&self, request: &Request<'_>, now: UnixTime) -> WhoCan {
+    pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, steps::FOR_A_COMMAND)
     }
 
     /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other
     /// have half a million roles. On a search cluster it ends after fewer steps.
     #[must_use]
-    pub fn who_can_listing(&self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
+    pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
         self.who_can_within(request, now, most, steps::FOR_A_PAGE)
     }
 
-    fn who_can_within(&self, request: &Request<'_>, now: UnixTime, most: usize, max_steps: usize) -> WhoCan {
-        if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
+    fn who_can_within(self, request: &Request<'_>, now: UnixTime, most: usize, max_steps: usize) -> WhoCan {
+        if let Some(cluster) = self.cluster_of(request.host) {
             return self.who_can_on_cluster(cluster, request, now, Steps::new(max_steps));
         }
         let mut scratch = ParseScratch::default();
         let request = Request { headers: &[], ..*request };
         let nobody = WhoCan { notes: notes::notes(&request), ..WhoCan::default() };
-        let parsed = match request::parse(&request, &mut scratch) {
+        let parsed = match authorizer::parse(&request, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return nobody.because_of(reason),
         };
-        let matches = Matches::of(&self.loaded.policy, &parsed);
+        let matches = Matches::of(self.policy(), &parsed);
         let (rules, number) = matches.rules(most);
         let more_rules = number.saturating_sub(rules.len());
         let left_out = (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));
         WhoCan {
             paths: parsed.paths.all().map(lossy).collect(),
-            callers: callers::callers(&self.loaded.policy, &matches),
+            callers: callers::callers(self.policy(), &matches),
             rules,
             notes: nobody.notes.iter().cloned().chain(left_out).collect(),
             ..nobody
@@ -168,18 +165,4 @@ impl WhoCan {
     fn because_of(self, reason: Reason) -> Self {
         Self { reason: Some(reason.name()), because: Some(reason.to_string()), ..self }
     }
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RequestBody};
+use authorizer::{Authorizer, Header, Request, RequestBody};
+use explain::{ExplainedSubject, Explainer, Explanation};
 use identity::Subject;
 
 const POLICY: &str = "version: 1
@@ -54,7 +55,9 @@ fn with_inventory(policy: &str, inventory: &str) -> Authorizer {
 }
 
 fn named(authorizer: &Authorizer, user: &str) -> ExplainedSubject {
-    ExplainedSubject::Given(authorizer.subject_named::<&str>(b"search.example.com", user, &[], &[]).unwrap())
+    ExplainedSubject::Given(
+        Explainer::new(authorizer).subject_named::<&str>(b"search.example.com", user, &[], &[]).unwrap(),
+    )
 }
 
 fn explain(user: &str, client: &str, request: (&str, &str, &str)) -> Explanation {
@@ -88,7 +91,7 @@ fn explain_by(
             claims: serde_json::json!({ "team": "red" }),
         }),
     };
-    authorizer.explain(&request, subject, Duration::from_secs(1_800_000_000))
+    Explainer::new(&authorizer).explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
 
 /// The lines of the explanation, without those about the policy and its keys.
@@ -269,7 +272,9 @@ fn a_scroll_is_continued_only_where_the_cluster_checks_whose_it_is() {
             body: RequestBody::Whole(br#"{"scroll_id":"abc"}"#),
             ..Request::default()
         };
-        authorizer.explain(&request, named(&authorizer, "ann"), Duration::from_secs(1_800_000_000)).status
+        Explainer::new(&authorizer)
+            .explain(&request, named(&authorizer, "ann"), Duration::from_secs(1_800_000_000))
+            .status
     };
     assert_eq!(status(""), 403);
     assert_eq!(status("cluster_checks_scrolls: false, "), 403);
@@ -285,8 +290,11 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
     assert_eq!(why.cluster.unwrap().operation, None);
     let authorizer = authorizer();
     let request = Request { method: b"GET", host: b"other.example.com", path: b"/a", ..Request::default() };
-    let why =
-        authorizer.explain(&request, ExplainedSubject::OfCredentials, Duration::from_secs(1_800_000_000));
+    let why = Explainer::new(&authorizer).explain(
+        &request,
+        ExplainedSubject::OfCredentials,
+        Duration::from_secs(1_800_000_000),
+    );
     assert!(why.cluster.is_none());
 }
 
@@ -351,7 +359,11 @@ fn that_not_each_role_was_tried_is_explained() {
         path: b"/people/_doc/1",
         ..Request::default()
     };
-    let why = authorizer.explain(&request, named(&authorizer, "ann"), Duration::from_secs(1_800_000_000));
+    let why = Explainer::new(&authorizer).explain(
+        &request,
+        named(&authorizer, "ann"),
+        Duration::from_secs(1_800_000_000),
+    );
     let cluster = why.cluster.as_deref().unwrap();
     assert!(cluster.roles_left_out && !cluster.permitting.is_empty(), "{why}");
     assert!(
@@ -382,7 +394,7 @@ fn a_claim_that_was_rounded_is_no_attribute() {
             ..Request::default()
         };
         let now = Duration::from_secs(1_800_000_000);
-        let why = authorizer().explain(&request, ExplainedSubject::Given(subject), now);
+        let why = Explainer::new(&authorizer()).explain(&request, ExplainedSubject::Given(subject), now);
         assert_eq!(why.status, expected, "{why}");
     }
 }

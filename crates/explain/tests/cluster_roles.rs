@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{AskedClusterRoles, Authorizer, ClusterRoles};
+use authorizer::Authorizer;
+use explain::{AskedClusterRoles, ClusterRoles, Explainer};
 
 const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
 
@@ -35,7 +36,7 @@ fn names(roles: &ClusterRoles) -> Vec<&str> {
 #[test]
 fn roles_are_listed_with_those_who_may_have_them() {
     let authorizer = authorizer("version: 1\nsearch: { folder: os }\n");
-    let all = authorizer.cluster_roles(AskedClusterRoles::default(), 100).unwrap();
+    let all = Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100).unwrap();
     assert_eq!(names(&all), ["gone", "masked", "own", "readall", "reader", "unused"]);
     let of = |name: &str| all.roles.iter().find(|role| role.role.role == name).unwrap();
     assert_eq!(
@@ -60,7 +61,9 @@ fn roles_are_listed_with_those_who_may_have_them() {
 fn roles_are_searched_by_user_name_and_index() {
     let authorizer = authorizer("version: 1\nsearch: { folder: os }\n");
     let asked = |of_user, name_has, on_index| {
-        authorizer.cluster_roles(AskedClusterRoles { of_user, name_has, on_index }, 2).unwrap()
+        Explainer::new(&authorizer)
+            .cluster_roles(AskedClusterRoles { of_user, name_has, on_index }, 2)
+            .unwrap()
     };
     let first = asked("", "", "");
     assert_eq!((names(&first), first.found), (vec!["gone", "masked"], 6), "at most two");
@@ -79,5 +82,5 @@ fn a_policy_without_a_search_cluster_has_none() {
     let files = document::MapFiles::of("policy.yaml", "version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
-    assert_eq!(authorizer.cluster_roles(AskedClusterRoles::default(), 100), None);
+    assert_eq!(Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100), None);
 }

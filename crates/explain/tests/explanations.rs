@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RoleSource};
+use authorizer::{Authorizer, Header, Request};
+use explain::{ExplainedSubject, Explainer, Explanation, RoleSource};
 use identity::Subject;
 
 const POLICY: &str = r#"version: 1
@@ -54,7 +55,7 @@ fn explain_under(policy: &str, method: &str, path: &str, subject: ExplainedSubje
         headers: &[],
         ..Request::default()
     };
-    authorizer(policy).explain(&request, subject, Duration::from_secs(1_800_000_000))
+    Explainer::new(&authorizer(policy)).explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
 
 #[test]
@@ -114,7 +115,11 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
     let request =
         Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, ..Request::default() };
-    let why = authorizer(POLICY).explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
+    let why = Explainer::new(&authorizer(POLICY)).explain(
+        &request,
+        ExplainedSubject::OfCredentials,
+        Duration::ZERO,
+    );
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
     let shown = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
     assert!(!shown.contains("secret-token"), "{shown}");
@@ -138,11 +143,14 @@ fn an_explanation_agrees_with_the_verdict() {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
                 Some(ExplainedSubject::OfCredentials | ExplainedSubject::Invalid(_)) | None => None,
             };
-            let why =
-                authorizer.explain(&request, who.unwrap_or(ExplainedSubject::OfCredentials), Duration::ZERO);
+            let why = Explainer::new(&authorizer).explain(
+                &request,
+                who.unwrap_or(ExplainedSubject::OfCredentials),
+                Duration::ZERO,
+            );
             let mut scratch = authorizer::Scratch::default();
             assert_eq!(
-                authorizer.check_as(&request, subject, &mut scratch, std::time::Duration::ZERO).status(),
+                authorizer.check_as(&request, Ok(subject), &mut scratch, std::time::Duration::ZERO).status(),
                 why.status,
                 "{path}"
             );

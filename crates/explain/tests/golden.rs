@@ -11,6 +11,7 @@ use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::{AccessRequest, Decision, Engine, PatternSubject};
+use explain::Explainer;
 use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
@@ -37,7 +38,7 @@ fn every_case_of_every_policy_passes() {
     for folder in folders() {
         let authorizer = authorizer(&folder);
         for case in cases(&folder).iter() {
-            let outcome = authorizer.run_case(case, now());
+            let outcome = Explainer::new(&authorizer).run_case(case, now());
             count += 1;
             failures.extend(
                 outcome.failures.iter().map(|failure| format!("{}: {}: {failure}", case.at, case.name)),

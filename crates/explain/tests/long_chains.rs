@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allocation_counter::measure;
-use authorizer::{Authorizer, ExplainedSubject, NamedCaller, Request};
+use authorizer::{Authorizer, Request};
+use explain::{ExplainedSubject, Explainer, NamedCaller};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 const ISSUERS: &str = "identity:
@@ -48,7 +49,7 @@ fn is_linear(ask: impl Fn(&Authorizer)) {
 #[test]
 fn who_can_is_linear() {
     for path in ["/all/7", "/0/u7", "/7/nobody", "/nothing/at/all"] {
-        is_linear(|authorizer| drop(authorizer.who_can_listing(&request(path), NOW, 50)));
+        is_linear(|authorizer| drop(Explainer::new(&authorizer).who_can_listing(&request(path), NOW, 50)));
     }
 }
 
@@ -58,8 +59,12 @@ fn an_explanation_is_linear() {
     {
         is_linear(|authorizer| {
             let named = NamedCaller { user, ..NamedCaller::default() };
-            let subject = authorizer.named_caller("", named).unwrap().unwrap();
-            drop(authorizer.explain(&request(path), ExplainedSubject::Given(subject), NOW).to_string());
+            let subject = Explainer::new(&authorizer).named_caller("", named).unwrap().unwrap();
+            drop(
+                Explainer::new(&authorizer)
+                    .explain(&request(path), ExplainedSubject::Given(subject), NOW)
+                    .to_string(),
+            );
         });
     }
 }
@@ -67,13 +72,13 @@ fn an_explanation_is_linear() {
 #[test]
 fn what_is_left_out_of_a_list_is_counted() {
     let authorizer = chain(100);
-    let who = authorizer.who_can_listing(&request("/all/7"), NOW, 10);
+    let who = Explainer::new(&authorizer).who_can_listing(&request("/all/7"), NOW, 10);
     assert_eq!((who.rules.len(), who.notes.len()), (10, 1), "{who}");
     assert!(who.to_string().contains("90 more rules match and are not listed"), "{who}");
     let first = who.rules.first().unwrap();
     assert_eq!((first.roles.len(), first.more_roles), (10, 90));
     assert!(first.to_string().ends_with("`r8` and `r9` (and 90 more)"), "{first}");
-    let whole = authorizer.who_can(&request("/all/7"), NOW);
+    let whole = Explainer::new(&authorizer).who_can(&request("/all/7"), NOW);
     assert_eq!((whole.rules.len(), whole.notes.len()), (100, 0));
     assert!(whole.rules.iter().all(|rule| rule.more_roles == 0));
     assert_eq!(whole.rules.first().unwrap().roles.len(), 100);

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{
-    Authorizer, ExplainedCluster, ExplainedSubject, Header, Reason, Request, RequestBody, Scratch, Verdict,
-};
+use authorizer::{Authorizer, Header, Reason, Request, RequestBody, Scratch, Verdict};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use document::MapFiles;
+use explain::{ExplainedCluster, ExplainedSubject, Explainer};
 use identity::FetchedKeys;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
@@ -86,7 +85,7 @@ fn denied(authorizer: &Authorizer, body: &str) -> Option<(Reason, String)> {
 
 fn explained(authorizer: &Authorizer, names: impl Iterator<Item = String>) -> (u16, ExplainedCluster) {
     let why = with_request(&multi_get(names), |request| {
-        authorizer.explain(request, ExplainedSubject::OfCredentials, NOW)
+        Explainer::new(&authorizer).explain(request, ExplainedSubject::OfCredentials, NOW)
     });
     (why.status, *why.cluster.unwrap())
 }

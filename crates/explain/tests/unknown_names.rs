@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use authorizer::Authorizer;
 use document::MapFiles;
+use explain::Explainer;
 
 const HOST: &str = "search.example.com";
 
@@ -40,12 +41,12 @@ fn what_was_meant_is_looked_for_with_a_bound() {
     writeln!(rules, "identity: {{ basic: {{ users: {{ ann: {{ groups: [editors] }}, bob: {{ groups: [editors] }} }}, verify: false }} }}").unwrap();
     for files in [cluster, MapFiles::of("policy.yaml", rules)] {
         let authorizer = authorizer(&files);
-        let unknown = authorizer.unknown_names(HOST, None, (&asked, &[]));
+        let unknown = Explainer::new(&authorizer).unknown_names(HOST, None, (&asked, &[]));
         let meant = unknown.iter().filter(|text| text.contains("did you mean")).count();
         assert_eq!(unknown.len(), asked.len());
         assert!(meant < 10, "{meant}");
         let few = ["edittors".to_owned(), "editors".to_owned()];
-        let unknown = authorizer.unknown_names(HOST, None, (&few, &[]));
+        let unknown = Explainer::new(&authorizer).unknown_names(HOST, None, (&few, &[]));
         assert_eq!(unknown.len(), 1, "{unknown:?}");
         assert!(unknown.concat().ends_with("did you mean `editors`?"), "{unknown:?}");
     }

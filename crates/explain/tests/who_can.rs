@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, WhoCan};
+use authorizer::{Authorizer, Request};
 use document::{Place, Secret};
+use explain::{Attribute, CallerSource, Callers, Explainer, WhoCan};
 use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
@@ -61,7 +62,7 @@ fn who_can(method: &str, path: &str) -> WhoCan {
 
 fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
     let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
-    authorizer.who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
+    Explainer::new(&authorizer).who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
 }
 
 /// The lines that say who may, without those about the rules.

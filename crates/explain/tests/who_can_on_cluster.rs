@@ -7,11 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{
-    Attribute, Authorizer, CallerSource, Callers, Header, Request, RequestBody, Scratch, Verdict as Decided,
-    WhoCan,
-};
+use authorizer::{Authorizer, Header, Request, RequestBody, Scratch, Verdict as Decided};
 use document::MapFiles;
+use explain::{Attribute, CallerSource, Callers, Explainer, WhoCan};
 use generator::Rng;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Pattern, Resolution, SecurityConfig, Subject, Verdict};
@@ -66,7 +64,7 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
 }
 
 fn who_can(policy: &Policy, (method, path): (&str, &str)) -> WhoCan {
-    policy.authorizer.who_can(&request(method, path), NOW)
+    Explainer::new(&policy.authorizer).who_can(&request(method, path), NOW)
 }
 
 pub(crate) fn request<'a>(method: &'a str, path: &'a str) -> Request<'a> {
@@ -92,7 +90,8 @@ fn what_takes_too_many_steps_is_left_out() {
     let all = who_can(&policy, ("GET", "/logs-1/_search"));
     let listed = |who: &WhoCan| who.callers.iter().flat_map(|callers| callers.users.iter().flatten()).count();
     assert_eq!((listed(&all), all.left_out), (1_000, false));
-    let page = policy.authorizer.who_can_listing(&request("GET", "/logs-1/_search"), NOW, 50);
+    let page =
+        Explainer::new(&policy.authorizer).who_can_listing(&request("GET", "/logs-1/_search"), NOW, 50);
     assert!(page.left_out && (1..1_000).contains(&listed(&page)), "{} listed", listed(&page));
     assert!(page.to_string().ends_with("finding them takes too many steps"), "{page}");
     // Where none is found, it is not said that there is none.
@@ -120,7 +119,7 @@ fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
     let policy = policy_of(POLICY, (&roles, &mapping, ""), &inventory);
     let request =
         Request { method: b"GET", path: b"/_search", body: RequestBody::Whole(b""), ..Request::default() };
-    let who = policy.who_can_listing(&request, NOW, 50);
+    let who = Explainer::new(&policy).who_can_listing(&request, NOW, 50);
     assert!(who.left_out && who.callers.is_empty(), "{who}");
 }
 
@@ -208,10 +207,12 @@ fn a_pattern_that_stays_is_for_those_from_whom_no_role_hides_anything() {
             .collect();
         assert_eq!(listed, expected, "{path}");
         for name in ["ann", "bob"] {
-            let subject =
-                policy.authorizer.subject_named::<&str>(b"search.example.com", name, &[], &[]).unwrap();
+            let subject = Explainer::new(&policy.authorizer)
+                .subject_named::<&str>(b"search.example.com", name, &[], &[])
+                .unwrap();
             let mut scratch = Scratch::default();
-            let verdict = policy.authorizer.check_as(&request("GET", path), Some(subject), &mut scratch, NOW);
+            let verdict =
+                policy.authorizer.check_as(&request("GET", path), Ok(Some(subject)), &mut scratch, NOW);
             assert_eq!(matches!(verdict, Decided::Allowed(_)), expected.contains(&name), "{path} {name}");
         }
     }
@@ -298,7 +299,7 @@ fn a_bulk_request_whose_items_may_be_separated_has_a_note() {
         let headers = [Header { name: b"content-type", value: b"application/x-ndjson" }];
         let body = RequestBody::Whole(body.as_bytes());
         let request = Request { headers: &headers, body, ..request("POST", "/_bulk") };
-        let who = authorizer.who_can(&request, NOW);
+        let who = Explainer::new(&authorizer).who_can(&request, NOW);
         assert_eq!(who.reason, None, "{who}");
         who.notes
     };

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, CallerSource, Scratch, Verdict as Decided, WhoCan};
+use authorizer::{Authorizer, Scratch, Verdict as Decided};
 use document::MapFiles;
+use explain::{CallerSource, Explainer, WhoCan};
 use generator::Rng;
 use search::reference::Reference;
 use search::{EvaluationSettings, Inventory, Resolution, SecurityConfig, Subject, Verdict};
@@ -56,7 +57,7 @@ impl ClusterFiles<'_> {
 }
 
 fn who_can(authorizer: &Authorizer, (method, path): (&str, &str)) -> WhoCan {
-    authorizer.who_can(&request(method, path), NOW)
+    Explainer::new(&authorizer).who_can(&request(method, path), NOW)
 }
 
 fn lines(authorizer: &Authorizer, asked: (&str, &str)) -> Vec<String> {
@@ -146,9 +147,11 @@ fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
             let who = who_can(&authorizer, ("GET", path));
             let says = who.notes.iter().any(|note| note.contains("reduced"));
             assert_eq!((says, who.callers.is_empty()), (is_reduced, is_reduced), "{settings} {path}: {who}");
-            let subject = authorizer.subject_named::<&str>(b"search.example.com", "leo", &[], &[]).unwrap();
+            let subject = Explainer::new(&authorizer)
+                .subject_named::<&str>(b"search.example.com", "leo", &[], &[])
+                .unwrap();
             let mut scratch = Scratch::default();
-            let verdict = authorizer.check_as(&request("GET", path), Some(subject), &mut scratch, NOW);
+            let verdict = authorizer.check_as(&request("GET", path), Ok(Some(subject)), &mut scratch, NOW);
             assert!(matches!(verdict, Decided::Allowed(_)), "{settings} {path}");
         }
     }

@@ -72,7 +72,8 @@ impl Cluster {
     }
 
     /// How callers authenticate on the hosts of the cluster.
-    pub(crate) fn identity(&self) -> &Identity {
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
         &self.compiled.identity
     }
 

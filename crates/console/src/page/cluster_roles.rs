@@ -1,6 +1,7 @@
 //! The roles of the search cluster, with those whom they are mapped to.
 
-use authorizer::{AskedClusterRoles, Authorizer, ClusterPermission, ClusterRoles, MappedRole};
+use authorizer::Authorizer;
+use explain::{AskedClusterRoles, ClusterPermission, ClusterRoles, Explainer, MappedRole};
 use maud::{Markup, html};
 
 use super::list;
@@ -16,7 +17,8 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
         name_has: &fields.of_role,
         on_index: index(&fields.on_path),
     };
-    let Some(ClusterRoles { roles, found, left_out, notes }) = authorizer.cluster_roles(asked, max) else {
+    let listed = Explainer::new(authorizer).cluster_roles(asked, max);
+    let Some(ClusterRoles { roles, found, left_out, notes }) = listed else {
         return html! {};
     };
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());

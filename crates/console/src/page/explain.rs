@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
-use authorizer::{
-    Authorizer, ExplainedSubject, Explanation, NamedCaller, Request, RequestBody, WhoCan, split_target,
-};
+use authorizer::{Authorizer, Request, RequestBody};
+use explain::{ExplainedSubject, Explainer, Explanation, NamedCaller, WhoCan, split_target};
 use maud::{Markup, html};
 use runtime::clock;
 
@@ -122,6 +121,7 @@ impl Write for Cut {
 }
 
 fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation, WhoCan), String> {
+    let explainer = Explainer::new(policy);
     let ExplainedFields { method, user, issuer, groups, roles, .. } = fields;
     let (path, url_host) = split_target(&fields.path);
     let given = [fields.host.as_str(), url_host.unwrap_or_default()];
@@ -138,7 +138,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         ExplainedSubject::OfCredentials
     } else {
         let named = NamedCaller { user, issuer, groups: &groups, roles: &roles };
-        let subject = policy.named_caller(host, named).map_err(|error| error.to_string())?;
+        let subject = explainer.named_caller(host, named).map_err(|error| error.to_string())?;
         subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given)
     };
     let request = Request {
@@ -148,12 +148,12 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         body: RequestBody::Whole(b""),
         ..Request::default()
     };
-    let mut explanation = policy.explain(&request, subject, clock::now());
+    let mut explanation = explainer.explain(&request, subject, clock::now());
     let known = Some(user.as_str()).filter(|user| !user.is_empty() && issuer.is_none());
     if !user.is_empty() || !groups.is_empty() {
-        explanation.notes.extend(policy.without_identity(host).map(str::to_owned));
+        explanation.notes.extend(explainer.without_identity(host).map(str::to_owned));
     }
-    explanation.notes.extend(policy.unknown_names(host, known, (&groups, &roles)));
+    explanation.notes.extend(explainer.unknown_names(host, known, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation
             .notes
@@ -165,7 +165,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     for (_, value) in &mut explanation.set_headers {
         NOT_SHOWN.clone_into(value);
     }
-    Ok((explanation, policy.who_can_listing(&request, clock::now(), MAX_LISTED)))
+    Ok((explanation, explainer.who_can_listing(&request, clock::now(), MAX_LISTED)))
 }
 
 #[cfg(test)]

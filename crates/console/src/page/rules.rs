@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use authorizer::{Authorizer, NamedCaller, WhatCan};
+use authorizer::Authorizer;
+use explain::{Explainer, NamedCaller, WhatCan};
 use maud::{Markup, html};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -128,13 +129,14 @@ impl<'a> Asked<'a> {
         if user.is_empty() {
             return Ok(asked);
         }
+        let explainer = Explainer::new(authorizer);
         let named = NamedCaller { user, ..NamedCaller::default() };
-        let what = match authorizer.named_caller("", named).map_err(|error| error.to_string())? {
-            Ok(subject) => authorizer.what_can(Some(&subject)),
+        let what = match explainer.named_caller("", named).map_err(|error| error.to_string())? {
+            Ok(subject) => explainer.what_can(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
         };
-        asked.notes.extend(authorizer.without_identity("").map(str::to_owned));
-        asked.notes.extend(authorizer.unknown_names("", Some(user), (&[], &[])));
+        asked.notes.extend(explainer.without_identity("").map(str::to_owned));
+        asked.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
         asked.notes.extend(what.notes);
         asked.of_user = Some(what.rules.into_iter().map(|held| held.rule.at).collect());
         Ok(asked)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use authorizer::{AskedClusterRoles, Authorizer};
+use authorizer::Authorizer;
+use explain::{AskedClusterRoles, Explainer};
 use maud::{Markup, html};
 use runtime::status::{Facts, KeyFacts, PolicyFacts};
 
@@ -14,7 +15,7 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
         let policy = &authorizer.loaded().policy;
         let size =
             format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"));
-        match authorizer.cluster_roles(AskedClusterRoles::default(), 0) {
+        match Explainer::new(authorizer).cluster_roles(AskedClusterRoles::default(), 0) {
             Some(roles) => {
                 let at_least = if roles.left_out { "at least " } else { "" };
                 format!("{size}, {at_least}{} of the search cluster", counted(roles.found, "role"))

@@ -2,21 +2,18 @@
 
 mod needs;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use identity::{CredentialsError, LocalCache, Subject, UnixTime};
+use authorizer::{Cluster, NEEDS_PER_CHUNK, Request, denied_for};
+use identity::{Subject, UnixTime};
 use search::config::RoleMapping;
-use search::{Missing, Need, Steps, Target, Verdict as ClusterVerdict};
+use search::{Missing, Need, Privileges, Steps, Target, Verdict as ClusterVerdict};
 use serde::Serialize;
 
-use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
-use crate::cluster::{self, Cached, Cluster, Compiled, cluster_request};
-use crate::request::Request;
-use crate::scratch::AnswerScratch;
+use super::{ExplainedRole, Explanation, RoleSource};
 use crate::steps::FOR_A_PAGE;
-use crate::{Authorizer, notes};
+use crate::{is_false, is_zero, lossy};
 
 /// How many steps it takes to make the set of roles of a caller with another role.
 const STEPS_FOR_A_ROLE: usize = 300;
@@ -130,136 +127,79 @@ pub struct ExplainedFilter {
     pub masked_fields: Vec<String>,
 }
 
-impl Authorizer {
-    /// Explains a request to the cluster, as [`Authorizer::explain`] does.
-    pub(crate) fn explain_on_cluster(
-        &self,
-        cluster: &Cluster,
-        request: &Request<'_>,
-        subject: ExplainedSubject,
-        now: UnixTime,
-    ) -> Explanation {
-        let notes: Vec<String> = notes::meant_method(request).into_iter().collect();
-        let authorization = match cluster::authorization(request) {
-            Ok(authorization) => authorization,
-            Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
-        };
-        let callers = &mut LocalCache::default();
-        let missing = RefCell::default();
-        let attach = |subject: &Subject| {
-            // Later the claims are dropped.
-            missing.replace(notes::missing_claims(&self.loaded.policy, subject));
-            self.cluster_caller(cluster, subject)
-        };
-        let caller = match subject {
-            ExplainedSubject::OfCredentials => {
-                cluster.authenticator.authenticate_inline(authorization, now, callers, attach)
-            }
-            ExplainedSubject::Given(subject) => {
-                Ok(Some(callers.hold(self.explained_on_cluster(cluster, subject))))
-            }
-            ExplainedSubject::Invalid(error) => Err(error),
-        };
-        let mut explanation =
-            Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
-        explanation.host = Some(lossy(request.host));
-        explanation.paths = vec![lossy(request.path)];
-        let mut explained = cluster.explain(request, caller.ok().flatten(), now);
-        if let Ok(caller) = caller {
-            explanation.decided_on = Some(lossy(request.path));
-            if let Some(caller) = caller {
-                explanation.add_cluster_caller(cluster, caller, request, &mut explained);
-            }
-        }
-        if let Err(error) = caller {
-            explanation.detail = self.attempted(request, error, now).detail;
-            if error == CredentialsError::MalformedClaims {
-                let found = authorization.and_then(|value| cluster.authenticator.roles_elsewhere(value));
-                explanation.notes.extend(found);
-            }
-        }
-        explanation.cluster = Some(Box::new(explained));
-        let mut scratch = AnswerScratch::default();
-        explanation.add_verdict(&self.authorize_on_cluster(cluster, request, caller, now, &mut scratch));
-        self.hide_identity(&mut explanation);
-        if explanation.status != 200 {
-            explanation.notes.extend(missing.into_inner());
-        }
-        explanation
-    }
-}
-
 impl Explanation {
-    fn add_cluster_caller(
+    /// Adds what a request to a search cluster needs, and what its caller has; no caller if the credentials are invalid.
+    pub(super) fn add_cluster(
         &mut self,
         cluster: &Cluster,
-        caller: &Cached,
         request: &Request<'_>,
-        explained: &mut ExplainedCluster,
+        caller: Option<Option<&Subject>>,
+        now: UnixTime,
     ) {
-        self.user = Some(caller.subject.user.to_string());
-        self.issuer = caller.subject.issuer.as_ref().map(ToString::to_string);
-        self.groups = caller.subject.groups.iter().map(ToString::to_string).collect();
-        let subject = cluster.compiled.subject_of(request, caller);
-        self.roles = cluster_roles(cluster, &subject);
-        explained.backend_roles = subject.backend_roles;
+        self.host = Some(lossy(request.host));
+        self.paths = vec![lossy(request.path)];
+        self.decided_on = caller.map(|_| lossy(request.path));
+        let caller = caller.flatten();
+        let subject = caller.map(|subject| cluster.subject_at(cluster.subject(subject), request.client));
+        let mut explained = ExplainedCluster::of(cluster, request, subject.as_ref(), now);
+        if let (Some(caller), Some(subject)) = (caller, subject) {
+            self.user = Some(caller.user.to_string());
+            self.issuer = caller.issuer.as_ref().map(ToString::to_string);
+            self.groups = caller.groups.iter().map(ToString::to_string).collect();
+            self.roles = cluster_roles(cluster, &subject);
+            explained.backend_roles = subject.backend_roles;
+        }
+        self.cluster = Some(Box::new(explained));
     }
 }
 
 /// The cluster's roles of a subject, with why it has them.
 pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
-    let compiled = &cluster.compiled;
-    let sources = compiled.config.role_sources(subject).into_iter();
+    let config = cluster.config();
+    let sources = config.role_sources(subject).into_iter();
     let role = |(name, from): (Arc<str>, Vec<search::RoleSource>)| ExplainedRole {
-        is_missing: !compiled.config.roles.contains_key(&name),
+        is_missing: !config.roles.contains_key(&name),
         name: name.to_string(),
         from: from.into_iter().map(RoleSource::OfCluster).collect(),
     };
     sources.map(role).collect()
 }
 
-impl Cluster {
+impl ExplainedCluster {
     /// What a request needs, and what of it a caller lacks.
-    pub(crate) fn explain(
-        &self,
+    pub(crate) fn of(
+        cluster: &Cluster,
         request: &Request<'_>,
-        caller: Option<&Cached>,
+        caller: Option<&search::Subject>,
         now: UnixTime,
-    ) -> ExplainedCluster {
-        let privileges = &self.compiled.privileges;
-        let mut explained = ExplainedCluster {
-            inventory: privileges.inventory().map(search::Inventory::len),
-            ..ExplainedCluster::default()
-        };
-        let Ok(search_request) = cluster_request(&self.compiled, request, now) else { return explained };
+    ) -> Self {
+        let privileges = cluster.privileges();
+        let mut explained =
+            Self { inventory: privileges.inventory().map(search::Inventory::len), ..Self::default() };
+        let Ok(search_request) = cluster.search_request(request, now) else { return explained };
         explained.depends_on_body = search::depends_on_body(&search_request);
         let mut needs = Vec::new();
-        explained.operation = self.compiled.read(&search_request, &mut needs).ok();
-        explained.needs = self.compiled.explained_needs(&needs);
-        if explained.operation.is_none() {
-            return explained;
+        explained.operation = cluster.read(&search_request, &mut needs).ok();
+        explained.needs = needs::explained_needs(privileges, &needs);
+        if let Some(caller) = caller.filter(|_| explained.operation.is_some()) {
+            explained.add_answer(cluster, (&search_request, &needs), caller, &mut Steps::new(FOR_A_PAGE));
         }
-        let Some(caller) = caller else { return explained };
-        let asked = (request, &search_request, &*needs);
-        self.compiled.add_answer(asked, caller, &mut Steps::new(FOR_A_PAGE), &mut explained);
         explained
     }
-}
 
-impl Compiled {
     fn add_answer(
-        &self,
-        (request, search_request, needs): (&Request<'_>, &search::Request<'_>, &[Need<'_>]),
-        caller: &Cached,
+        &mut self,
+        cluster: &Cluster,
+        (search_request, needs): (&search::Request<'_>, &[Need<'_>]),
+        subject: &search::Subject,
         steps: &mut Steps,
-        explained: &mut ExplainedCluster,
     ) {
-        let subject = self.subject_of(request, caller);
-        let caller = self.privileges.uncached_caller(&subject);
+        let privileges = cluster.privileges();
+        let caller = privileges.uncached_caller(subject);
         // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
         let mut first = None;
-        for some in needs.chunks(cluster::NEEDS_PER_CHUNK) {
-            let answer = self.privileges.decide(&caller, some);
+        for some in needs.chunks(NEEDS_PER_CHUNK) {
+            let answer = privileges.decide(&caller, some);
             let is_denied = answer.verdict != ClusterVerdict::Permitted;
             // What is hidden by a role is explained where all is permitted.
             if is_denied || (first.is_none() && answer != PERMITTED) {
@@ -272,14 +212,14 @@ impl Compiled {
         let first = match first {
             Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => Some((some, answer)),
             first => {
-                let missing = self.privileges.shown_by_patterns(&caller, needs);
-                let is_forwarded = || self.privileges.forwarded(&caller, search_request, needs).is_some();
-                let denied = missing.filter(|_| !is_forwarded()).map(cluster::denied_for);
+                let missing = privileges.shown_by_patterns(&caller, needs);
+                let is_forwarded = || privileges.forwarded(&caller, search_request, needs).is_some();
+                let denied = missing.filter(|_| !is_forwarded()).map(denied_for);
                 denied.map(|answer| (needs, answer)).or(first)
             }
         };
         if first.as_ref().is_none_or(|(_, answer)| answer.verdict == ClusterVerdict::Permitted) {
-            explained.granted = self.grants(&caller, needs);
+            self.granted = grants(privileges, &caller, needs);
         }
         let Some((needs, answer)) = first else { return };
         let missing = |Missing { action, name, reason }: &Missing| MissingPrivilege {
@@ -288,114 +228,105 @@ impl Compiled {
             because: reason.to_string(),
             granted_by: Vec::new(),
         };
-        explained.missing = answer.missing.iter().map(missing).collect();
+        self.missing = answer.missing.iter().map(missing).collect();
         if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {
-            explained.permitted_in_part = parts.iter().flat_map(|part| part.names.clone()).collect();
+            self.permitted_in_part = parts.iter().flat_map(|part| part.names.clone()).collect();
         }
         let mut restricted: Vec<&str> = answer.filters.iter().map(|filter| &*filter.name).collect();
         restricted
             .extend(answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name));
         restricted.dedup();
         for name in restricted {
-            let filters = self.privileges.restrictions(&caller, name).into_iter();
-            explained.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
+            let filters = privileges.restrictions(&caller, name).into_iter();
+            self.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
         }
         if answer.verdict != ClusterVerdict::Permitted {
-            let (mut roles, left_out) = self.with_each_role(&subject, needs, steps);
-            explained.roles_left_out = left_out;
+            let (mut roles, left_out) = with_each_role(privileges, subject, needs, steps);
+            self.roles_left_out = left_out;
             roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
-            for (missing, cell) in explained.missing.iter_mut().zip(&answer.missing) {
+            for (missing, cell) in self.missing.iter_mut().zip(&answer.missing) {
                 let granting = roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
                 missing.granted_by = granting.map(|(role, _)| role.to_string()).collect();
             }
             let permitting = roles.iter().filter(|(_, with)| with.verdict == ClusterVerdict::Permitted);
-            explained.permitting = permitting
+            self.permitting = permitting
                 .take(MOST_ROLES)
                 .map(|(role, _)| PermittingRole {
                     name: role.to_string(),
-                    mapped_from: self.mapped_from(role),
+                    mapped_from: mapped_from_all(cluster, role),
                 })
                 .collect();
         }
     }
+}
 
-    /// The answers with each other role in addition, and whether roles are left out because that takes too many steps.
-    fn with_each_role<'s>(
-        &'s self,
-        subject: &search::Subject,
-        needs: &[Need<'_>],
-        steps: &mut Steps,
-    ) -> (Vec<(&'s Arc<str>, search::Answer)>, bool) {
-        let names = self.privileges.inventory().map_or(0, search::Inventory::len) as usize;
-        let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
-        let (mut answers, mut left) = (Vec::new(), self.privileges.with_each_role(subject, needs));
-        while steps.take(for_each).is_some() {
-            match left.next() {
-                Some(answer) => answers.push(answer),
-                None => return (answers, false),
-            }
+/// The answers with each other role in addition, and whether roles are left out because that takes too many steps.
+fn with_each_role<'p>(
+    privileges: &'p Privileges,
+    subject: &search::Subject,
+    needs: &[Need<'_>],
+    steps: &mut Steps,
+) -> (Vec<(&'p Arc<str>, search::Answer)>, bool) {
+    let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+    let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
+    let (mut answers, mut left) = (Vec::new(), privileges.with_each_role(subject, needs));
+    while steps.take(for_each).is_some() {
+        match left.next() {
+            Some(answer) => answers.push(answer),
+            None => return (answers, false),
         }
-        (answers, left.next().is_some())
     }
+    (answers, left.next().is_some())
+}
 
-    /// By which permissions the needs of a request are permitted.
-    fn grants(&self, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
-        let mut grants: Vec<ExplainedGrant> = Vec::new();
-        let mut add = |action: search::Action, name: Option<&str>| {
-            let Some(granting) = self.privileges.granting_permission(caller, action, name) else { return };
-            let new = ExplainedGrant {
-                actions: vec![action.name()],
-                names: name.iter().map(ToString::to_string).collect(),
-                role: granting.role.to_owned(),
-                pattern: granting.pattern.map(str::to_owned),
-                through: granting.through.map(str::to_owned),
-            };
-            let has_room = grants.len() < MOST_ROLES;
-            match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions) {
-                Some(grant) => new.names.into_iter().for_each(|name| {
-                    if !grant.names.contains(&name) {
-                        grant.names.push(name);
-                    }
-                }),
-                None if has_room => grants.push(new),
-                None => {}
-            }
+/// By which permissions the needs of a request are permitted.
+fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
+    let mut grants: Vec<ExplainedGrant> = Vec::new();
+    let mut add = |action: search::Action, name: Option<&str>| {
+        let Some(granting) = privileges.granting_permission(caller, action, name) else { return };
+        let new = ExplainedGrant {
+            actions: vec![action.name()],
+            names: name.iter().map(ToString::to_string).collect(),
+            role: granting.role.to_owned(),
+            pattern: granting.pattern.map(str::to_owned),
+            through: granting.through.map(str::to_owned),
         };
-        for need in needs.iter().filter(|need| self.privileges.counts(need)).take(MOST_GRANTED) {
-            for action in need.actions {
-                if need.target == Target::Cluster {
-                    add(*action, None);
+        let has_room = grants.len() < MOST_ROLES;
+        match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions) {
+            Some(grant) => new.names.into_iter().for_each(|name| {
+                if !grant.names.contains(&name) {
+                    grant.names.push(name);
                 }
-                for name in self.privileges.names_of(&need.target).into_iter().take(MOST_GRANTED) {
-                    add(*action, Some(name));
-                }
+            }),
+            None if has_room => grants.push(new),
+            None => {}
+        }
+    };
+    for need in needs.iter().filter(|need| privileges.counts(need)).take(MOST_GRANTED) {
+        for action in need.actions {
+            if need.target == Target::Cluster {
+                add(*action, None);
+            }
+            for name in privileges.names_of(&need.target).into_iter().take(MOST_GRANTED) {
+                add(*action, Some(name));
             }
         }
-        // Actions on the same names are one line.
-        let mut merged: Vec<ExplainedGrant> = Vec::new();
-        for grant in grants {
-            match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names) {
-                Some(other) => other.actions.extend(grant.actions),
-                None => merged.push(grant),
-            }
-        }
-        merged
     }
-
-    /// Who has a role by its mapping, in words.
-    fn mapped_from(&self, role: &str) -> Vec<String> {
-        let of_role = self.config.mappings.iter().filter(|mapping| *mapping.role == *role);
-        of_role.flat_map(mapped_from).collect()
-    }
-
-    /// The caller as the cluster sees it, with the address of the request if a role is mapped to addresses.
-    pub(crate) fn subject_of(&self, request: &Request<'_>, caller: &Cached) -> search::Subject {
-        let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
-        search::Subject {
-            address: address.filter(|_| self.maps_addresses),
-            ..caller.attached.subject.clone()
+    // Actions on the same names are one line.
+    let mut merged: Vec<ExplainedGrant> = Vec::new();
+    for grant in grants {
+        match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names) {
+            Some(other) => other.actions.extend(grant.actions),
+            None => merged.push(grant),
         }
     }
+    merged
+}
+
+/// Who has a role by its mapping, in words.
+fn mapped_from_all(cluster: &Cluster, role: &str) -> Vec<String> {
+    let of_role = cluster.config().mappings.iter().filter(|mapping| *mapping.role == *role);
+    of_role.flat_map(mapped_from).collect()
 }
 
 /// From whom a role is mapped, in words.
@@ -451,14 +382,4 @@ fn explained_filter(name: &str, restriction: search::Restriction<'_>) -> Explain
         fields: texts(&permission.fields),
         masked_fields: texts(&permission.masked_fields),
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }

@@ -11,7 +11,8 @@ use policy::model::{Effect, Rule, SourceId};
 use policy::pattern::{Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
-use super::{ExplainedRole, lossy};
+use super::ExplainedRole;
+use crate::lossy;
 use crate::matched::{ExplainedRule, explained_rule};
 
 /// The most of them that are shown.

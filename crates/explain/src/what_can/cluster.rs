@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use authorizer::Cluster;
 use identity::Subject;
 use policy::canonical;
 use policy::model::Rule;
@@ -10,9 +11,8 @@ use search::config::{IndexPattern, Role};
 use serde::Serialize;
 
 use super::WhatCan;
-use crate::Authorizer;
-use crate::cluster::Cluster;
-use crate::explain;
+use crate::Explainer;
+use crate::explanation;
 
 /// A role of a search cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,13 +36,13 @@ pub struct ClusterPermission {
     pub is_restricted: bool,
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// What this caller may do on this host: by the roles of the search cluster if it is one of its hosts, otherwise by the
     /// rules for it. The roles in `roles` are those of the cluster, or of the policy.
     #[must_use]
-    pub fn what_can_on(&self, host: &[u8], subject: Option<&Subject>, roles: &[String]) -> WhatCan {
-        let mut buffer = Vec::new();
-        let Some(cluster) = self.cluster_of(host, &mut buffer) else {
+    pub fn what_can_on(self, host: &[u8], subject: Option<&Subject>, roles: &[String]) -> WhatCan {
+        let Some(cluster) = self.cluster_of(host) else {
+            let mut buffer = Vec::new();
             let host = canonical::host(host, &mut buffer).unwrap_or(host);
             let is_for =
                 |rule: &Rule| rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host));
@@ -54,8 +54,8 @@ impl Authorizer {
         };
         let mut asked = cluster.subject(subject);
         asked.roles.extend(roles.iter().cloned());
-        let held = explain::cluster_roles(cluster, &asked);
-        let granted = held.iter().filter_map(|held| cluster.role(&held.name, &asked)).collect();
+        let held = explanation::cluster_roles(cluster, &asked);
+        let granted = held.iter().filter_map(|held| ClusterRole::of(cluster, &held.name, &asked)).collect();
         let named = !subject.user.is_empty();
         WhatCan {
             reason: None,
@@ -73,16 +73,16 @@ impl Authorizer {
 
     /// Whether the search cluster of this host has a role of this name; `None` if it is not a host of one.
     #[must_use]
-    pub fn has_cluster_role(&self, host: &[u8], role: &str) -> Option<bool> {
-        let cluster = self.cluster_of(host, &mut Vec::new())?;
-        Some(cluster.compiled.config.roles.contains_key(role))
+    pub fn has_cluster_role(self, host: &[u8], role: &str) -> Option<bool> {
+        let cluster = self.cluster_of(host)?;
+        Some(cluster.config().roles.contains_key(role))
     }
 }
 
-impl Cluster {
+impl ClusterRole {
     /// What a role allows a subject.
-    pub(super) fn role(&self, name: &str, subject: &search::Subject) -> Option<ClusterRole> {
-        let role: &Role = self.compiled.config.roles.get(name)?;
+    pub(super) fn of(cluster: &Cluster, name: &str, subject: &search::Subject) -> Option<Self> {
+        let role: &Role = cluster.config().roles.get(name)?;
         let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
         let pattern = |pattern: &IndexPattern| match pattern {
             IndexPattern::Static(pattern) => pattern.text().to_owned(),
@@ -95,11 +95,18 @@ impl Cluster {
                 || !permission.fields.is_empty()
                 || !permission.masked_fields.is_empty(),
         });
-        Some(ClusterRole {
+        Some(Self {
             role: name.to_owned(),
             cluster_permissions: texts(&role.cluster_permissions),
             index_permissions: permissions.collect(),
         })
+    }
+
+    pub(super) fn allows_something(&self) -> bool {
+        !self.cluster_permissions.is_empty()
+            || self.index_permissions.iter().any(|permission| {
+                !permission.index_patterns.is_empty() && !permission.allowed_actions.is_empty()
+            })
     }
 }
 
@@ -115,15 +122,6 @@ fn with_values(pattern: &str, subject: &search::Subject) -> String {
         text = text.replace(&format!("${{{name}}}"), value);
     }
     text
-}
-
-impl ClusterRole {
-    pub(super) fn allows_something(&self) -> bool {
-        !self.cluster_permissions.is_empty()
-            || self.index_permissions.iter().any(|permission| {
-                !permission.index_patterns.is_empty() && !permission.allowed_actions.is_empty()
-            })
-    }
 }
 
 impl fmt::Display for ClusterRole {

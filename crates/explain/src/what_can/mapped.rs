@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use authorizer::{Backend, Cluster};
 use search::Steps;
 use search::config::{IndexPattern, IndexPermission, Role, RoleMapping, SecurityConfig};
 
 use super::ClusterRole;
-use crate::Authorizer;
-use crate::cluster::Cluster;
-use crate::explain;
 use crate::steps::FOR_A_PAGE;
+use crate::subjects::{subject_named, unknown_user_of};
+use crate::{Explainer, explanation};
 
 /// Which roles of a search cluster to list. What is empty does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,22 +47,22 @@ pub struct MappedRole {
     pub is_missing: bool,
 }
 
-impl Authorizer {
+impl Explainer<'_> {
     /// The roles of the search cluster that its files define, and of the built-in ones those that somebody may have: at most so
     /// many. `None` if the policy has no search cluster.
     #[must_use]
-    pub fn cluster_roles(&self, asked: AskedClusterRoles<'_>, most: usize) -> Option<ClusterRoles> {
+    pub fn cluster_roles(self, asked: AskedClusterRoles<'_>, most: usize) -> Option<ClusterRoles> {
         self.cluster_roles_within(asked, most, Steps::new(FOR_A_PAGE))
     }
 
     fn cluster_roles_within(
-        &self,
+        self,
         asked: AskedClusterRoles<'_>,
         most: usize,
         mut steps: Steps,
     ) -> Option<ClusterRoles> {
-        let cluster = self.cluster.as_ref()?;
-        let config = &cluster.compiled.config;
+        let cluster = self.authorizer.cluster()?;
+        let config = cluster.config();
         let (of_user, notes) = self.held_on_cluster(cluster, asked.of_user);
         let holders = Holders::of(config);
         let mapped = holders.by_mapping.keys().chain(holders.without_mapping.keys()).copied();
@@ -82,18 +82,18 @@ impl Authorizer {
     }
 
     /// The cluster's roles of a user, if one is asked for; and what was probably meant, if the cluster does not know the user.
-    fn held_on_cluster(&self, cluster: &Cluster, user: &str) -> (Option<BTreeSet<Arc<str>>>, Vec<String>) {
+    fn held_on_cluster(self, cluster: &Cluster, user: &str) -> (Option<BTreeSet<Arc<str>>>, Vec<String>) {
         if user.is_empty() {
             return (None, Vec::new());
         }
         let no_more: [&str; 0] = [];
-        match self.subject_named_on(Some(cluster), user, &no_more, &no_more) {
+        match subject_named(Backend::Cluster(cluster), user, &no_more, &no_more) {
             Ok(subject) => {
                 let subject = cluster.subject(&subject);
-                let roles = cluster.compiled.config.role_sources(&subject).into_keys().collect();
+                let roles = cluster.config().role_sources(&subject).into_keys().collect();
                 (Some(roles), Vec::new())
             }
-            Err(_) => (Some(BTreeSet::new()), vec![Self::unknown_user_of(cluster, user)]),
+            Err(_) => (Some(BTreeSet::new()), vec![unknown_user_of(cluster, user)]),
         }
     }
 }
@@ -109,7 +109,7 @@ impl ClusterRoles {
         steps: &mut Steps,
     ) -> Option<()> {
         let nothing = Role::default();
-        let defined = cluster.compiled.config.roles.get(name);
+        let defined = cluster.config().roles.get(name);
         let role = defined.unwrap_or(&nothing);
         let patterns = role.index_permissions.iter().map(|permission| permission.patterns.len());
         steps.take(if on_index.is_empty() { 1 } else { 1 + patterns.sum::<usize>() })?;
@@ -119,8 +119,7 @@ impl ClusterRoles {
         if self.found < most {
             steps.take(size(role) + holders.size(name))?;
             self.roles.push(MappedRole {
-                role: cluster
-                    .role(name, &search::Subject::default())
+                role: ClusterRole::of(cluster, name, &search::Subject::default())
                     .unwrap_or_else(|| ClusterRole::nothing(name)),
                 mapped_from: holders.in_words(name),
                 is_missing: defined.is_none(),
@@ -173,7 +172,7 @@ impl<'c> Holders<'c> {
             return vec!["everybody with valid credentials".to_owned()];
         }
         let users = users.iter().map(|user| format!("the user `{user}` (without a mapping)"));
-        mappings.iter().flat_map(|mapping| explain::mapped_from(mapping)).chain(users).collect()
+        mappings.iter().flat_map(|mapping| explanation::mapped_from(mapping)).chain(users).collect()
     }
 }
 
@@ -204,6 +203,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
 
+    use authorizer::Authorizer;
     use document::MapFiles;
     use identity::FetchedKeys;
 
@@ -224,14 +224,15 @@ mod tests {
         let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
         let of = |on_index, most| {
             let asked = AskedClusterRoles { on_index, ..AskedClusterRoles::default() };
-            let found = authorizer.cluster_roles_within(asked, most, Steps::new(5_000)).unwrap();
+            let found =
+                Explainer::new(&authorizer).cluster_roles_within(asked, most, Steps::new(5_000)).unwrap();
             (found.roles.len(), found.found, found.left_out)
         };
         assert_eq!(of("", 10), (10, 100, false));
         assert_eq!(of("p99-1-a", 10), (0, 0, true));
         let (listed, found, left_out) = of("", 100);
         assert!(left_out && listed == found && (40..50).contains(&listed), "{listed}");
-        let whole = authorizer.cluster_roles(AskedClusterRoles::default(), 100).unwrap();
+        let whole = Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100).unwrap();
         assert_eq!((whole.roles.len(), whole.left_out), (100, false));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use authorizer::{Cluster, Reason, Request};
 use identity::{Subject, UnixTime};
 use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
 use search::config::{RoleMapping, SecurityConfig};
@@ -10,11 +11,8 @@ use search::{HeldRole, Need, Pattern, Privileges, Requirement, Steps};
 use serde_json::Value;
 
 use super::{Attribute, CallerSource, Callers, WhoCan};
-use crate::Authorizer;
-use crate::cluster::{Cluster, cluster_request};
-use crate::notes;
-use crate::reason::Reason;
-use crate::request::{self, Request};
+use crate::explanation::ExplainedCluster;
+use crate::{Explainer, notes};
 
 /// What is said where callers are left out.
 const LEFT_OUT: &str = "not all who may are listed: the cluster has so many roles, indices, mappings or users that finding \
@@ -32,9 +30,9 @@ const SEPARATED: &str = "callers to whom only some of its items are permitted ar
 const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not listed, even if their requests \
                       are permitted";
 
-impl Authorizer {
+impl Explainer<'_> {
     pub(super) fn who_can_on_cluster(
-        &self,
+        self,
         cluster: &Cluster,
         request: &Request<'_>,
         now: UnixTime,
@@ -43,15 +41,16 @@ impl Authorizer {
         let nobody = WhoCan {
             paths: vec![String::from_utf8_lossy(request.path).into_owned()],
             notes: notes::meant_method(request).into_iter().collect(),
-            cluster: Some(Box::new(cluster.explain(request, None, now))),
+            cluster: Some(Box::new(ExplainedCluster::of(cluster, request, None, now))),
             ..WhoCan::default()
         };
-        if !request::is_method(request.method) {
+        if !authorizer::is_method(request.method) {
             return nobody.because_of(Reason::InvalidMethod);
         }
         let mut needs = Vec::new();
-        let read = cluster_request(&cluster.compiled, request, now)
-            .and_then(|asked| cluster.compiled.read(&asked, &mut needs).map(|_| asked));
+        let read = cluster
+            .search_request(request, now)
+            .and_then(|asked| cluster.read(&asked, &mut needs).map(|_| asked));
         let asked = match read {
             Ok(asked) => asked,
             Err(problem) => return nobody.because_of(Reason::Cluster(problem)),
@@ -62,13 +61,13 @@ impl Authorizer {
         if !is_whole {
             who.notes.push(LEFT_OUT.to_owned());
         }
-        if cluster.compiled.privileges.reduces(&needs) {
+        if cluster.privileges().reduces(&needs) {
             who.notes.push(REDUCED.to_owned());
         }
-        if cluster.compiled.separates_items(&asked, &needs) {
+        if cluster.separates_items(&asked, &needs) {
             who.notes.push(SEPARATED.to_owned());
         }
-        let section = self.loaded.policy.search.as_ref();
+        let section = self.policy().search.as_ref();
         if section.is_some_and(|section| {
             section.dfm_empty_overrides_all || section.document_security != DocumentSecurity::Deny
         }) {
@@ -79,19 +78,18 @@ impl Authorizer {
 
     /// Finds callers. `None` if finding all takes too many steps.
     fn callers_on_cluster(
-        &self,
+        self,
         cluster: &Cluster,
         (request, needs): (&search::Request<'_>, &[Need<'_>]),
         callers: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
-        let config = &cluster.compiled.config;
+        let config = cluster.config();
         let mapped = config.mappings.iter().map(|mapping| &*mapping.role);
         let direct = config.users.iter().flat_map(|user| user.roles.iter().map(|role| &**role));
         let held: BTreeSet<&str> = mapped.chain(direct).collect();
         let can_be_held = |role: &str| held.contains(role);
-        let requirements =
-            Requirements::of(&cluster.compiled.privileges, (request, needs), can_be_held, steps)?;
+        let requirements = Requirements::of(cluster.privileges(), (request, needs), can_be_held, steps)?;
         let identity = cluster.identity();
         let mapped = Mapped::of(config);
         if let Some(basic) = &identity.basic {
@@ -120,20 +118,20 @@ impl Authorizer {
     /// Adds the users by their names, together where the same addresses are needed. `None` if that takes too many steps: then
     /// the first ones are added.
     fn users_on_cluster(
-        &self,
+        self,
         cluster: &Cluster,
         (basic, needs): (&Basic, &[Need<'_>]),
         (mapped, requirements): (&Mapped<'_>, &Requirements<'_>),
         found: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
-        let privileges = &cluster.compiled.privileges;
+        let privileges = cluster.privileges();
         let for_each = 1 + mapped.patterns + requirements.size();
         for user in &basic.users {
             steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
             let name = format!("{}{}", basic.user_prefix, user.name);
             let groups = user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix).into());
-            let known = cluster.authenticator.basic_user(&name).cloned();
+            let known = cluster.authenticator().basic_user(&name).cloned();
             let subject = known.unwrap_or_else(|| unlisted(&name, groups.collect()));
             let subject = cluster.subject(&subject);
             let conditions = if subject.is_service {

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use authorizer::ParsedRequest;
 use policy::Policy;
 use policy::canonical::decoded;
 use policy::ids::IdVec;
 use policy::model::{Effect, Role, RoleId, Rule, SourceId};
 use policy::pattern::{PatternSubject, Segment};
 
-use super::{MatchingRule, lossy};
+use super::MatchingRule;
+use crate::lossy;
 use crate::matched::{explained_rule, has_path, is_for};
-use crate::request::ParsedRequest;
 
 /// The rules that match a request, whoever makes it.
 pub(super) struct Matches<'a> {

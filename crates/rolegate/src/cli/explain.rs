@@ -93,7 +93,7 @@ impl RequestArgs {
     /// The path with its query, in the form that HTTP has, and the host.
     #[must_use]
     pub fn path_and_host(&self) -> (String, String) {
-        let (path, host) = authorizer::split_target(&self.target);
+        let (path, host) = explain::split_target(&self.target);
         let host = self.host.as_deref().or(host).unwrap_or("localhost");
         (path, host.to_owned())
     }

@@ -2,9 +2,10 @@
 
 use std::io::Read;
 
-use authorizer::{Authorizer, ExplainedSubject, NamedCaller};
+use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use explain::{ExplainedSubject, Explainer, NamedCaller};
 
 use crate::cli::CallerArgs;
 
@@ -24,7 +25,8 @@ pub(super) fn caller(
     Ok(match args {
         CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
             let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles };
-            let subject = authorizer.named_caller(host, named).map_err(|error| error.to_string())?;
+            let subject =
+                Explainer::new(authorizer).named_caller(host, named).map_err(|error| error.to_string())?;
             (subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None)
         }
         CallerArgs { basic: Some(pair), .. } => {

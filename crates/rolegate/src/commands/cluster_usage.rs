@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use authorizer::OneLine;
+use explain::OneLine;
 use serde::Serialize;
 
 use super::logged::LoggedDecision;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-use authorizer::{Authorizer, Explanation, OneLine, Reason};
+use authorizer::{Authorizer, Reason};
+use explain::{Explanation, OneLine};
 use serde::Serialize;
 
 use super::body::Body;

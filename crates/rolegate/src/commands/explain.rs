@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use authorizer::Request;
+use explain::Explainer;
 use serde::Serialize;
 
 use super::body::{Body, NO_BODY};
@@ -109,7 +110,7 @@ fn explain_request(
     };
     let needs = Needs {
         keys: args.caller.bearer.is_some() || fetched::has_authorization(&args.headers),
-        inventory: compiled.authorizer.is_of_cluster(host.as_bytes()),
+        inventory: Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes()),
     };
     let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
         Ok(compiled) => compiled,
@@ -129,13 +130,14 @@ fn explain_request(
         body: body.whole(),
         ..Request::default()
     };
-    let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
+    let explainer = Explainer::new(&compiled.authorizer);
+    let mut explanation = explainer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     if user.is_some() || !groups.is_empty() {
-        explanation.notes.extend(compiled.authorizer.without_identity(&host).map(str::to_owned));
+        explanation.notes.extend(explainer.without_identity(&host).map(str::to_owned));
     }
     let user = user.as_deref().filter(|_| issuer.is_none());
-    explanation.notes.extend(compiled.authorizer.unknown_names(&host, user, (groups, roles)));
+    explanation.notes.extend(explainer.unknown_names(&host, user, (groups, roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
         explanation.notes.push(NO_BODY.to_owned());
     }

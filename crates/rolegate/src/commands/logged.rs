@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use authorizer::{
-    Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody, Scratch,
-    Verdict, impossible_user,
-};
+use authorizer::{Authorizer, ClusterProblem, Header, Reason, Request, RequestBody, Scratch, Verdict};
+use explain::{ExplainedSubject, Explainer, Explanation, impossible_user};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
 use runtime::clock;
@@ -78,6 +76,7 @@ impl LoggedDecision {
         body: &Body,
         now: UnixTime,
     ) -> Result<Repeated, String> {
+        let explainer = Explainer::new(authorizer);
         let reason = self.outcome.reason.as_deref().map(named).transpose()?;
         let mut path = self.raw_path.unwrap_or(self.path);
         if let Some(query) = &self.query {
@@ -108,17 +107,17 @@ impl LoggedDecision {
                     | Reason::Limit(_)),
                 ),
                 _,
-            ) => authorizer.explain_denied(&request, reason),
+            ) => explainer.explain_denied(&request, reason),
             (Some(Reason::InvalidCredentials(error)), _) => {
-                authorizer.explain(&request, ExplainedSubject::Invalid(error), now)
+                explainer.explain(&request, ExplainedSubject::Invalid(error), now)
             }
             (_, Some(user)) => {
                 let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
-                let identity = authorizer.identity_on(self.host.as_bytes());
+                let identity = explainer.identity_on(self.host.as_bytes());
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
-                let caller = if authorizer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
+                let caller = if explainer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
                     // Removed since, or it had another prefix.
                     removed = Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(&user, identity));
@@ -132,12 +131,12 @@ impl LoggedDecision {
                         roles: names(self.roles),
                         claims: serde_json::Value::Null,
                     };
-                    notes = authorizer.notes_on_logged(self.host.as_bytes(), &subject);
+                    notes = explainer.notes_on_logged(self.host.as_bytes(), &subject);
                     ExplainedSubject::Given(subject)
                 };
-                authorizer.explain(&request, caller, now)
+                explainer.explain(&request, caller, now)
             }
-            (_, None) => authorizer.explain(&request, ExplainedSubject::OfCredentials, now),
+            (_, None) => explainer.explain(&request, ExplainedSubject::OfCredentials, now),
         };
         // The line has no credentials to find it in again.
         if self.outcome.reason.as_deref() == explanation.reason {
@@ -196,7 +195,7 @@ impl LoggedDecision {
             path: self.received_path().as_bytes(),
             ..Request::default()
         };
-        let verdict = authorizer.check_as(&request, subject, scratch, clock::now());
+        let verdict = authorizer.check_as(&request, Ok(subject), scratch, clock::now());
         match &verdict {
             // A line does not have the body, on which the answer of a search cluster depends.
             Verdict::Denied(denied)
@@ -247,7 +246,7 @@ impl LoggedDecision {
 
     /// The caller of this name under a policy; one without any identity source takes every caller as logged.
     fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
-        let identity = authorizer.identity_on(self.host.as_bytes());
+        let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
         let as_logged = |source: Option<SourceId>| Subject {
             user: user.into(),
@@ -263,11 +262,16 @@ impl LoggedDecision {
         // Only a caller of Basic has no issuer.
         let Some(name) = self.issuer.as_deref() else {
             if identity.basic.is_none()
-                || authorizer.is_unknown_to_basic(self.host.as_bytes(), user, Some(SourceId::BASIC))
+                || Explainer::new(authorizer).is_unknown_to_basic(
+                    self.host.as_bytes(),
+                    user,
+                    Some(SourceId::BASIC),
+                )
             {
                 return Err(CredentialsError::BadPassword);
             }
-            let of_policy = authorizer.subject_named::<&str>(self.host.as_bytes(), user, &[], &[])?;
+            let of_policy =
+                Explainer::new(authorizer).subject_named::<&str>(self.host.as_bytes(), user, &[], &[])?;
             let is_known = of_policy.source == Some(SourceId::BASIC);
             return Ok(if is_known {
                 of_policy
@@ -290,7 +294,7 @@ impl LoggedDecision {
     /// Whether the caller had a token from which this policy takes roles or groups. The line has only those that the policy of
     /// that time took.
     pub(super) fn may_have_more_roles(&self, authorizer: &Authorizer) -> bool {
-        let identity = authorizer.identity_on(self.host.as_bytes());
+        let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
         let is_issuer = |issuer: &&policy::model::Issuer| Some(&*issuer.issuer) == self.issuer.as_deref();
         let issuer = identity.jwt.iter().find(is_issuer);
         issuer.is_some_and(|issuer| issuer.role_claim().is_some() || issuer.claims.groups.is_some())
@@ -298,7 +302,7 @@ impl LoggedDecision {
 
     /// That nobody can sign in under this policy, if the caller has a name.
     pub(super) fn without_identity(&self, authorizer: &Authorizer) -> Option<&'static str> {
-        self.user.as_ref().and_then(|_| authorizer.without_identity(&self.host))
+        self.user.as_ref().and_then(|_| Explainer::new(authorizer).without_identity(&self.host))
     }
 
     /// Whether values of the line were cut or replaced.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use authorizer::CaseOutcome;
 use document::{FileError, Place, Problem};
+use explain::{CaseOutcome, Explainer};
 use policy::cases::{self, Case, Credentials};
 use serde::Serialize;
 
@@ -30,10 +30,11 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
         Err(exit) => return exit,
     };
     let now = clock::now();
+    let explainer = Explainer::new(&compiled.authorizer);
     let run = |case| {
-        let mut outcome = compiled.authorizer.run_case(case, now);
-        outcome.failures.extend(impossible_user(case, &compiled));
-        explain_names(case, &compiled, &mut outcome);
+        let mut outcome = explainer.run_case(case, now);
+        outcome.failures.extend(impossible_user(case, explainer));
+        explain_names(case, explainer, &mut outcome);
         Result::of(case, outcome)
     };
     let results: Vec<Result<'_>> = cases.iter().map(run).collect();
@@ -101,12 +102,12 @@ fn may_have_a_token(case: &Case) -> bool {
 }
 
 /// Why no caller can be the user of the case: it would test nothing.
-fn impossible_user(case: &Case, compiled: &CompiledPolicy) -> Option<String> {
+fn impossible_user(case: &Case, explainer: Explainer<'_>) -> Option<String> {
     match &case.request.credentials {
         Credentials::User { name, .. } => {
             // A search cluster may have users of its own.
-            let identity = compiled.authorizer.identity_on(case.request.host.as_bytes());
-            authorizer::impossible_user(name, identity)
+            let identity = explainer.identity_on(case.request.host.as_bytes());
+            explain::impossible_user(name, identity)
         }
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
     }
@@ -115,12 +116,11 @@ fn impossible_user(case: &Case, compiled: &CompiledPolicy) -> Option<String> {
 /// Adds to the failures of a case which of its names the policy does not have: without a password, `bad_password` alone
 /// would not say so. Of a case that passes, it warns of those that are probably mistakes. Of each with a user, it warns if nobody can
 /// sign in.
-fn explain_names(case: &Case, compiled: &CompiledPolicy, outcome: &mut CaseOutcome) {
-    let authorizer = &compiled.authorizer;
+fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcome) {
     match &case.request.credentials {
         Credentials::User { name, groups } if !outcome.failures.is_empty() => {
             let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
-            for unknown in authorizer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
+            for unknown in explainer.unknown_names(&case.request.host, Some(name), (&groups, &[])) {
                 if !outcome.failures.contains(&unknown) {
                     outcome.failures.push(unknown);
                 }
@@ -128,13 +128,13 @@ fn explain_names(case: &Case, compiled: &CompiledPolicy, outcome: &mut CaseOutco
         }
         Credentials::User { .. } | Credentials::Claims(_) => {
             outcome.warning =
-                joined(outcome.warning.take().into_iter().chain(authorizer.doubtful_names(case)));
+                joined(outcome.warning.take().into_iter().chain(explainer.doubtful_names(case)));
         }
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
     }
     if matches!(case.request.credentials, Credentials::User { .. }) {
         let warnings = outcome.warning.take().into_iter();
-        let warnings = warnings.chain(authorizer.without_identity(&case.request.host).map(str::to_owned));
+        let warnings = warnings.chain(explainer.without_identity(&case.request.host).map(str::to_owned));
         outcome.warning = joined(warnings);
     }
 }

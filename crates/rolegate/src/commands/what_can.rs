@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use authorizer::{Authorizer, NamedCaller, WhatCan};
+use explain::{Explainer, NamedCaller, WhatCan};
 use identity::Subject;
 use policy::Policy;
 use policy::model::ANYONE;
@@ -18,7 +18,8 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
-    let mut what = match answer(args, &compiled.authorizer) {
+    let explainer = Explainer::new(&compiled.authorizer);
+    let mut what = match answer(args, explainer) {
         Ok(what) => what,
         Err(error) => {
             output.error(&error);
@@ -26,11 +27,11 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(compiled.authorizer.unknown_names(host_of(args), user, (&args.groups, &[])));
+    what.notes.extend(explainer.unknown_names(host_of(args), user, (&args.groups, &[])));
     if args.user.is_some() || !args.groups.is_empty() {
-        what.notes.extend(compiled.authorizer.without_identity(host_of(args)).map(str::to_owned));
+        what.notes.extend(explainer.without_identity(host_of(args)).map(str::to_owned));
     }
-    what.notes.extend(note_on_cluster(args, &compiled.authorizer.loaded().policy));
+    what.notes.extend(note_on_cluster(args, explainer.policy()));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -39,26 +40,26 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
 }
 
 /// What the caller that the arguments name may do.
-fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String> {
+fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, String> {
     let WhatCanArgs { user, issuer, roles, groups, .. } = args;
     let host = host_of(args);
-    let on_cluster = authorizer.is_of_cluster(host.as_bytes());
+    let on_cluster = explainer.is_of_cluster(host.as_bytes());
     // An answer about a misspelt role would be that of no role at all.
     let unknown = match on_cluster {
-        true => unknown_on_cluster(authorizer, host, roles),
-        false => authorizer::unknown_roles(roles, &authorizer.loaded().policy),
+        true => unknown_on_cluster(explainer, host, roles),
+        false => explain::unknown_roles(roles, explainer.policy()),
     };
     if let Some(unknown) = unknown.into_iter().next() {
         return Err(unknown);
     }
     let listed = |subject: Option<&Subject>| match &args.host {
-        None if !on_cluster => authorizer.what_can(subject),
-        _ => authorizer.what_can_on(host.as_bytes(), subject, roles),
+        None if !on_cluster => explainer.what_can(subject),
+        _ => explainer.what_can_on(host.as_bytes(), subject, roles),
     };
     let of_token: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
         let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: of_token };
-        let subject = authorizer.named_caller(host, named).map_err(|error| error.to_string())?;
+        let subject = explainer.named_caller(host, named).map_err(|error| error.to_string())?;
         return Ok(match subject {
             Ok(subject) => listed(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
@@ -91,8 +92,8 @@ fn note_on_cluster(args: &WhatCanArgs, policy: &Policy) -> Option<String> {
 }
 
 /// The roles that the search cluster does not have.
-fn unknown_on_cluster(authorizer: &Authorizer, host: &str, roles: &[String]) -> Vec<String> {
+fn unknown_on_cluster(explainer: Explainer<'_>, host: &str, roles: &[String]) -> Vec<String> {
     let unknown =
-        roles.iter().filter(|role| authorizer.has_cluster_role(host.as_bytes(), role) == Some(false));
+        roles.iter().filter(|role| explainer.has_cluster_role(host.as_bytes(), role) == Some(false));
     unknown.map(|role| format!("the search cluster has no role `{role}`")).collect()
 }

@@ -1,6 +1,7 @@
 //! `rolegate who-can`: lists who may make a request.
 
 use authorizer::{Header, Request};
+use explain::Explainer;
 use runtime::clock;
 
 use super::body::{Body, NO_BODY};
@@ -24,7 +25,8 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let (path, host) = args.request.path_and_host();
-    let needs = Needs { keys: false, inventory: compiled.authorizer.is_of_cluster(host.as_bytes()) };
+    let inventory = Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes());
+    let needs = Needs { keys: false, inventory };
     let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
@@ -40,7 +42,7 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
         body: body.whole(),
         ..Request::default()
     };
-    let mut who = compiled.authorizer.who_can(&request, clock::now());
+    let mut who = Explainer::new(&compiled.authorizer).who_can(&request, clock::now());
     if who.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
         who.notes.push(NO_BODY.to_owned());
     }
