@@ -218,23 +218,10 @@ impl Denials {
 
     /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error named (RFC 6750, 3.1).
     pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[ResponseHeader] {
-        match reason {
-            Reason::MissingCredentials => &self.challenges,
-            Reason::InvalidCredentials(_) if !bearer => &self.challenges,
-            Reason::InvalidCredentials(_) => &self.invalid_token,
-            Reason::InvalidMethod
-            | Reason::InvalidPath(_)
-            | Reason::InvalidHost(_)
-            | Reason::ControlBytes
-            | Reason::DuplicateAuthorization
-            | Reason::ConnectionHeader
-            | Reason::Limit(_)
-            | Reason::NotAllowed
-            | Reason::Denied
-            | Reason::Cluster(_)
-            | Reason::NotPermitted
-            | Reason::PartlyPermitted
-            | Reason::DocumentSecurityTooLong => &self.plain,
+        match (reason.status(), reason.credentials_error()) {
+            (401, Some(_)) if bearer => &self.invalid_token,
+            (401, _) => &self.challenges,
+            (_, _) => &self.plain,
         }
     }
 

@@ -62,29 +62,76 @@ pub enum Limit {
     Deadline,
 }
 
+/// Where a request is denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its method, path or host is read.
+    Request,
+    /// Its headers are read: a denial may depend on headers that no log has.
+    Headers,
+    /// A limit is checked, of the server or of an answer.
+    Limit,
+    /// Its credentials are verified.
+    Credentials,
+    /// The rules decide. (An anonymous caller is asked for credentials by a search cluster, too.)
+    Rules,
+    /// A search cluster decides.
+    Cluster,
+}
+
 impl Reason {
+    /// Where a request is denied for this reason, with which HTTP status, and the reason's name. This is the only list that
+    /// sorts the reasons.
+    fn properties(self) -> (Stage, u16, &'static str) {
+        match self {
+            Self::InvalidMethod => (Stage::Request, 400, "invalid_method"),
+            Self::InvalidPath(_) => (Stage::Request, 400, "invalid_path"),
+            Self::InvalidHost(_) => (Stage::Request, 400, "invalid_host"),
+            Self::ControlBytes => (Stage::Headers, 400, "control_bytes"),
+            Self::DuplicateAuthorization => (Stage::Headers, 400, "duplicate_authorization"),
+            Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
+            Self::Limit(Limit::HeaderLines) => (Stage::Limit, 400, "too_many_headers"),
+            Self::Limit(Limit::ResponseSize) => (Stage::Limit, 400, "response_too_large"),
+            Self::Limit(Limit::MessageSize) => (Stage::Limit, 413, "message_too_large"),
+            Self::Limit(Limit::BodySize) => (Stage::Limit, 413, "body_too_large"),
+            Self::Limit(Limit::Capacity) => (Stage::Limit, 503, "overloaded"),
+            Self::Limit(Limit::Deadline) => (Stage::Limit, 503, "deadline_exceeded"),
+            Self::InvalidCredentials(error) => (Stage::Credentials, 401, error.name()),
+            Self::MissingCredentials => (Stage::Rules, 401, "missing_credentials"),
+            Self::NotAllowed => (Stage::Rules, 403, "not_allowed"),
+            Self::Denied => (Stage::Rules, 403, "denied"),
+            Self::Cluster(search::Problem::UnknownRoute) => (Stage::Cluster, 403, "unknown_operation"),
+            Self::Cluster(search::Problem::Unsupported(_)) => (Stage::Cluster, 403, "unsupported_operation"),
+            Self::Cluster(search::Problem::Invalid(_)) => (Stage::Cluster, 400, "invalid_operation"),
+            Self::Cluster(search::Problem::BodyNeeded) => (Stage::Cluster, 403, "body_needed"),
+            Self::NotPermitted => (Stage::Cluster, 403, "not_permitted"),
+            Self::PartlyPermitted => (Stage::Cluster, 403, "partly_permitted"),
+            Self::DocumentSecurityTooLong => (Stage::Cluster, 403, "document_security_too_long"),
+        }
+    }
+
+    /// Where a request is denied for this reason.
+    #[must_use]
+    pub fn stage(self) -> Stage {
+        self.properties().0
+    }
+
     /// The HTTP status of the answer.
     #[must_use]
     pub fn status(self) -> u16 {
-        match self {
-            Self::InvalidMethod
-            | Self::InvalidPath(_)
-            | Self::InvalidHost(_)
-            | Self::ControlBytes
-            | Self::DuplicateAuthorization
-            | Self::ConnectionHeader => 400,
-            Self::Limit(limit) => limit.status(),
-            Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
-            Self::Cluster(search::Problem::Invalid(_)) => 400,
-            Self::NotAllowed
-            | Self::Denied
-            | Self::Cluster(
-                search::Problem::UnknownRoute | search::Problem::Unsupported(_) | search::Problem::BodyNeeded,
-            )
-            | Self::NotPermitted
-            | Self::PartlyPermitted
-            | Self::DocumentSecurityTooLong => 403,
-        }
+        self.properties().1
+    }
+
+    /// The name in logs, metrics and answers, such as `invalid_path`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.properties().2
+    }
+
+    /// Why the credentials are invalid, if they are.
+    #[must_use]
+    pub fn credentials_error(self) -> Option<CredentialsError> {
+        if let Self::InvalidCredentials(error) = self { Some(error) } else { None }
     }
 
     /// A reason of each name.
@@ -120,31 +167,6 @@ impl Reason {
             .chain(forbidden)
             .chain(cluster.map(Self::Cluster))
     }
-
-    /// The name in logs, metrics and answers, such as `invalid_path`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidMethod => "invalid_method",
-            Self::InvalidPath(_) => "invalid_path",
-            Self::InvalidHost(_) => "invalid_host",
-            Self::ControlBytes => "control_bytes",
-            Self::DuplicateAuthorization => "duplicate_authorization",
-            Self::ConnectionHeader => "connection_header",
-            Self::Limit(limit) => limit.name(),
-            Self::MissingCredentials => "missing_credentials",
-            Self::InvalidCredentials(error) => error.name(),
-            Self::NotAllowed => "not_allowed",
-            Self::Denied => "denied",
-            Self::Cluster(search::Problem::UnknownRoute) => "unknown_operation",
-            Self::Cluster(search::Problem::Unsupported(_)) => "unsupported_operation",
-            Self::Cluster(search::Problem::Invalid(_)) => "invalid_operation",
-            Self::Cluster(search::Problem::BodyNeeded) => "body_needed",
-            Self::NotPermitted => "not_permitted",
-            Self::PartlyPermitted => "partly_permitted",
-            Self::DocumentSecurityTooLong => "document_security_too_long",
-        }
-    }
 }
 
 impl Limit {
@@ -157,25 +179,6 @@ impl Limit {
         Self::Capacity,
         Self::Deadline,
     ];
-
-    fn status(self) -> u16 {
-        match self {
-            Self::HeaderLines | Self::ResponseSize => 400,
-            Self::MessageSize | Self::BodySize => 413,
-            Self::Capacity | Self::Deadline => 503,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::HeaderLines => "too_many_headers",
-            Self::ResponseSize => "response_too_large",
-            Self::MessageSize => "message_too_large",
-            Self::BodySize => "body_too_large",
-            Self::Capacity => "overloaded",
-            Self::Deadline => "deadline_exceeded",
-        }
-    }
 }
 
 impl fmt::Display for Limit {

@@ -71,6 +71,14 @@ pub struct Denied<'a> {
     pub cluster: Option<Box<ClusterRequest<'a>>>,
 }
 
+impl<'a> Denied<'a> {
+    /// An answer to a request of which nothing more is known.
+    pub(crate) fn new(reason: Reason, headers: &'a [ResponseHeader], body: &'a str) -> Self {
+        let (rule, subject, path, detail, cluster) = (None, None, &b""[..], "", None);
+        Self { reason, headers, body, rule, subject, path, detail, cluster }
+    }
+}
+
 /// What a request to a search cluster needs.
 #[derive(Debug)]
 pub struct ClusterRequest<'a> {

@@ -80,13 +80,13 @@ impl Explainer<'_> {
 
     fn malformed_claim(self, claims: &str) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        Some(format!("claims: {}", self.authorizer.authenticator().malformed_claim(&claims)?))
+        Some(format!("claims: {}", self.authorizer.rules().authenticator().malformed_claim(&claims)?))
     }
 
     /// Says so if a token with these claims would not be valid.
     fn claims_warning(self, claims: &str, now: UnixTime) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        let error = self.authorizer.authenticator().check_claims(&claims, now).err()?;
+        let error = self.authorizer.rules().authenticator().check_claims(&claims, now).err()?;
         let (because, name) = (Reason::InvalidCredentials(error), error.name());
         Some(format!(
             "claims are taken as verified, but a token with these would get 401: {because} ({name})"
@@ -96,7 +96,7 @@ impl Explainer<'_> {
     /// Names the roles in these claims that have no effect.
     fn roles_warning(self, claims: &str) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        let subject = self.authorizer.authenticator().subject_of(&claims).ok()?;
+        let subject = self.authorizer.rules().authenticator().subject_of(&claims).ok()?;
         let notes = notes::roles_without_effect(self.policy(), &subject);
         (!notes.is_empty()).then(|| notes.join("; "))
     }

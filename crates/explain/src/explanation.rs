@@ -7,7 +7,9 @@ mod text;
 
 use std::collections::{BTreeMap, HashMap};
 
-use authorizer::{Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Scratch, Verdict};
+use authorizer::{
+    Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules, Scratch, Verdict,
+};
 use engine::Decision;
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::Policy;
@@ -164,11 +166,11 @@ impl Explainer<'_> {
         let known = caller.as_ref().ok().map(Option::as_ref);
         match (backend, &parsed) {
             (Backend::Cluster(cluster), _) => explanation.add_cluster(cluster, request, known, now),
-            (Backend::Rules(_), Some(parsed)) => {
+            (Backend::Rules(rules), Some(parsed)) => {
                 explanation.add_paths(parsed);
                 if let Some(subject) = known {
                     explanation.add_subject(self.policy(), subject);
-                    self.add_decision(parsed, subject, &mut explanation);
+                    self.add_decision(rules, parsed, subject, &mut explanation);
                 }
             }
             (Backend::Rules(_), None) => {}
@@ -240,12 +242,12 @@ impl Explainer<'_> {
 
     fn add_decision(
         self,
+        rules: &Rules,
         parsed: &ParsedRequest<'_>,
         subject: Option<&Subject>,
         explanation: &mut Explanation,
     ) {
         let policy = self.policy();
-        let rules = self.authorizer;
         let of_subject = subject.map(|subject| {
             let [groups, roles] =
                 [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
+use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Stage, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
 use crate::decision_context::Received;
@@ -119,27 +119,10 @@ pub(crate) fn offer(
         cluster.as_ref().map(|cluster| (cluster.actions(), cluster.indices())).unwrap_or_default();
     let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
     let permitted: Vec<&str> = permitted.map(String::as_str).collect();
-    let attempted = match reason {
-        Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, received.time),
-        Some(
-            Reason::InvalidMethod
-            | Reason::InvalidPath(_)
-            | Reason::InvalidHost(_)
-            | Reason::ControlBytes
-            | Reason::DuplicateAuthorization
-            | Reason::ConnectionHeader
-            | Reason::Limit(_)
-            | Reason::MissingCredentials
-            | Reason::NotAllowed
-            | Reason::Denied
-            | Reason::Cluster(_)
-            | Reason::NotPermitted
-            | Reason::PartlyPermitted
-            | Reason::DocumentSecurityTooLong,
-        )
-        | None => Attempted::default(),
-    };
-    let is_of_cluster = cluster.is_some() || reason.is_some_and(is_of_cluster);
+    let credentials_error = reason.and_then(Reason::credentials_error);
+    let attempted = credentials_error.map(|error| authorizer.attempted(request, error, received.time));
+    let attempted = attempted.unwrap_or_default();
+    let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
     let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
     let raw_path = without_query(request.path);
     // A path that cannot be parsed has no canonical form: the path as received is used instead.
@@ -175,27 +158,6 @@ pub(crate) fn offer(
         revision: authorizer.revision(),
         duration,
     });
-}
-
-/// Whether only a request to a search cluster is denied for this reason.
-const fn is_of_cluster(reason: Reason) -> bool {
-    match reason {
-        Reason::Cluster(_)
-        | Reason::NotPermitted
-        | Reason::PartlyPermitted
-        | Reason::DocumentSecurityTooLong => true,
-        Reason::InvalidMethod
-        | Reason::InvalidPath(_)
-        | Reason::InvalidHost(_)
-        | Reason::ControlBytes
-        | Reason::DuplicateAuthorization
-        | Reason::ConnectionHeader
-        | Reason::Limit(_)
-        | Reason::MissingCredentials
-        | Reason::InvalidCredentials(_)
-        | Reason::NotAllowed
-        | Reason::Denied => false,
-    }
 }
 
 const X_REQUEST_ID: &[u8] = b"x-request-id";

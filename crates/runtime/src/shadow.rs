@@ -12,15 +12,17 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use arc_swap::ArcSwapOption;
-use authorizer::{Authorizer, Decided, DecidedRequest, Difference, Scratch, Verdict};
+use authorizer::{Authorizer, Scratch, Verdict};
 
 use crate::decision_context::DecisionContext;
 use crate::decisions::Masks;
 use crate::priority;
 
+mod decided;
 mod samples;
 mod stats;
 
+use decided::{DecidedRequest, Decision, Difference};
 use samples::Samples;
 pub use stats::ShadowStats;
 
@@ -133,9 +135,9 @@ impl Comparing {
         let Self { candidate, scratch, samples, stats } = self;
         let candidate = candidate.load();
         let Some(candidate) = candidate.as_deref() else { return stats.compared(Difference::NotCompared) };
-        let report = |difference: Difference, decided: Decided<'_>| {
+        let report = |difference: Difference, decision: Decision<'_>| {
             stats.compared(difference);
-            samples.offer(difference, request, decided, &candidate.revision().policy);
+            samples.offer(difference, request, decision, &candidate.revision().policy);
         };
         if !contain(stats, || request.compare(candidate, scratch, report)) {
             // The panic may have left the buffers half changed.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use identity::CachedSubject;
 use policy::model::Identity;
 use search::{Missing, Problem, RequestBody, Verdict as ClusterVerdict};
 
-use super::{Cached, path_of};
+use super::caller::ClusterCaller;
+use super::request::path_of;
 use crate::answer::{ResponseHeader, challenges, push_json};
 use crate::reason::{Limit, Reason};
 use crate::request::Request;
-use crate::verdict::{ClusterRequest, Denied, Verdict};
+use crate::scratch::DenialScratch;
+use crate::verdict::{Denied, Verdict};
 
 /// The headers of each kind of answer.
 #[derive(Debug)]
@@ -34,16 +37,8 @@ impl Denials {
 
     /// The answer to a request without valid credentials.
     pub(super) fn unauthorized<'a>(&'a self, request: &Request<'a>, reason: Reason) -> Verdict<'a> {
-        Verdict::Denied(Denied {
-            reason,
-            headers: &self.unauthorized,
-            body: "Unauthorized",
-            rule: None,
-            subject: None,
-            path: path_of(request),
-            detail: "",
-            cluster: None,
-        })
+        let denied = Denied::new(reason, &self.unauthorized, "Unauthorized");
+        Verdict::Denied(Denied { path: path_of(request), ..denied })
     }
 
     /// The answer to a request that exceeds a limit, for known and unknown callers.
@@ -55,9 +50,7 @@ impl Denials {
     ) -> Verdict<'a> {
         let reason = Reason::Limit(limit);
         write_body(reason, &reason.to_string(), body);
-        let headers = &self.json;
-        let (rule, subject, path) = (None, None, path_of(request));
-        Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
+        Verdict::Denied(Denied { path: path_of(request), ..Denied::new(reason, &self.json, body) })
     }
 
     /// The answer to a request of a known caller. Writes the body and the detail for the decision log.
@@ -65,11 +58,10 @@ impl Denials {
         &'a self,
         request: &Request<'a>,
         reason: Reason,
-        caller: &'a Cached,
+        caller: &'a CachedSubject<ClusterCaller>,
         answer: &search::Answer,
-        cluster: Option<Box<ClusterRequest<'a>>>,
-        (body, detail): (&'a mut String, &'a mut String),
-    ) -> Verdict<'a> {
+        DenialScratch { body, detail }: &'a mut DenialScratch,
+    ) -> Denied<'a> {
         // It is decided again once its body is there; until then nobody reads why.
         if request.body == RequestBody::Awaited && reason == Reason::Cluster(Problem::BodyNeeded) {
             [&mut *detail, &mut *body].into_iter().for_each(String::clear);
@@ -77,16 +69,8 @@ impl Denials {
             write_detail(reason, answer, detail);
             write_body(reason, &explained(reason, &caller.attached.subject, answer), body);
         }
-        Verdict::Denied(Denied {
-            reason,
-            headers: &self.json,
-            body,
-            rule: None,
-            subject: Some(&caller.subject),
-            path: path_of(request),
-            detail,
-            cluster,
-        })
+        let subject = Some(&caller.subject);
+        Denied { subject, path: path_of(request), detail, ..Denied::new(reason, &self.json, body) }
     }
 }
 

@@ -7,7 +7,7 @@ use policy::model::Bulk;
 use search::{Caller, DeniedItem, Need};
 
 use super::answer::{explained, write_error};
-use super::{Compiled, Forwarded};
+use super::{Cluster, Forwarded};
 use crate::answer::push_json;
 use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 
@@ -15,15 +15,16 @@ use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 /// whole.
 const MAX_ERRORS: usize = 4 << 20;
 
-impl Compiled {
+impl Cluster {
     /// Whether this is a bulk request with items of which only some may be permitted to a caller, and forwarded.
-    pub(crate) fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
+    #[must_use]
+    pub fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
         let mut indices = 0;
         let mut permits = |_: &str, _: &[Need<'_>]| {
             indices += 1;
             true
         };
-        self.bulk == Bulk::PerItem
+        self.compiled.bulk == Bulk::PerItem
             && search::permitted_items(request, needs, &mut permits).is_some()
             && indices > 1
     }
@@ -36,7 +37,7 @@ impl Compiled {
         subject: &search::Subject,
         needs: &[Need<'_>],
     ) -> Option<Forwarded> {
-        if self.bulk == Bulk::Whole {
+        if self.compiled.bulk == Bulk::Whole {
             return None;
         }
         let (mut names, mut why) = (Vec::new(), BTreeMap::new());

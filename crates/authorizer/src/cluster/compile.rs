@@ -15,29 +15,28 @@ use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
 use super::Cluster;
 use super::answer::Denials;
-use crate::subject_data::SubjectData;
+use crate::rules::RulesCaller;
 
 /// The realm of the challenge, as OpenSearch's security plugin has it.
 const REALM: &str = "OpenSearch Security";
 
 /// What is compiled from the cluster's files alone.
-#[derive(Clone, Debug)]
-pub(crate) struct Compiled {
-    pub(crate) config: Arc<SecurityConfig>,
-    pub(crate) privileges: Arc<Privileges>,
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) privileges: Privileges,
     /// How callers authenticate on the hosts of the cluster.
-    identity: Arc<Identity>,
+    pub(super) identity: Identity,
     /// The positions of `internal_users.yml`'s users in the configuration.
-    users: Arc<HashMap<Arc<str>, usize>>,
+    users: HashMap<Arc<str>, usize>,
     /// The bytes of the inventory.
     inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped to addresses.
-    pub(crate) maps_addresses: bool,
+    pub(super) maps_addresses: bool,
     /// Whether the cluster checks that a scroll is the caller's own.
-    pub(crate) scrolls_are_checked: bool,
+    pub(super) scrolls_are_checked: bool,
     /// What happens to a bulk request of which only some items are permitted.
     pub(super) bulk: Bulk,
-    warnings: Arc<[Problem]>,
+    warnings: Vec<Problem>,
 }
 
 impl Cluster {
@@ -53,11 +52,10 @@ impl Cluster {
     ) -> Result<Option<(Self, Vec<Problem>)>, Vec<Problem>> {
         let Some(section) = &policy.search else { return Ok(None) };
         let bytes = inventory_bytes(section, fetched);
+        let unchanged = unchanged.filter(|cluster| cluster.compiled.inventory.as_ref() == bytes);
         let compiled = match unchanged {
-            Some(unchanged) if same(unchanged.compiled.inventory.as_ref(), bytes) => {
-                unchanged.compiled.clone()
-            }
-            Some(_) | None => Compiled::new(section, policy, bytes)?,
+            Some(cluster) => Arc::clone(&cluster.compiled),
+            None => Arc::new(Compiled::new(section, policy, bytes)?),
         };
         let before = previous.map(|previous| &previous.authenticator);
         let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, before)?;
@@ -71,15 +69,9 @@ impl Cluster {
         Ok(Some((Self { hosts, authenticator, compiled, denials }, warnings)))
     }
 
-    /// How callers authenticate on the hosts of the cluster.
-    #[must_use]
-    pub fn identity(&self) -> &Identity {
-        &self.compiled.identity
-    }
-
     /// How many names the inventory has; 0 without one.
     pub(crate) fn inventory_len(&self) -> u32 {
-        self.compiled.privileges.inventory().map_or(0, search::Inventory::len)
+        self.privileges().inventory().map_or(0, search::Inventory::len)
     }
 
     /// Carries over the Basic credentials that `previous` has verified.
@@ -89,7 +81,7 @@ impl Cluster {
 
     /// Hashes credentials with the keys of the policy's own authenticator. Every policy's cluster does, and a policy
     /// takes over the keys of the one before it, so what is carried over has the same keys.
-    pub(crate) fn share_keys(&mut self, of_policy: &Authenticator<SubjectData>) {
+    pub(crate) fn share_keys(&mut self, of_policy: &Authenticator<RulesCaller>) {
         self.authenticator.share_keys(of_policy);
     }
 }
@@ -134,25 +126,23 @@ impl Compiled {
         let privileges =
             Privileges::new(config.clone(), evaluated, Resolution::MappingOnly, inventory.map(Arc::new));
         Ok(Self {
-            identity: Arc::new(identity(section, &config, policy)),
-            users: Arc::new(users),
+            identity: identity(section, &config, policy),
+            users,
             maps_addresses,
             // Nobody knows which index a scroll is of, and so what to hide of it.
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
             warnings: [loaded.warnings, ambiguous_users(section, &config, policy, privileges.inventory())]
-                .concat()
-                .into(),
-            privileges: Arc::new(privileges),
+                .concat(),
+            privileges,
             inventory: bytes.cloned(),
-            config,
         })
     }
 
     /// The user of `internal_users.yml` with this name.
     pub(super) fn user(&self, name: &str) -> Option<&InternalUser> {
-        self.config.users.get(*self.users.get(name)?)
+        self.privileges.config().users.get(*self.users.get(name)?)
     }
 }
 
@@ -319,14 +309,6 @@ fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> 
     match section.inventory.as_ref()? {
         Inventory::File { source, .. } => Some(&source.bytes),
         Inventory::Url { url, .. } => fetched.get(url)?.as_ref(),
-    }
-}
-
-fn same(one: Option<&Arc<[u8]>>, other: Option<&Arc<[u8]>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

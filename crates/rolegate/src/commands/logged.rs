@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, ClusterProblem, Header, Reason, Request, RequestBody, Scratch, Verdict};
+use authorizer::{Authorizer, ClusterProblem, Header, Reason, Request, RequestBody, Scratch, Stage, Verdict};
 use explain::{ExplainedSubject, Explainer, Explanation, impossible_user};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
@@ -99,15 +99,9 @@ impl LoggedDecision {
         let (mut notes, mut removed) = (Vec::new(), None);
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
-            (
-                Some(
-                    reason @ (Reason::ControlBytes
-                    | Reason::DuplicateAuthorization
-                    | Reason::ConnectionHeader
-                    | Reason::Limit(_)),
-                ),
-                _,
-            ) => explainer.explain_denied(&request, reason),
+            (Some(reason), _) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
+                explainer.explain_denied(&request, reason)
+            }
             (Some(Reason::InvalidCredentials(error)), _) => {
                 explainer.explain(&request, ExplainedSubject::Invalid(error), now)
             }
@@ -198,15 +192,7 @@ impl LoggedDecision {
         let verdict = authorizer.check_as(&request, Ok(subject), scratch, clock::now());
         match &verdict {
             // A line does not have the body, on which the answer of a search cluster depends.
-            Verdict::Denied(denied)
-                if matches!(
-                    denied.reason,
-                    Reason::Cluster(_)
-                        | Reason::NotPermitted
-                        | Reason::PartlyPermitted
-                        | Reason::DocumentSecurityTooLong
-                ) =>
-            {
+            Verdict::Denied(denied) if denied.reason.stage() == Stage::Cluster => {
                 Answer::NotRepeatable(CLUSTER)
             }
             Verdict::Denied(_) | Verdict::Allowed(_) => Answer::Verdict(verdict),
@@ -215,32 +201,18 @@ impl LoggedDecision {
 
     /// Why the line does not say enough to decide its request again.
     fn not_repeatable(&self) -> Option<&'static str> {
-        match self.outcome.reason.as_deref().map(named)? {
-            Ok(Reason::InvalidCredentials(CredentialsError::KeysUnavailable)) => {
+        let Ok(reason) = named(self.outcome.reason.as_deref()?) else {
+            return Some("this version of rolegate does not know the reason of the denial");
+        };
+        match reason.stage() {
+            Stage::Credentials if reason == Reason::InvalidCredentials(CredentialsError::KeysUnavailable) => {
                 Some("there were no keys to verify the token, and the line does not have it")
             }
-            Ok(Reason::InvalidCredentials(_)) => {
-                Some("the credentials were invalid, and the line does not have them")
-            }
-            Ok(Reason::ControlBytes | Reason::DuplicateAuthorization | Reason::ConnectionHeader) => {
-                Some("a header was invalid, and the line does not have it")
-            }
-            Ok(Reason::Limit(_)) => Some("a limit was exceeded"),
-            Ok(
-                Reason::Cluster(_)
-                | Reason::NotPermitted
-                | Reason::PartlyPermitted
-                | Reason::DocumentSecurityTooLong,
-            ) => Some(CLUSTER),
-            Ok(
-                Reason::InvalidMethod
-                | Reason::InvalidPath(_)
-                | Reason::InvalidHost(_)
-                | Reason::MissingCredentials
-                | Reason::NotAllowed
-                | Reason::Denied,
-            ) => None,
-            Err(_) => Some("this version of rolegate does not know the reason of the denial"),
+            Stage::Credentials => Some("the credentials were invalid, and the line does not have them"),
+            Stage::Headers => Some("a header was invalid, and the line does not have it"),
+            Stage::Limit => Some("a limit was exceeded"),
+            Stage::Cluster => Some(CLUSTER),
+            Stage::Request | Stage::Rules => None,
         }
     }
 
@@ -362,8 +334,8 @@ impl LoggedDecision {
 
     /// Whether the rules decided, and not something that is wrong with the request or its credentials.
     pub(super) fn is_by_rules(&self) -> bool {
-        let by_rules = [Reason::MissingCredentials, Reason::NotAllowed, Reason::Denied].map(Reason::name);
-        self.outcome.reason.as_deref().is_none_or(|reason| by_rules.contains(&reason))
+        let reason = self.outcome.reason.as_deref();
+        reason.is_none_or(|reason| named(reason).is_ok_and(|reason| reason.stage() == Stage::Rules))
     }
 
     /// Whether the role files of a search cluster decided, and not the rules.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use authorizer::{Decided, DecidedRequest, Difference};
-
+use super::decided::{DecidedRequest, Decision, Difference, Part};
 use crate::decisions::Masks;
 
 /// The most lines about one kind of difference in an [`INTERVAL`].
@@ -32,7 +31,7 @@ impl Samples {
         &mut self,
         difference: Difference,
         request: &DecidedRequest,
-        shadow: Decided<'_>,
+        shadow: Decision<'_>,
         revision: &str,
     ) {
         if matches!(difference, Difference::Same | Difference::NotCompared)
@@ -42,7 +41,7 @@ impl Samples {
         }
         let user = request.user().and_then(|user| self.masks.user(user));
         let lossy = String::from_utf8_lossy;
-        let (method, path) = (lossy(request.method()), lossy(request.path()));
+        let (method, path) = (lossy(request.part(Part::Method)), lossy(request.path()));
         let path = self.masks.path(&method, &path);
         macro_rules! log {
             ($level:ident, $message:literal) => {
@@ -50,15 +49,15 @@ impl Samples {
                     difference = difference.name(),
                     user = user.as_deref().map(|user| text(user.as_bytes())),
                     issuer = request.issuer().map(|issuer| text(issuer.as_bytes())),
-                    method = text(request.method()),
-                    host = text(request.host()),
+                    method = text(request.part(Part::Method)),
+                    host = text(request.part(Part::Host)),
                     path = text(path.as_bytes()),
-                    request_id = text(request.id()),
-                    x_request_id = Some(request.x_request_id()).filter(|id| !id.is_empty()).map(text),
-                    active_reason = request.decided().reason(),
-                    active_rule = request.decided().rule,
-                    active_policy = request.revision(),
-                    shadow_reason = shadow.reason(),
+                    request_id = text(request.part(Part::Id)),
+                    x_request_id = Some(request.part(Part::XRequestId)).filter(|id| !id.is_empty()).map(text),
+                    active_reason = request.decision().reason_name(),
+                    active_rule = request.decision().rule,
+                    active_policy = request.text(Part::Revision),
+                    shadow_reason = shadow.reason_name(),
                     shadow_rule = shadow.rule,
                     shadow_policy = revision,
                     $message

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use authorizer::Difference;
-
+use super::decided::Difference;
 use crate::status::Status;
 
 /// How the decisions of a shadow policy compare with those of the active one.

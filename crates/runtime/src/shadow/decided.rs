@@ -1,46 +1,44 @@
-//! A decided request that another policy decides again, to compare the two: the candidate of `--shadow`.
+//! A copy of a decided request, which the shadow policy decides again.
 //!
-//! It is copied on a worker thread, so copying is one allocation, and parsing waits until the comparison. It has no
+//! It is made on a worker thread, so copying is one allocation, and parsing waits until the comparison. It has no
 //! credentials: of a token it has header and claims without the signature, of Basic credentials the name.
 
 use std::ops::Range;
 
+use authorizer::{
+    Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage, Verdict,
+    authorization, reads_header,
+};
 use identity::{CredentialsError, Subject, UnixTime, signed_part};
-use policy::model::{Identity, SourceId};
-
-use crate::cluster::{self, Cluster};
-use crate::reason::Reason;
-use crate::request::{self, Header, Request};
-use crate::verdict::{Allowed, Denied, Verdict};
-use crate::{Authorizer, RequestBody, Scratch};
+use policy::model::SourceId;
 
 /// A request that was decided, without its credentials, and its decision.
 #[derive(Debug)]
-pub struct DecidedRequest {
+pub(super) struct DecidedRequest {
     /// All parts, one after another.
     bytes: Vec<u8>,
     /// Where each part ends, by [`Part`].
     ends: [usize; PARTS],
     caller: CallerKind,
     reason: Option<Reason>,
-    /// What is known of the body; that of [`Part::Body`] if it is whole.
-    body: Body,
+    /// What was known of the body. The bytes of a whole one are [`Part::Body`].
+    body: RequestBody<'static>,
     is_changeable: bool,
     received: UnixTime,
 }
 
 /// What a decision is, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided<'a> {
+pub(super) struct Decision<'a> {
     /// Why the request is denied; `None` if it is allowed.
-    reason: Option<Reason>,
+    pub(super) reason: Option<Reason>,
     /// The rule that decided, if one did.
-    pub rule: Option<&'a str>,
+    pub(super) rule: Option<&'a str>,
 }
 
 /// How the decision of a candidate differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub(super) enum Difference {
     /// Not at all.
     Same,
     /// The candidate allows a request that is denied.
@@ -63,29 +61,26 @@ enum CallerKind {
     Token,
 }
 
-/// What was known of a body: a [`RequestBody`] without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
-    Unseen,
-    Awaited,
-    Whole,
-}
-
 /// The parts of a [`DecidedRequest`].
 #[derive(Clone, Copy)]
-enum Part {
+pub(super) enum Part {
     Method,
+    /// As received.
     Host,
+    /// Without its query, unless a search cluster decides.
     Path,
+    /// The proxy's id of the request.
     Id,
     /// The `x-request-id` header, cut.
     XRequestId,
+    /// With the prefix of its source; empty for an anonymous caller.
     User,
     /// Of its token; empty without one.
     Issuer,
     /// The name of a Basic user without its prefix, or the signed part of a token.
     Caller,
     Rule,
+    /// Of the policy that decided.
     Revision,
     Client,
     /// The header lines that the decision may depend on, each as `name:value` and a line feed.
@@ -95,57 +90,65 @@ enum Part {
 
 const PARTS: usize = 13;
 /// Maximum bytes of the `x-request-id` header, as in the decision log: a client may choose it.
-const LONGEST_ID: usize = 256;
+const MAX_ID: usize = 256;
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client and body are copied only if the request is one to a search cluster, of
     /// either policy. `None` if the request was denied before its caller was known: no other policy can then be compared.
-    #[must_use]
-    pub fn copy(
+    pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
         request: &Request<'_>,
         verdict: &Verdict<'_>,
         received: UnixTime,
     ) -> Option<Self> {
-        let Decided { reason, rule } = Decided::of(verdict);
+        let Decision { reason, rule } = Decision::of(verdict);
         if !reason.is_none_or(has_known_caller) {
             return None;
         }
-        let cluster = active.cluster_of(request.host, &mut Vec::new());
-        let for_cluster = cluster.is_some() || candidate.cluster_of(request.host, &mut Vec::new()).is_some();
-        let subject = subject_of(verdict);
+        let backend = active.backend(request.host);
+        let for_cluster = [backend, candidate.backend(request.host)]
+            .iter()
+            .any(|backend| matches!(backend, Backend::Cluster(_)));
+        let subject = match verdict {
+            Verdict::Allowed(allowed) => allowed.subject,
+            Verdict::Denied(denied) => denied.subject,
+        };
         let (caller, of_caller) = match subject {
             None => (CallerKind::Anonymous, &b""[..]),
             Some(subject) if subject.issuer.is_some() => {
-                let authorization = request::authorization(request.headers).ok().flatten();
+                let authorization = authorization(request.headers).ok().flatten();
                 (CallerKind::Token, signed_part(authorization?)?)
             }
             Some(subject) => {
-                let identity = cluster.map_or(&active.loaded.policy.identity, Cluster::identity);
-                (CallerKind::Basic, without_prefix(subject, identity).as_bytes())
+                let prefix = backend.identity().user_prefix(SourceId::BASIC);
+                let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user);
+                (CallerKind::Basic, name.as_bytes())
             }
         };
-        let path = if for_cluster { request.path } else { without_query(request.path) };
-        let (client, headers, body) = match (for_cluster, request.body) {
-            (true, RequestBody::Whole(body)) => (request.client, request.headers, body),
-            (true, RequestBody::Unseen | RequestBody::Awaited) => (request.client, request.headers, &b""[..]),
-            (false, _) => (&b""[..], &[][..], &b""[..]),
+        let (client, headers) =
+            if for_cluster { (request.client, request.headers) } else { (&b""[..], &[][..]) };
+        let (body, of_body) = match request.body {
+            RequestBody::Unseen => (RequestBody::Unseen, &b""[..]),
+            RequestBody::Awaited => (RequestBody::Awaited, &b""[..]),
+            RequestBody::Whole(bytes) => {
+                (RequestBody::Whole(b""), if for_cluster { bytes } else { &b""[..] })
+            }
         };
         let parts: [&[u8]; PARTS] = [
             request.method,
             request.host,
-            path,
+            if for_cluster { request.path } else { without_query(request.path) },
             request.id,
             x_request_id(request.headers),
             subject.map_or(b"", |subject| subject.user.as_bytes()),
             subject.and_then(|subject| subject.issuer.as_deref()).unwrap_or_default().as_bytes(),
             of_caller,
             rule.unwrap_or_default().as_bytes(),
-            active.revision.policy.as_bytes(),
+            active.revision().policy.as_bytes(),
             client,
             b"",
-            body,
+            of_body,
         ];
         let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut ends = [0; PARTS];
@@ -156,21 +159,16 @@ impl DecidedRequest {
             }
             *end = bytes.len();
         }
-        let body = match request.body {
-            RequestBody::Unseen => Body::Unseen,
-            RequestBody::Awaited => Body::Awaited,
-            RequestBody::Whole(_) => Body::Whole,
-        };
         let is_changeable = request.is_changeable;
         Some(Self { bytes, ends, caller, reason, body, is_changeable, received })
     }
 
     /// Decides the request by `candidate` as well, and passes on how its decision differs.
-    pub fn compare<R>(
+    pub(super) fn compare<R>(
         &self,
         candidate: &Authorizer,
         scratch: &mut Scratch,
-        report: impl FnOnce(Difference, Decided<'_>) -> R,
+        report: impl FnOnce(Difference, Decision<'_>) -> R,
     ) -> R {
         let headers: Vec<Header<'_>> = self.headers().collect();
         let request = Request {
@@ -181,89 +179,54 @@ impl DecidedRequest {
             id: self.part(Part::Id),
             client: self.part(Part::Client),
             body: match self.body {
-                Body::Unseen => RequestBody::Unseen,
-                Body::Awaited => RequestBody::Awaited,
-                Body::Whole => RequestBody::Whole(self.part(Part::Body)),
+                RequestBody::Whole(_) => RequestBody::Whole(self.part(Part::Body)),
+                unknown @ (RequestBody::Unseen | RequestBody::Awaited) => unknown,
             },
             is_changeable: self.is_changeable,
         };
-        let verdict = candidate.decide_again(self, &request, scratch);
-        let decided = Decided::of(&verdict);
+        let caller = self.caller_under(candidate);
+        let verdict = candidate.check_again(&request, caller, scratch, self.received);
+        let decision = Decision::of(&verdict);
         // A candidate that were active would have waited for the body.
-        let unknown = self.body == Body::Awaited && verdict.needs_body();
-        let difference = if unknown { Difference::NotCompared } else { self.decided().difference(decided) };
-        report(difference, decided)
+        let is_unknown = self.body == RequestBody::Awaited && verdict.needs_body();
+        let difference =
+            if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
+        report(difference, decision)
     }
 
     /// The decision that was made.
-    #[must_use]
-    pub fn decided(&self) -> Decided<'_> {
-        let rule = self.text(Part::Rule);
-        Decided { reason: self.reason, rule: (!rule.is_empty()).then_some(rule) }
-    }
-
-    /// The revision of the policy that made it.
-    #[must_use]
-    pub fn revision(&self) -> &str {
-        self.text(Part::Revision)
+    pub(super) fn decision(&self) -> Decision<'_> {
+        Decision { reason: self.reason, rule: Some(self.text(Part::Rule)).filter(|rule| !rule.is_empty()) }
     }
 
     /// The user, with the prefix of its source; `None` for an anonymous caller.
-    #[must_use]
-    pub fn user(&self) -> Option<&str> {
+    pub(super) fn user(&self) -> Option<&str> {
         (self.caller != CallerKind::Anonymous).then(|| self.text(Part::User))
     }
 
     /// The issuer of the caller's token; `None` without a token.
-    #[must_use]
-    pub fn issuer(&self) -> Option<&str> {
+    pub(super) fn issuer(&self) -> Option<&str> {
         (self.caller == CallerKind::Token).then(|| self.text(Part::Issuer))
     }
 
-    /// The method.
-    #[must_use]
-    pub fn method(&self) -> &[u8] {
-        self.part(Part::Method)
-    }
-
-    /// The host, as received.
-    #[must_use]
-    pub fn host(&self) -> &[u8] {
-        self.part(Part::Host)
-    }
-
     /// The path as received, without its query and fragment.
-    #[must_use]
-    pub fn path(&self) -> &[u8] {
+    pub(super) fn path(&self) -> &[u8] {
         without_query(self.part(Part::Path))
     }
 
-    /// The proxy's id of the request; may be empty.
-    #[must_use]
-    pub fn id(&self) -> &[u8] {
-        self.part(Part::Id)
-    }
-
-    /// The `x-request-id` header, cut; empty if there is none.
-    #[must_use]
-    pub fn x_request_id(&self) -> &[u8] {
-        self.part(Part::XRequestId)
-    }
-
     /// The memory that it takes, in bytes.
-    #[must_use]
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.bytes.capacity() + size_of::<Self>()
     }
 
-    fn part(&self, part: Part) -> &[u8] {
+    pub(super) fn part(&self, part: Part) -> &[u8] {
         let index = part as usize;
         let end = |index: usize| self.ends.get(index).copied().unwrap_or_default();
         let start = index.checked_sub(1).map_or(0, end);
         self.bytes.get(Range { start, end: end(index) }).unwrap_or_default()
     }
 
-    fn text(&self, part: Part) -> &str {
+    pub(super) fn text(&self, part: Part) -> &str {
         std::str::from_utf8(self.part(part)).unwrap_or_default()
     }
 
@@ -273,9 +236,31 @@ impl DecidedRequest {
             Some(Header { name, value: value.get(1..)? })
         })
     }
+
+    /// The caller under another policy.
+    fn caller_under(&self, candidate: &Authorizer) -> Result<Option<Subject>, CredentialsError> {
+        let (name, token) = (self.text(Part::Caller), self.part(Part::Caller));
+        let backend = candidate.backend(self.part(Part::Host));
+        match (self.caller, backend) {
+            (CallerKind::Anonymous, _) => return Ok(None),
+            (CallerKind::Basic, Backend::Rules(rules)) => {
+                rules.authenticator().basic_user_verified_elsewhere(name)
+            }
+            (CallerKind::Basic, Backend::Cluster(cluster)) => {
+                cluster.authenticator().basic_user_verified_elsewhere(name)
+            }
+            (CallerKind::Token, Backend::Rules(rules)) => {
+                rules.authenticator().token_verified_elsewhere(token, self.received)
+            }
+            (CallerKind::Token, Backend::Cluster(cluster)) => {
+                cluster.authenticator().token_verified_elsewhere(token, self.received)
+            }
+        }
+        .map(Some)
+    }
 }
 
-impl<'a> Decided<'a> {
+impl<'a> Decision<'a> {
     fn of(verdict: &Verdict<'a>) -> Self {
         match verdict {
             Verdict::Allowed(Allowed { rule, .. }) => Self { reason: None, rule: Some(rule) },
@@ -284,8 +269,8 @@ impl<'a> Decided<'a> {
     }
 
     /// How the decision of a candidate differs from this one.
-    fn difference(self, candidate: Decided<'_>) -> Difference {
-        let same = || self.rule == candidate.rule && self.reason() == candidate.reason();
+    fn difference(self, candidate: Decision<'_>) -> Difference {
+        let same = || self.rule == candidate.rule && self.reason_name() == candidate.reason_name();
         match (self.reason, candidate.reason) {
             (_, Some(Reason::InvalidCredentials(_))) => Difference::UnknownCaller,
             (Some(_), None) => Difference::WouldAllow,
@@ -296,15 +281,14 @@ impl<'a> Decided<'a> {
     }
 
     /// Why the request is denied, by name; `None` if it is allowed.
-    #[must_use]
-    pub fn reason(self) -> Option<&'static str> {
+    pub(super) fn reason_name(self) -> Option<&'static str> {
         self.reason.map(Reason::name)
     }
 }
 
 impl Difference {
     /// All differences.
-    pub const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Same,
         Self::WouldAllow,
         Self::WouldDeny,
@@ -314,8 +298,7 @@ impl Difference {
     ];
 
     /// The name in metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Same => "same",
             Self::WouldAllow => "would_allow",
@@ -327,87 +310,18 @@ impl Difference {
     }
 }
 
-impl Authorizer {
-    /// Decides a request for the caller that another policy has verified.
-    fn decide_again<'a>(
-        &'a self,
-        decided: &DecidedRequest,
-        request: &Request<'a>,
-        scratch: &'a mut Scratch,
-    ) -> Verdict<'a> {
-        let now = decided.received;
-        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
-            return self.authorize_cluster_with(cluster, request, now, scratch, |_, callers| {
-                let subject = decided.caller_under(
-                    |name| cluster.authenticator.basic_user_verified_elsewhere(name),
-                    |token| cluster.authenticator.token_verified_elsewhere(token, now),
-                )?;
-                Ok(subject.map(|subject| callers.hold(self.unverified_on_cluster(cluster, subject))))
-            });
-        }
-        self.authorize_with(request, now, scratch, |_, callers| {
-            let subject = decided.caller_under(
-                |name| self.authenticator.basic_user_verified_elsewhere(name),
-                |token| self.authenticator.token_verified_elsewhere(token, now),
-            )?;
-            Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
-        })
-    }
-}
-
-impl DecidedRequest {
-    /// The caller under another policy.
-    fn caller_under(
-        &self,
-        basic_user: impl FnOnce(&str) -> Result<Subject, CredentialsError>,
-        token: impl FnOnce(&[u8]) -> Result<Subject, CredentialsError>,
-    ) -> Result<Option<Subject>, CredentialsError> {
-        match self.caller {
-            CallerKind::Anonymous => Ok(None),
-            CallerKind::Basic => basic_user(self.text(Part::Caller)).map(Some),
-            CallerKind::Token => token(self.part(Part::Caller)).map(Some),
-        }
-    }
-}
-
 /// Whether the caller of a request that is denied for this reason is known: anonymous, or authenticated.
 fn has_known_caller(reason: Reason) -> bool {
-    match reason {
-        Reason::MissingCredentials
-        | Reason::NotAllowed
-        | Reason::Denied
-        | Reason::Cluster(_)
-        | Reason::NotPermitted
-        | Reason::PartlyPermitted
-        | Reason::DocumentSecurityTooLong => true,
-        Reason::InvalidMethod
-        | Reason::InvalidPath(_)
-        | Reason::InvalidHost(_)
-        | Reason::ControlBytes
-        | Reason::DuplicateAuthorization
-        | Reason::ConnectionHeader
-        | Reason::Limit(_)
-        | Reason::InvalidCredentials(_) => false,
+    match reason.stage() {
+        Stage::Rules | Stage::Cluster => true,
+        Stage::Request | Stage::Headers | Stage::Limit | Stage::Credentials => false,
     }
-}
-
-fn subject_of<'v>(verdict: &'v Verdict<'_>) -> Option<&'v Subject> {
-    match verdict {
-        Verdict::Allowed(allowed) => allowed.subject,
-        Verdict::Denied(denied) => denied.subject,
-    }
-}
-
-/// The name of a Basic user as in its credentials.
-fn without_prefix<'s>(subject: &'s Subject, identity: &Identity) -> &'s str {
-    let prefix = identity.user_prefix(SourceId::BASIC);
-    subject.user.strip_prefix(prefix).unwrap_or(&subject.user)
 }
 
 fn x_request_id<'a>(headers: &[Header<'a>]) -> &'a [u8] {
     let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(b"x-request-id"));
     let value = header.map(|header| header.value).unwrap_or_default();
-    value.get(..LONGEST_ID).unwrap_or(value)
+    value.get(..MAX_ID).unwrap_or(value)
 }
 
 fn without_query(path: &[u8]) -> &[u8] {
@@ -417,7 +331,7 @@ fn without_query(path: &[u8]) -> &[u8] {
 /// Copies the header lines that a decision about a request to a cluster may depend on.
 fn push_headers(headers: &[Header<'_>], bytes: &mut Vec<u8>) {
     for Header { name, value } in headers {
-        if cluster::reads_header(name) {
+        if reads_header(name) {
             bytes.extend([name, &b":"[..], value, b"\n"].into_iter().flatten());
         }
     }

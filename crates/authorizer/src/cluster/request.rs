@@ -1,0 +1,75 @@
+//! A request as a search cluster reads it.
+
+use identity::UnixTime;
+
+use super::Cluster;
+use crate::request::{Header, Request};
+
+const DESCRIBE_BODY: [&str; 2] = ["content-type", "content-encoding"];
+/// The tenant of a request. The security plugin takes another index in place of that of OpenSearch Dashboards, without
+/// asking for a privilege on it, if the account that it sees may use the tenant: behind rolegate that is one account for all callers.
+const TENANT: [&str; 2] = ["securitytenant", "security_tenant"];
+/// The user that a request is to be made for, if the account that the plugin sees may do that.
+const IMPERSONATION: [&str; 1] = ["opendistro_security_impersonate_as"];
+
+impl Cluster {
+    /// A request as the cluster reads it.
+    ///
+    /// # Errors
+    /// If it is invalid, or asks for what no role permits.
+    pub fn search_request<'a>(
+        &self,
+        request: &Request<'a>,
+        now: UnixTime,
+    ) -> Result<search::Request<'a>, search::Problem> {
+        if has_header(request, &TENANT) {
+            return Err(search::Problem::Unsupported(
+                "a tenant (`securitytenant`) other than the global one, whose header is empty",
+            ));
+        }
+        if has_header(request, &IMPERSONATION) {
+            return Err(search::Problem::Unsupported("a request in the name of another user"));
+        }
+        let text = |bytes: &'a [u8]| {
+            std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
+        };
+        Ok(search::Request {
+            method: text(request.method)?,
+            target: text(request.path)?,
+            content_type: header(request, "content-type")?,
+            content_encoding: header(request, "content-encoding")?,
+            scrolls_are_checked: self.compiled.scrolls_are_checked,
+            body: request.body,
+            now: search::Request::time(now),
+        })
+    }
+}
+
+/// Whether the decision about a request to a search cluster may depend on a header of this name.
+#[must_use]
+pub fn reads_header(name: &[u8]) -> bool {
+    let mut names = DESCRIBE_BODY.iter().chain(&TENANT).chain(&IMPERSONATION);
+    names.any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Whether one of these headers is there, and not empty.
+fn has_header(request: &Request<'_>, names: &[&str]) -> bool {
+    let is_one = |line: &Header<'_>| names.iter().any(|name| line.name.eq_ignore_ascii_case(name.as_bytes()));
+    request.headers.iter().any(|line| is_one(line) && !line.value.is_empty())
+}
+
+/// The value of a header that may be there once.
+fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, search::Problem> {
+    let mut lines = request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name.as_bytes()));
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(search::Problem::Invalid("it has two headers that describe its body"));
+    }
+    let value = std::str::from_utf8(line.value);
+    value.map(Some).map_err(|_| search::Problem::Invalid("a header that describes its body is not UTF-8"))
+}
+
+/// The path without its query.
+pub(super) fn path_of<'a>(request: &Request<'a>) -> &'a [u8] {
+    request.path.split(|byte| *byte == b'?').next().unwrap_or_default()
+}

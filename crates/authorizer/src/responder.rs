@@ -1,0 +1,141 @@
+//! How a request is answered, whichever backend decides: the headers of one that is allowed, and the answer to one that
+//! is denied.
+
+use std::sync::Arc;
+
+use document::Problem;
+use identity::{Subject, UnixTime};
+
+use crate::answer::{self, Denials, TemplateValues, Values};
+use crate::identity_header::{IdentitySigner, NotSigned, SignedIdentity};
+use crate::reason::{Limit, Reason};
+use crate::request::Request;
+use crate::sanitizer::{Changes, HeaderSanitizer};
+use crate::scratch::ChangeScratch;
+use crate::verdict::{Allowed, Denied};
+
+/// What both backends need to answer requests.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    loaded: Arc<policy::Loaded>,
+    /// The revision of the policy.
+    revision: Box<str>,
+    sanitizer: HeaderSanitizer,
+    denials: Denials,
+    /// Signs the identity header, if the policy has one.
+    pub(crate) signer: Option<IdentitySigner>,
+}
+
+/// The headers that tell the application who a caller is. Computed when the caller is verified and cached with it, so
+/// that its next requests format no headers.
+#[derive(Debug)]
+pub(crate) struct CallerHeaders {
+    /// Its values of `set_headers`.
+    values: Values,
+    /// Its identity header, if the policy has one and the caller was authenticated by credentials.
+    signed: Option<SignedIdentity>,
+}
+
+/// A request that a backend permits.
+pub(crate) struct Permitted<'a> {
+    /// The rule, as `<role>: <rule>`; the operation of a request to a search cluster.
+    pub(crate) rule: &'a str,
+    pub(crate) subject: Option<&'a Subject>,
+    pub(crate) headers: &'a CallerHeaders,
+    pub(crate) path: &'a [u8],
+    /// The path and query with which it is forwarded, if they are changed; otherwise empty.
+    pub(crate) target: &'a str,
+    /// What must be filtered in its answer; empty if nothing.
+    pub(crate) document_security: &'a str,
+}
+
+impl Responder {
+    /// # Errors
+    /// Every problem of the identity header's keys.
+    pub(crate) fn compile(loaded: Arc<policy::Loaded>, revision: Box<str>) -> Result<Self, Vec<Problem>> {
+        let policy = &loaded.policy;
+        let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
+        Ok(Self {
+            sanitizer: HeaderSanitizer::new(policy, signer.as_ref().map(|signer| &**signer.name())),
+            denials: Denials::new(&policy.deny_response, &policy.identity),
+            signer,
+            revision,
+            loaded,
+        })
+    }
+
+    /// The headers of a caller with these roles; `None` is an anonymous one. Who is not verified gets no identity header.
+    pub(crate) fn caller_headers(
+        &self,
+        subject: Option<&Subject>,
+        roles: &[&str],
+        is_verified: bool,
+    ) -> CallerHeaders {
+        let template = TemplateValues { subject, roles, revision: &self.revision };
+        let signer = self.signer.as_ref().zip(subject).filter(|_| is_verified);
+        CallerHeaders {
+            values: answer::render(&self.loaded.policy.allow_response.set_headers, template),
+            signed: signer.map(|(signer, subject)| signer.place(subject, roles)),
+        }
+    }
+
+    /// The changes to a permitted request. `roles` are the caller's, for its identity header.
+    ///
+    /// # Errors
+    /// If not all changes can be made: then the request must be denied.
+    pub(crate) fn changes<'a>(
+        &'a self,
+        request: &Request<'a>,
+        permitted: Permitted<'a>,
+        roles: impl FnOnce() -> Vec<String>,
+        now: UnixTime,
+        scratch: &'a mut ChangeScratch,
+    ) -> Result<Allowed<'a>, Reason> {
+        let Permitted { rule, subject, headers, path, target, document_security } = permitted;
+        let ChangeScratch { with_rule, aliases, identity } = scratch;
+        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
+        // `SECURITY.md`).
+        let may_be_there = self.sanitizer.find_aliases(request.headers, aliases)?;
+        let mut has_identity = false;
+        if let (Some(signer), Some(signed), Some(subject)) = (&self.signer, &headers.signed, subject) {
+            signer
+                .write(signed, (subject, &self.revision), roles, now, identity)
+                .map_err(|NotSigned| Reason::Limit(Limit::ResponseSize))?;
+            has_identity = true;
+        }
+        headers.values.render_rule(rule, with_rule);
+        let changes = Changes {
+            sanitizer: &self.sanitizer,
+            values: &headers.values,
+            with_rule,
+            identity: has_identity.then_some(identity),
+            headers: request.headers,
+            aliases,
+            may_be_there,
+            document_security,
+        };
+        let rewritten = (!target.is_empty()).then_some(target);
+        let allowed = Allowed { rule, subject, path, cluster: None, rewritten, changes };
+        if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
+    }
+
+    /// The answer to a denied request in the policy's form. Writes its body. `is_bearer`: the credentials are a token.
+    pub(crate) fn deny<'a>(
+        &'a self,
+        request: &Request<'a>,
+        reason: Reason,
+        rule: Option<&'a str>,
+        is_bearer: bool,
+        body: &'a mut String,
+    ) -> Denied<'a> {
+        self.denials.write_body(reason, rule, request.id, body);
+        Denied { rule, ..Denied::new(reason, self.denials.headers(reason, is_bearer), body) }
+    }
+}
+
+impl CallerHeaders {
+    /// The bytes that they have allocated on the heap.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.values.heap_size() + self.signed.as_ref().map_or(0, SignedIdentity::heap_size)
+    }
+}

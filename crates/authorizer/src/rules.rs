@@ -1,0 +1,238 @@
+//! The first backend: requests that the rules of the policy decide.
+
+use std::sync::Arc;
+
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
+use identity::{Authenticator, CachedSubject, HeapSize, Subject, UnixTime};
+use policy::model::RuleId;
+
+use crate::authentication::{Authentication, Caller, Trust};
+use crate::reason::Reason;
+use crate::request::{self, ParsedRequest, Request};
+use crate::responder::{CallerHeaders, Permitted, Responder};
+use crate::scratch::AnswerScratch;
+use crate::verdict::{Denied, Verdict};
+use crate::{Scratch, answer};
+
+/// The rules of a policy, ready to decide about requests.
+#[derive(Debug)]
+pub struct Rules {
+    loaded: Arc<policy::Loaded>,
+    engine: Arc<Engine>,
+    pub(crate) authenticator: Authenticator<RulesCaller>,
+    /// The headers of an anonymous caller. Those of a subject are cached with the subject.
+    anonymous: CallerHeaders,
+    /// The label `role: rule` of each rule, indexed by [`RuleId`].
+    labels: Arc<[Box<str>]>,
+}
+
+/// What is computed for a subject once and cached with it, so that its next requests neither resolve roles nor format
+/// headers.
+#[derive(Debug)]
+pub struct RulesCaller {
+    roles: RoleSet,
+    /// The length of the `user_prefix` in its user name.
+    user_prefix_len: usize,
+    headers: CallerHeaders,
+}
+
+impl HeapSize for RulesCaller {
+    fn heap_size(&self) -> usize {
+        self.roles.heap_size() + self.headers.heap_size()
+    }
+}
+
+impl Rules {
+    /// Compiles the rules. `unchanged` are those that the same policy was compiled to before.
+    pub(crate) fn compile(
+        loaded: Arc<policy::Loaded>,
+        authenticator: Authenticator<RulesCaller>,
+        responder: &Responder,
+        unchanged: Option<&Self>,
+    ) -> Self {
+        let policy = &loaded.policy;
+        let (engine, labels) = match unchanged {
+            Some(rules) => (Arc::clone(&rules.engine), Arc::clone(&rules.labels)),
+            None => (Engine::compile(policy).into(), labels(policy)),
+        };
+        let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
+        let anonymous = responder.caller_headers(None, &roles, false);
+        Self { engine, authenticator, anonymous, labels, loaded }
+    }
+
+    /// Authorizes a request: parses it, authenticates its caller, and evaluates the rules.
+    pub(crate) fn check<'a, A: Authentication>(
+        &'a self,
+        responder: &'a Responder,
+        request: &Request<'a>,
+        authentication: A,
+        scratch: &'a mut Scratch,
+        now: UnixTime,
+    ) -> Result<Verdict<'a>, A::Pending> {
+        let Scratch { parse, answer, callers, .. } = scratch;
+        let parsed = match request::parse_but_credentials(request, parse) {
+            Ok(parsed) => parsed,
+            Err(reason) => {
+                return Ok(Verdict::Denied(responder.deny(
+                    request,
+                    reason,
+                    None,
+                    false,
+                    &mut answer.denial.body,
+                )));
+            }
+        };
+        let authorization = parsed.authorization;
+        let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
+        let caller = authentication.caller(&self.authenticator, authorization, now, callers, attach);
+        let is_valid = A::READS_CREDENTIALS && matches!(caller, Ok(Ok(_)));
+        debug_assert!(!is_valid || request::validate_authorization(authorization).is_ok());
+        if !is_valid && let Err(reason) = request::validate_authorization(authorization) {
+            return Ok(Verdict::Denied(responder.deny(
+                request,
+                reason,
+                None,
+                false,
+                &mut answer.denial.body,
+            )));
+        }
+        match caller? {
+            Ok(caller) => Ok(self.evaluate(responder, request, &parsed, caller, now, answer)),
+            Err(error) => {
+                let reason = Reason::InvalidCredentials(error);
+                let is_bearer = request::is_bearer(authorization);
+                let denied = responder.deny(request, reason, None, is_bearer, &mut answer.denial.body);
+                Ok(Verdict::Denied(Denied { path: parsed.paths.first(), ..denied }))
+            }
+        }
+    }
+
+    /// Evaluates the rules and builds the verdict. Only this function and `Cluster::evaluate` allow a request.
+    fn evaluate<'a>(
+        &'a self,
+        responder: &'a Responder,
+        request: &Request<'a>,
+        parsed: &ParsedRequest<'a>,
+        caller: Caller<'a, RulesCaller>,
+        now: UnixTime,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        let attached = caller.map(|caller| &caller.attached);
+        let subject = caller.map(|caller| &caller.subject);
+        let path = parsed.paths.first();
+        let roles = attached.map_or_else(|| self.engine.anonymous(), |attached| &attached.roles);
+        let (reason, rule) = match self.decide(parsed, roles, caller.map(pattern_subject)).1 {
+            Decision::Allowed(rule) => {
+                let permitted = Permitted {
+                    rule: self.label(rule),
+                    subject,
+                    headers: attached.map_or(&self.anonymous, |attached| &attached.headers),
+                    path,
+                    target: "",
+                    document_security: "",
+                };
+                let role_names = || {
+                    let names: Vec<&str> = self.engine.role_names(roles).collect();
+                    answer::shown_roles(&names).into_iter().map(str::to_owned).collect()
+                };
+                match responder.changes(request, permitted, role_names, now, &mut scratch.changes) {
+                    Ok(allowed) => return Verdict::Allowed(allowed),
+                    Err(reason) => (reason, None),
+                }
+            }
+            // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
+            // caller has other roles, and the answer may differ.
+            Decision::Denied(rule) if caller.is_none() => (Reason::MissingCredentials, Some(rule)),
+            Decision::NotAllowed if caller.is_none() => (Reason::MissingCredentials, None),
+            Decision::Denied(rule) => (Reason::Denied, Some(rule)),
+            Decision::NotAllowed => (Reason::NotAllowed, None),
+        };
+        let rule = rule.map(|rule| self.label(rule));
+        let is_bearer = request::is_bearer(parsed.authorization);
+        let denied = responder.deny(request, reason, rule, is_bearer, &mut scratch.denial.body);
+        Verdict::Denied(Denied { subject, path, ..denied })
+    }
+
+    /// Which rule decides: one that allows only if every interpretation of the path in `all` is allowed, and no `deny` rule
+    /// matches one in `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one
+    /// interpretation: itself. Returns the decision and the interpretation that it was made on; if allowed, the canonical
+    /// one. This alone allows no request.
+    pub fn decide<'r>(
+        &self,
+        parsed: &ParsedRequest<'r>,
+        roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
+    ) -> (&'r [u8], Decision) {
+        let ParsedRequest { method: action, host: scope, paths, authorization: _ } = parsed;
+        let decide = |resource| self.engine.decide(roles, subject, AccessRequest { action, scope, resource });
+        let canonical = paths.first();
+        let first = match decide(canonical) {
+            allowed @ Decision::Allowed(_) => allowed,
+            negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
+        };
+        if paths.is_only() {
+            return (canonical, first);
+        }
+        for path in paths.all().skip(1) {
+            match decide(path) {
+                Decision::Allowed(_) => {}
+                negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
+            }
+        }
+        // The path with its dot segments kept: a backend that does not remove them would see a path that a `deny` rule
+        // covers.
+        for path in paths.deny_only() {
+            match decide(path) {
+                Decision::Allowed(_) | Decision::NotAllowed => {}
+                denied @ Decision::Denied(_) => return (path, denied),
+            }
+        }
+        (canonical, first)
+    }
+
+    /// What is attached to a subject.
+    pub(crate) fn caller(&self, responder: &Responder, subject: &Subject, trust: Trust) -> RulesCaller {
+        let [groups, roles] = [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
+        let roles = self.engine.roles_of(&subject.user, groups, roles);
+        let names: Vec<&str> = self.engine.role_names(&roles).collect();
+        let identity = &self.loaded.policy.identity;
+        let prefix = subject.source.map_or("", |source| identity.user_prefix(source));
+        RulesCaller {
+            user_prefix_len: prefix.len(),
+            headers: responder.caller_headers(Some(subject), &names, trust == Trust::Verified),
+            roles,
+        }
+    }
+
+    /// The compiled rules.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Authenticates callers on all hosts but those of a search cluster.
+    #[must_use]
+    pub fn authenticator(&self) -> &Authenticator<RulesCaller> {
+        &self.authenticator
+    }
+
+    /// How these callers authenticate.
+    #[must_use]
+    pub fn identity(&self) -> &policy::model::Identity {
+        &self.loaded.policy.identity
+    }
+
+    fn label(&self, rule: RuleId) -> &str {
+        self.labels.get(rule.0 as usize).map_or("", |label| label)
+    }
+}
+
+fn labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
+    policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
+}
+
+/// The subject, as patterns see it.
+fn pattern_subject(caller: &CachedSubject<RulesCaller>) -> PatternSubject<'_> {
+    let CachedSubject { subject, attached } = caller;
+    PatternSubject { user: subject.user.as_bytes(), prefix: attached.user_prefix_len, source: subject.source }
+}
