@@ -232,14 +232,18 @@ impl Denials {
             body.push_str(text);
             return;
         }
-        let id = id.get(..MAX_ID_BYTES).unwrap_or(id);
-        let reason_name = self.settings.explain.then(|| reason.name());
-        let rule = rule.filter(|_| self.settings.explain);
+        let id = String::from_utf8_lossy(id.get(..MAX_ID_BYTES).unwrap_or(id));
+        let fields = [
+            ("request", Some(&*id).filter(|id| !id.is_empty())),
+            ("reason", self.settings.explain.then(|| reason.name())),
+            ("rule", rule.filter(|_| self.settings.explain)),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let error = error_name(reason);
         match self.settings.content_type {
-            ContentType::Json => json(error, id, reason_name, rule, body),
-            ContentType::Text => text(error, id, reason_name, rule, body),
-            ContentType::Html => html(error, id, reason_name, rule, body),
+            ContentType::Json => write_json(error, fields, body),
+            ContentType::Text => write_text(error, fields, body),
+            ContentType::Html => write_html(error, fields, body),
         }
     }
 }
@@ -272,60 +276,32 @@ fn error_name(reason: Reason) -> &'static str {
     }
 }
 
-fn json(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
-    body.push_str("{\"error\":\"");
-    body.push_str(error);
-    if !id.is_empty() {
-        body.push_str("\",\"request_id\":\"");
-        characters(id).for_each(|character| push_json(character, body));
-    }
-    for (name, value) in [("reason", reason), ("rule", rule)] {
-        let Some(value) = value else { continue };
-        body.push_str("\",\"");
-        body.push_str(name);
-        body.push_str("\":\"");
+fn write_json<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
+    body.extend(["{\"error\":\"", error]);
+    for (name, value) in fields {
+        let name = if name == "request" { "request_id" } else { name };
+        body.extend(["\",\"", name, "\":\""]);
         value.chars().for_each(|character| push_json(character, body));
     }
     body.push_str("\"}");
 }
 
-fn text(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
-    body.push_str(error);
-    body.push('\n');
-    if !id.is_empty() {
-        body.push_str("request: ");
-        body.extend(
-            characters(id).map(|character| if character.is_control() { '\u{FFFD}' } else { character }),
-        );
+fn write_text<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
+    body.extend([error, "\n"]);
+    for (name, value) in fields {
+        body.extend([name, ": "]);
+        body.extend(value.chars().map(|char| if char.is_control() { '\u{FFFD}' } else { char }));
         body.push('\n');
-    }
-    for (name, value) in [("reason: ", reason), ("rule: ", rule)] {
-        let Some(value) = value else { continue };
-        body.extend([name, value, "\n"]);
     }
 }
 
-fn html(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
+fn write_html<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
     body.extend(["<!doctype html><title>", error, "</title><h1>", error, "</h1>"]);
-    if !id.is_empty() {
-        body.push_str("<p>request: <code>");
-        characters(id).for_each(|character| push_html(character, body));
-        body.push_str("</code></p>");
-    }
-    for (name, value) in [("reason", reason), ("rule", rule)] {
-        let Some(value) = value else { continue };
+    for (name, value) in fields {
         body.extend(["<p>", name, ": <code>"]);
         value.chars().for_each(|character| push_html(character, body));
         body.push_str("</code></p>");
     }
-}
-
-/// The characters of a text that may not be UTF-8; each invalid sequence becomes U+FFFD.
-fn characters(text: &[u8]) -> impl Iterator<Item = char> {
-    text.utf8_chunks().flat_map(|chunk| {
-        let replaced = (!chunk.invalid().is_empty()).then_some('\u{FFFD}');
-        chunk.valid().chars().chain(replaced)
-    })
 }
 
 /// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1 controls, U+2028 and

@@ -1,7 +1,6 @@
-//! How the caller of a request becomes known: by its credentials, verified on other threads or on this one, or by
-//! assumption.
+//! How the caller of a request becomes known: by its credentials, verified on other threads or on
+//! this one, or by assumption.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -20,7 +19,8 @@ pub(crate) enum Trust {
     Verified,
     /// It is assumed. It gets no identity header.
     Assumed,
-    /// The same, to explain a decision: it takes no place in a shared cache, and no lock that other decisions wait for.
+    /// The same, to explain a decision: it takes no place in a shared cache, and no lock that other
+    /// decisions wait for.
     Explained,
 }
 
@@ -29,10 +29,12 @@ pub(crate) trait Authentication {
     /// What is returned if credentials must be verified first.
     type Pending;
 
-    /// Whether a caller is known by the value of its `Authorization` header, which is then well-formed.
+    /// Whether a caller is known by the value of its `Authorization` header, which is then
+    /// well-formed.
     const READS_CREDENTIALS: bool;
 
-    /// The caller. `attach` computes what the backend attaches to a subject that is in no cache yet.
+    /// The caller. `attach` computes what the backend attaches to a subject that is in no cache
+    /// yet.
     fn caller<'c, D: HeapSize>(
         self,
         authenticator: &Authenticator<D>,
@@ -43,7 +45,8 @@ pub(crate) trait Authentication {
     ) -> Result<Result<Caller<'c, D>, CredentialsError>, Self::Pending>;
 }
 
-/// By credentials that another thread verifies, unless they are in a cache: with the result, if there is one already.
+/// By credentials that another thread verifies, unless they are in a cache: with the result, if
+/// there is one already.
 pub(crate) struct Deferred<'r>(pub(crate) Option<&'r VerificationResult>);
 
 /// By credentials that this thread verifies: for tools and tests, as a hash takes milliseconds.
@@ -117,23 +120,4 @@ impl Authentication for Assumed {
             Err(error) => Err(error),
         })
     }
-}
-
-/// The subject of credentials, which are verified on this thread. It has the claims of its token, unless the token was
-/// verified before.
-pub(crate) fn identify<D: HeapSize>(
-    authenticator: &Authenticator<D>,
-    authorization: Option<&[u8]>,
-    now: UnixTime,
-    attach: impl Fn(&Subject, Trust) -> D,
-) -> Result<Option<Subject>, CredentialsError> {
-    let with_claims = RefCell::default();
-    let attach = |subject: &Subject, trust| {
-        with_claims.replace(Some(subject.clone()));
-        attach(subject, trust)
-    };
-    let mut cache = LocalCache::default();
-    let Ok(caller) = Inline.caller(authenticator, authorization, now, &mut cache, attach);
-    let subject = caller?.map(|caller| caller.subject.clone());
-    Ok(with_claims.into_inner().or(subject))
 }

@@ -1,7 +1,8 @@
-//! The second backend: requests to a search cluster, decided by the cluster's own role files instead of the rules.
+//! The second backend: requests to a search cluster, decided by the cluster's own role files
+//! instead of the rules.
 //!
-//! The users of `internal_users.yml` exist on the hosts of the cluster only, so these hosts have an authenticator of
-//! their own. Tokens are those of the policy's issuers.
+//! The users of `internal_users.yml` exist on the hosts of the cluster only, so these hosts have an
+//! authenticator of their own. Tokens are those of the policy's issuers.
 
 mod answer;
 mod bulk;
@@ -22,7 +23,7 @@ use search::{Caller, Filter, MAX_FILTERS, Need, Privileges, Resolution, Verdict 
 
 use crate::Scratch;
 use crate::authentication::{Authentication, Trust};
-use crate::reason::{Limit, Reason};
+use crate::reason::Reason;
 use crate::request::{self as any_request, Request};
 use crate::responder::{Permitted, Responder};
 use crate::scratch::{AnswerScratch, ForwardScratch};
@@ -30,7 +31,7 @@ use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_INDICES, PartialBulk, 
 use answer::Denials;
 pub use caller::ClusterCaller;
 use compile::Compiled;
-pub use compile::{ClusterHashes, ItemHash, cluster_hashes};
+pub use compile::cluster_config;
 use request::path_of;
 pub use request::reads_header;
 
@@ -40,8 +41,8 @@ pub struct Cluster {
     /// Its hosts; empty means any.
     hosts: Box<[Scope]>,
     pub(crate) authenticator: Authenticator<ClusterCaller>,
+    pub(crate) denials: Denials,
     compiled: Arc<Compiled>,
-    denials: Denials,
 }
 
 /// A permitted request as it is forwarded.
@@ -58,20 +59,22 @@ struct Forwarded {
 /// Why a request is denied, and what is missing.
 type Refusal = (Reason, search::Answer);
 
-/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk in which something is. A
-/// request with more needs is never reduced.
+/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk
+/// in which something is. A request with more needs is never reduced.
 pub const NEEDS_PER_CHUNK: usize = 500;
 
 impl Cluster {
     /// Whether it decides about requests to this host.
     pub(crate) fn serves(&self, host: &[u8], buffer: &mut Vec<u8>) -> bool {
-        // A host that is not valid belongs to the cluster only if all do; either way the request is denied.
+        // A host that is not valid belongs to the cluster only if all do; either way the request is
+        // denied.
         self.hosts.is_empty()
             || canonical::host(host, buffer)
                 .is_ok_and(|host| self.hosts.iter().any(|scope| scope.matches(host)))
     }
 
-    /// Authorizes a request: authenticates its caller, reads what it needs, and decides by the caller's roles.
+    /// Authorizes a request: authenticates its caller, reads what it needs, and decides by the
+    /// caller's roles.
     pub(crate) fn check<'a, A: Authentication>(
         &'a self,
         responder: &'a Responder,
@@ -98,8 +101,8 @@ impl Cluster {
         })
     }
 
-    /// Decides what the roles of the cluster permit, and builds the verdict. Only this function and `Rules::evaluate` allow
-    /// a request.
+    /// Decides what the roles of the cluster permit, and builds the verdict. Only this function and
+    /// `Rules::evaluate` allow a request.
     fn evaluate<'a>(
         &'a self,
         responder: &'a Responder,
@@ -149,8 +152,8 @@ impl Cluster {
         Verdict::Denied(Denied { cluster: asked, ..denied })
     }
 
-    /// Decides about a request, and says how it is forwarded: as it is, reduced to the permitted indices, or without the items
-    /// that are not permitted.
+    /// Decides about a request, and says how it is forwarded: as it is, reduced to the permitted
+    /// indices, or without the items that are not permitted.
     fn forwarded(
         &self,
         request: &Request<'_>,
@@ -161,10 +164,18 @@ impl Cluster {
         let with_address = self.caller_at(request, caller);
         let prepared = with_address.as_ref().unwrap_or(&caller.prepared);
         let refusal = match self.decide(prepared, needs) {
-            Ok(filters) => match self.target(search_request, prepared, needs) {
-                Ok(target) => return Ok(Forwarded { target, names: Vec::new(), filters, bulk: None }),
-                Err(missing) => (Reason::NotPermitted, denied_for(missing)),
-            },
+            Ok(filters) => {
+                let target = self.privileges().forwarded(prepared, search_request, needs);
+                let missing = match &target {
+                    Some(_) => None,
+                    None => self.privileges().shown_by_patterns(prepared, needs),
+                };
+                let Some(missing) = missing else {
+                    let target = target.unwrap_or_default();
+                    return Ok(Forwarded { target, names: Vec::new(), filters, bulk: None });
+                };
+                (Reason::NotPermitted, denied_for(missing))
+            }
             Err((reason, answer)) => match self.reduced(search_request, operation, prepared, &answer) {
                 Some(reduced) => return Ok(reduced),
                 None => (reason, answer),
@@ -178,25 +189,14 @@ impl Cluster {
         Err(refusal)
     }
 
-    /// The path and query with which a permitted request is forwarded; empty if they are not changed.
-    fn target(
-        &self,
-        request: &search::Request<'_>,
-        caller: &Caller,
-        needs: &[Need<'_>],
-    ) -> Result<String, search::Missing> {
-        match self.privileges().forwarded(caller, request, needs) {
-            Some(target) => Ok(target),
-            None => self.privileges().shown_by_patterns(caller, needs).map_or(Ok(String::new()), Err),
-        }
-    }
-
     /// Decides about what a request needs, and says what must be filtered.
     fn decide(&self, caller: &Caller, needs: &[Need<'_>]) -> Result<BTreeSet<Filter>, Refusal> {
         let mut filters = BTreeSet::new();
-        // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
+        // What is missing is worked out for the first needs that are not permitted: a bulk request
+        // may have thousands.
         for chunk in needs.chunks(NEEDS_PER_CHUNK) {
-            // The header has no room for so many. Each chunk would add as many again, each with a copy of the role's query.
+            // The header has no room for so many. Each chunk would add as many again, each with a
+            // copy of the role's query.
             if filters.len() > MAX_FILTERS {
                 return Err((Reason::DocumentSecurityTooLong, search::Answer::default()));
             }
@@ -217,8 +217,8 @@ impl Cluster {
         Ok(filters)
     }
 
-    /// A request that is permitted in part, reduced to the permitted indices. The request with them is read and decided
-    /// about like any other: it must be permitted as it is.
+    /// A request that is permitted in part, reduced to the permitted indices. The request with them
+    /// is read and decided about like any other: it must be permitted as it is.
     fn reduced(
         &self,
         request: &search::Request<'_>,
@@ -237,16 +237,6 @@ impl Cluster {
         Some(Forwarded { target, names, filters, bulk: None })
     }
 
-    /// Denies a request that exceeds a limit.
-    pub(crate) fn over_limit<'a>(
-        &'a self,
-        request: &Request<'a>,
-        limit: Limit,
-        body: &'a mut String,
-    ) -> Verdict<'a> {
-        self.denials.over_limit(request, limit, body)
-    }
-
     /// What is attached to a subject.
     pub(crate) fn caller(&self, responder: &Responder, subject: &Subject, trust: Trust) -> ClusterCaller {
         let of_cluster = self.subject(subject);
@@ -262,8 +252,8 @@ impl Cluster {
         }
     }
 
-    /// The caller with the address of a request, if that matters. Few configurations map roles by address. For the others the
-    /// prepared caller is the same for every address.
+    /// The caller with the address of a request, if that matters. Few configurations map roles by
+    /// address. For the others the prepared caller is the same for every address.
     fn caller_at(&self, request: &Request<'_>, caller: &ClusterCaller) -> Option<Caller> {
         if !self.reads_client() {
             return None;
@@ -287,8 +277,8 @@ impl Cluster {
         search::Subject { address: address.filter(|_| self.reads_client()), ..subject }
     }
 
-    /// Reads what a request needs, and returns its operation. Only needs that can be decided in a bounded time are
-    /// returned.
+    /// Reads what a request needs, and returns its operation. Only needs that can be decided in a
+    /// bounded time are returned.
     ///
     /// # Errors
     /// If it is not known what the request needs.

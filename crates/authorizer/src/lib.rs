@@ -1,7 +1,7 @@
 //! Authorizes a request: parses it, authenticates its caller, decides, and builds the answer.
 //!
-//! The crate does no I/O, is not async and knows no Envoy type. [`Authorizer::check`] chooses the backend of the
-//! request's host once; that backend's `check` then reads from top to bottom:
+//! The crate does no I/O, is not async and knows no Envoy type. [`Authorizer::check`] chooses the
+//! backend of the request's host once; that backend's `check` then reads from top to bottom:
 //!
 //! * `rules`: the rules of the policy decide;
 //! * `cluster`: the role files of a search cluster decide.
@@ -10,9 +10,10 @@
 //!
 //! * `request`: what a request is, and how it is parsed and validated;
 //! * `authentication`: how its caller becomes known;
-//! * `responder`: the headers of an allowed request and the answer to a denied one, by `answer` (header values,
-//!   challenges and bodies), `sanitizer` (which headers are set or removed, so that a client cannot spoof them) and
-//!   `identity_header` (the header that tells the application who the caller is, signed);
+//! * `responder`: the headers of an allowed request and the answer to a denied one, by `answer`
+//!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
+//!   a client cannot spoof them) and `identity_header` (the header that tells the application who
+//!   the caller is, signed);
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
 
@@ -31,7 +32,6 @@ mod sanitizer;
 mod scratch;
 mod verdict;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use document::Problem;
@@ -42,25 +42,25 @@ use identity::{
 use policy::KeyUrl;
 use policy::model::Identity;
 
-use crate::authentication::{Assumed, Authentication, Deferred, Inline, Trust, identify};
+use crate::authentication::{Assumed, Authentication, Deferred, Inline, Trust};
 use crate::responder::Responder;
 use crate::scratch::AnswerScratch;
 
 pub use crate::answer::ResponseHeader;
-pub use crate::cluster::{
-    Cluster, ClusterCaller, ClusterHashes, ItemHash, NEEDS_PER_CHUNK, cluster_hashes, denied_for,
-    reads_header,
-};
+pub use crate::cluster::{Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denied_for, reads_header};
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
     Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse, parse_but_path,
 };
 pub use crate::revision::Revision;
 pub use crate::rules::{Rules, RulesCaller};
-pub use crate::verdict::{Allowed, BulkErrors, ClusterRequest, Denied, Outcome, PartialBulk, Verdict};
+pub use crate::verdict::{
+    Allowed, BulkErrors, ClusterRequest, Denied, MAX_INDICES, Outcome, PartialBulk, Verdict,
+};
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
 
-/// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
+/// A compiled policy with its keys and caches. All threads share it. Only the caches change; a
+/// reload makes a new one.
 #[derive(Debug)]
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
@@ -80,10 +80,11 @@ pub enum Backend<'a> {
     Cluster(&'a Cluster),
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request that the rules decide, of a
-/// caller in this cache, allocates nothing and writes to no memory that threads share. Making an identity header anew allocates, and
-/// so does a path of which one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster allocate,
-/// and use caches that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a
+/// request that the rules decide, of a caller in this cache, allocates nothing and writes to no
+/// memory that threads share. Making an identity header anew allocates, and so does a path of which
+/// one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster
+/// allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -95,13 +96,16 @@ pub struct Scratch {
 }
 
 impl Authorizer {
-    /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
+    /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings
+    /// with it.
     ///
-    /// If `previous` was compiled from the same `Arc` of the loaded policy, its engine is reused, so that a change of
-    /// keys alone costs little. Basic credentials that `previous` has verified are carried over; tokens are not.
+    /// If `previous` was compiled from the same `Arc` of the loaded policy, its engine is reused,
+    /// so that a change of keys alone costs little. Basic credentials that `previous` has verified
+    /// are carried over; tokens are not.
     ///
     /// # Errors
-    /// Every problem of the policy's key sets and password hashes and of the search cluster's files, if at least one is an error; otherwise those of the identity header's keys.
+    /// Every problem of the policy's key sets and password hashes and of the search cluster's
+    /// files, if at least one is an error; otherwise those of the identity header's keys.
     pub fn compile(
         loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
@@ -130,30 +134,32 @@ impl Authorizer {
         let unchanged = unchanged.map(|unchanged| &unchanged.rules);
         let rules = Rules::compile(Arc::clone(&loaded), authenticator, &responder, unchanged);
         let cluster = cluster.map(|(mut cluster, more)| {
-            cluster.share_keys(&rules.authenticator);
+            cluster.authenticator.share_keys(&rules.authenticator);
             warnings.extend(more);
             cluster
         });
         Ok((Self { loaded, revision, responder, rules, cluster }, warnings))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, if this was compiled without `previous`. See
-    /// [`Authenticator::carry_over`] for why that may be a step of its own.
+    /// Carries over the Basic credentials that `previous` has verified, if this was compiled
+    /// without `previous`. See [`Authenticator::carry_over`] for why that may be a step of its own.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
             if let Some(before) = &previous.cluster {
-                cluster.carry_over(before);
+                cluster.authenticator.carry_over(&before.authenticator);
             }
-            cluster.share_keys(&self.rules.authenticator);
+            // Every policy's cluster shares these keys, so what is carried over has them already.
+            cluster.authenticator.share_keys(&self.rules.authenticator);
         }
     }
 
-    /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
-    /// this again with the result as `result`.
+    /// Authorizes a request. If its credentials must be verified first, the outcome is
+    /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// A reload may replace the authorizer between the two calls; then call this on the new one, whose policy decides.
-    /// If it has another hash for the user, or `result` is that of a token, `result` is ignored, and the outcome may be pending again.
+    /// A reload may replace the authorizer between the two calls; then call this on the new one,
+    /// whose policy decides. If it has another hash for the user, or `result` is that of a token,
+    /// `result` is ignored, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -167,7 +173,8 @@ impl Authorizer {
         }
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread: for tools and tests, as a hash takes milliseconds.
+    /// Authorizes a request, and verifies its credentials on the calling thread: for tools and
+    /// tests, as a hash takes milliseconds.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
@@ -178,9 +185,9 @@ impl Authorizer {
         verdict
     }
 
-    /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for tools and tests. The
-    /// credentials in the request are not verified. On a search cluster this takes no place in a cache, and no lock that
-    /// other decisions wait for.
+    /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for
+    /// tools and tests. The credentials in the request are not verified. On a search cluster this
+    /// takes no place in a cache, and no lock that other decisions wait for.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
@@ -198,7 +205,8 @@ impl Authorizer {
         verdict
     }
 
-    /// Authorizes a request for a caller whom another policy has authenticated, to compare the two policies.
+    /// Authorizes a request for a caller whom another policy has authenticated, to compare the two
+    /// policies.
     pub fn check_again<'a>(
         &'a self,
         request: &Request<'a>,
@@ -226,7 +234,8 @@ impl Authorizer {
         }
     }
 
-    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet known may be empty.
+    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet
+    /// known may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
@@ -238,7 +247,7 @@ impl Authorizer {
             Backend::Rules(_) => {
                 Verdict::Denied(self.responder.deny(request, Reason::Limit(limit), None, false, body))
             }
-            Backend::Cluster(cluster) => cluster.over_limit(request, limit, body),
+            Backend::Cluster(cluster) => cluster.denials.over_limit(request, limit, body),
         }
     }
 
@@ -280,13 +289,15 @@ impl Authorizer {
         &self.revision
     }
 
-    /// The public keys of the identity header as a JWK Set (RFC 7517), if the policy has one that is a JWT.
+    /// The public keys of the identity header as a JWK Set (RFC 7517), if the policy has one that
+    /// is a JWT.
     #[must_use]
     pub fn identity_keys(&self) -> Option<&str> {
         self.responder.signer.as_ref()?.public_keys()
     }
 
-    /// Whether the decision about a request may depend on the address of its client, [`Request::client`].
+    /// Whether the decision about a request may depend on the address of its client,
+    /// [`Request::client`].
     #[must_use]
     pub fn reads_client(&self) -> bool {
         self.cluster.as_ref().is_some_and(Cluster::reads_client)
@@ -298,30 +309,9 @@ impl Authorizer {
         self.cluster.is_some()
     }
 
-    /// Who makes a request, by its credentials, which are verified on the calling thread: for tools. The subject has the
-    /// claims of its token, unless the token was verified before.
-    ///
-    /// # Errors
-    /// If the credentials are invalid.
-    pub fn identify(
-        &self,
-        request: &Request<'_>,
-        now: UnixTime,
-    ) -> Result<Option<Subject>, CredentialsError> {
-        let value = authorization(request.headers).ok().flatten();
-        let responder = &self.responder;
-        match self.backend(request.host) {
-            Backend::Rules(rules) => identify(&rules.authenticator, value, now, |subject, trust| {
-                rules.caller(responder, subject, trust)
-            }),
-            Backend::Cluster(cluster) => identify(&cluster.authenticator, value, now, |subject, trust| {
-                cluster.caller(responder, subject, trust)
-            }),
-        }
-    }
-
-    /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
-    /// for logs and people, never for the client. `error` is why they are invalid.
+    /// The user and the issuer that the invalid credentials of a request claim, unverified, and
+    /// what is wrong with them; for logs and people, never for the client. `error` is why they are
+    /// invalid.
     #[must_use]
     pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
         let Ok(Some(value)) = authorization(request.headers) else { return Attempted::default() };
@@ -331,8 +321,8 @@ impl Authorizer {
         }
     }
 
-    /// Caches verified credentials, if they are valid under this policy, and returns whether they are. A user of the policy that
-    /// is also one of the cluster is cached for both.
+    /// Caches verified credentials, if they are valid under this policy, and returns whether they
+    /// are. A user of the policy that is also one of the cluster is cached for both.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
         let Self { responder, rules, cluster, .. } = self;
         let on_cluster = cluster.as_ref().is_some_and(|cluster| {
@@ -343,8 +333,8 @@ impl Authorizer {
         rules.authenticator.cache_result(result, now, attach) || on_cluster
     }
 
-    /// The sizes of the caches of verified credentials: of Basic, and of tokens. Those for requests to a search cluster are
-    /// included.
+    /// The sizes of the caches of verified credentials: of Basic, and of tokens. Those for requests
+    /// to a search cluster are included.
     #[must_use]
     pub fn credential_caches(&self) -> [CacheSize; 2] {
         let of_cluster = self.cluster.as_ref().map(|cluster| cluster.authenticator.cache_sizes());
@@ -361,19 +351,8 @@ impl Authorizer {
         Some(sum(self.rules.authenticator.try_cache_sizes()?, of_cluster))
     }
 
-    /// How many names the inventory of the search cluster has; 0 without one.
-    #[must_use]
-    pub fn inventory_len(&self) -> u32 {
-        self.cluster.as_ref().map_or(0, Cluster::inventory_len)
-    }
-
-    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
-    #[must_use]
-    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
-        self.rules.authenticator.kids(url)
-    }
-
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not
+    /// have.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = self.rules.authenticator.take_unknown_kids(url);
@@ -385,7 +364,8 @@ impl Authorizer {
 }
 
 impl<'a> Backend<'a> {
-    /// How callers authenticate: on the hosts of a search cluster, its own users may take the place of the policy's.
+    /// How callers authenticate: on the hosts of a search cluster, its own users may take the place
+    /// of the policy's.
     #[must_use]
     pub fn identity(self) -> &'a Identity {
         match self {
@@ -396,8 +376,9 @@ impl<'a> Backend<'a> {
 }
 
 impl Scratch {
-    /// How many look-ups since the last call found their credentials in the thread's cache, in that of all threads, or in
-    /// neither: of requests that the rules decide, and of requests to a search cluster.
+    /// How many look-ups since the last call found their credentials in the thread's cache, in that
+    /// of all threads, or in neither: of requests that the rules decide, and of requests to a
+    /// search cluster.
     pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
         [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
     }

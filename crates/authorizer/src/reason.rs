@@ -144,28 +144,21 @@ impl Reason {
             Self::DuplicateAuthorization,
             Self::ConnectionHeader,
         ];
-        let limits = Limit::ALL.map(Self::Limit);
-        let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
-        let unauthenticated = std::iter::once(Self::MissingCredentials).chain(credentials);
-        let cluster = [
-            search::Problem::UnknownRoute,
-            search::Problem::Unsupported(""),
-            search::Problem::Invalid(""),
-            search::Problem::BodyNeeded,
-        ];
-        let forbidden = [
+        let refused = [
+            Self::MissingCredentials,
             Self::NotAllowed,
             Self::Denied,
             Self::NotPermitted,
             Self::PartlyPermitted,
             Self::DocumentSecurityTooLong,
+            Self::Cluster(search::Problem::UnknownRoute),
+            Self::Cluster(search::Problem::Unsupported("")),
+            Self::Cluster(search::Problem::Invalid("")),
+            Self::Cluster(search::Problem::BodyNeeded),
         ];
-        invalid
-            .into_iter()
-            .chain(limits)
-            .chain(unauthenticated)
-            .chain(forbidden)
-            .chain(cluster.map(Self::Cluster))
+        let limits = Limit::ALL.map(Self::Limit);
+        let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
+        invalid.into_iter().chain(limits).chain(credentials).chain(refused)
     }
 }
 

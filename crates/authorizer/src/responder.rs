@@ -1,5 +1,5 @@
-//! How a request is answered, whichever backend decides: the headers of one that is allowed, and the answer to one that
-//! is denied.
+//! How a request is answered, whichever backend decides: the headers of one that is allowed, and
+//! the answer to one that is denied.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) struct Responder {
     pub(crate) signer: Option<IdentitySigner>,
 }
 
-/// The headers that tell the application who a caller is. Computed when the caller is verified and cached with it, so
-/// that its next requests format no headers.
+/// The headers that tell the application who a caller is. Computed when the caller is verified and
+/// cached with it, so that its next requests format no headers.
 #[derive(Debug)]
 pub(crate) struct CallerHeaders {
     /// Its values of `set_headers`.
@@ -64,7 +64,8 @@ impl Responder {
         })
     }
 
-    /// The headers of a caller with these roles; `None` is an anonymous one. Who is not verified gets no identity header.
+    /// The headers of a caller with these roles; `None` is an anonymous one. Who is not verified
+    /// gets no identity header.
     pub(crate) fn caller_headers(
         &self,
         subject: Option<&Subject>,
@@ -93,8 +94,8 @@ impl Responder {
     ) -> Result<Allowed<'a>, Reason> {
         let Permitted { rule, subject, headers, path, target, document_security } = permitted;
         let ChangeScratch { with_rule, aliases, identity } = scratch;
-        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
-        // `SECURITY.md`).
+        // Too many aliases cannot all be named in the response, and one that is not removed could
+        // spoof a header (S12 in `SECURITY.md`).
         let may_be_there = self.sanitizer.find_aliases(request.headers, aliases)?;
         let mut has_identity = false;
         if let (Some(signer), Some(signed), Some(subject)) = (&self.signer, &headers.signed, subject) {
@@ -119,7 +120,8 @@ impl Responder {
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
     }
 
-    /// The answer to a denied request in the policy's form. Writes its body. `is_bearer`: the credentials are a token.
+    /// The answer to a denied request in the policy's form. Writes its body. `is_bearer`: the
+    /// credentials are a token.
     pub(crate) fn deny<'a>(
         &'a self,
         request: &Request<'a>,

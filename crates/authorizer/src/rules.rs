@@ -26,8 +26,8 @@ pub struct Rules {
     labels: Arc<[Box<str>]>,
 }
 
-/// What is computed for a subject once and cached with it, so that its next requests neither resolve roles nor format
-/// headers.
+/// What is computed for a subject once and cached with it, so that its next requests neither
+/// resolve roles nor format headers.
 #[derive(Debug)]
 pub struct RulesCaller {
     roles: RoleSet,
@@ -107,7 +107,8 @@ impl Rules {
         }
     }
 
-    /// Evaluates the rules and builds the verdict. Only this function and `Cluster::evaluate` allow a request.
+    /// Evaluates the rules and builds the verdict. Only this function and `Cluster::evaluate` allow
+    /// a request.
     fn evaluate<'a>(
         &'a self,
         responder: &'a Responder,
@@ -140,8 +141,8 @@ impl Rules {
                     Err(reason) => (reason, None),
                 }
             }
-            // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
-            // caller has other roles, and the answer may differ.
+            // An anonymous caller is asked for credentials (401), even if a `deny` rule matches:
+            // with credentials, the caller has other roles, and the answer may differ.
             Decision::Denied(rule) if caller.is_none() => (Reason::MissingCredentials, Some(rule)),
             Decision::NotAllowed if caller.is_none() => (Reason::MissingCredentials, None),
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
@@ -153,10 +154,11 @@ impl Rules {
         Verdict::Denied(Denied { subject, path, ..denied })
     }
 
-    /// Which rule decides: one that allows only if every interpretation of the path in `all` is allowed, and no `deny` rule
-    /// matches one in `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one
-    /// interpretation: itself. Returns the decision and the interpretation that it was made on; if allowed, the canonical
-    /// one. This alone allows no request.
+    /// Which rule decides: one that allows only if every interpretation of the path in `all` is
+    /// allowed, and no `deny` rule matches one in `deny_only` (see
+    /// [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation:
+    /// itself. Returns the decision and the interpretation that it was made on; if allowed, the
+    /// canonical one. This alone allows no request.
     pub fn decide<'r>(
         &self,
         parsed: &ParsedRequest<'r>,
@@ -179,8 +181,8 @@ impl Rules {
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
-        // The path with its dot segments kept: a backend that does not remove them would see a path that a `deny` rule
-        // covers.
+        // The path with its dot segments kept: a backend that does not remove them would see a path
+        // that a `deny` rule covers.
         for path in paths.deny_only() {
             match decide(path) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}

@@ -11,9 +11,11 @@ pub(crate) struct AnswerScratch {
 /// The buffers of the changes to an allowed request.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeScratch {
-    /// The headers of the request to remove because they are aliases of those that the policy sets or removes.
+    /// The headers of the request to remove because they are aliases of those that the policy sets
+    /// or removes.
     pub(crate) aliases: Vec<usize>,
-    /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
+    /// The values of `set_headers` that contain the name of the deciding rule, at the indices of
+    /// their headers.
     pub(crate) with_rule: Vec<String>,
     /// The value of the identity header.
     pub(crate) identity: String,

@@ -130,41 +130,8 @@ impl BulkErrors {
     }
 }
 
-impl ClusterRequest<'_> {
-    /// The names of the actions, without duplicates, in the order of the needs.
-    #[must_use]
-    pub fn actions(&self) -> Vec<&str> {
-        let mut actions = Vec::new();
-        for need in &self.needs {
-            for action in need.actions {
-                push_new(&mut actions, action.name());
-            }
-        }
-        actions
-    }
-
-    /// The indices as the request names them, without duplicates, in the order of the needs.
-    #[must_use]
-    pub fn indices(&self) -> Vec<&str> {
-        let mut indices = Vec::new();
-        for text in self.needs.iter().map(|need| need.target.text()).filter(|text| !text.is_empty()) {
-            if indices.len() == MAX_INDICES {
-                break;
-            }
-            push_new(&mut indices, text);
-        }
-        indices
-    }
-}
-
 /// How many names of indices are listed at most: the first ones.
-pub(crate) const MAX_INDICES: usize = 100;
-
-fn push_new<'t>(list: &mut Vec<&'t str>, text: &'t str) {
-    if !list.contains(&text) {
-        list.push(text);
-    }
-}
+pub const MAX_INDICES: usize = 100;
 
 impl<'a> ClusterRequest<'a> {
     /// `None` if the operation is not known: the needs are then incomplete.

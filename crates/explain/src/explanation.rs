@@ -1,7 +1,6 @@
 //! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
 
 mod cluster;
-mod extending;
 mod nearly;
 mod text;
 
@@ -10,16 +9,18 @@ use std::collections::{BTreeMap, HashMap};
 use authorizer::{
     Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules, Scratch, Verdict,
 };
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::Decision;
-use identity::{CredentialsError, Subject, UnixTime};
+use identity::{CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, Identity, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
+use crate::extending::Extending;
 use crate::matched::{ExplainedRule, MissingRole, explained_rule, has_path, is_for, matching};
 use crate::{Explainer, is_false, lossy, notes};
-use extending::Extending;
 use nearly::Compared;
 
 pub use cluster::{
@@ -140,17 +141,23 @@ impl Explainer<'_> {
             Backend::Rules(_) => notes::notes(request),
             Backend::Cluster(_) => notes::meant_method(request).into_iter().collect(),
         };
+        let authorization = authorizer::authorization(request.headers).ok().flatten();
         let from_credentials = matches!(subject, ExplainedSubject::OfCredentials);
-        let caller = match subject {
-            ExplainedSubject::OfCredentials => self.authorizer.identify(request, now),
-            ExplainedSubject::Given(subject) => Ok(Some(with_source(subject, backend.identity()))),
-            ExplainedSubject::Invalid(error) => Err(error),
-        };
         let mut scratch = Scratch::default();
-        let verdict = if from_credentials {
-            self.authorizer.check_inline(request, &mut scratch, now)
-        } else {
-            self.authorizer.check_as(request, caller.clone(), &mut scratch, now)
+        let (verdict, caller) = match subject {
+            ExplainedSubject::OfCredentials => {
+                let verdict = self.authorizer.check_inline(request, &mut scratch, now);
+                let caller = authenticated(&verdict);
+                let caller = caller.map(|subject| subject.map(|subject| with_claims(subject, authorization)));
+                (verdict, caller)
+            }
+            ExplainedSubject::Given(subject) => {
+                let caller = Ok(Some(with_source(subject, backend.identity())));
+                (self.authorizer.check_as(request, caller.clone(), &mut scratch, now), caller)
+            }
+            ExplainedSubject::Invalid(error) => {
+                (self.authorizer.check_as(request, Err(error), &mut scratch, now), Err(error))
+            }
         };
         let mut parse_scratch = ParseScratch::default();
         let parsed = match backend {
@@ -175,7 +182,6 @@ impl Explainer<'_> {
             }
             (Backend::Rules(_), None) => {}
         }
-        let authorization = authorizer::authorization(request.headers).ok().flatten();
         if parsed.is_some() && explanation.without_keys.is_some() && authorization.is_some_and(is_bearer) {
             explanation.without_keys = Some("none fetched".to_owned());
         }
@@ -190,9 +196,8 @@ impl Explainer<'_> {
         }
         explanation.add_verdict(&verdict);
         self.hide_identity(&mut explanation);
-        // Only a token that was read just now still has its claims.
-        let subject = known.flatten().filter(|subject| from_credentials && !subject.claims.is_null());
-        if let Some(subject) = subject.filter(|_| explanation.status != 200) {
+        let subject = known.flatten().filter(|_| from_credentials && explanation.status != 200);
+        if let Some(subject) = subject {
             explanation.notes.extend(match backend {
                 Backend::Rules(_) => notes::roles_without_effect(self.policy(), subject),
                 Backend::Cluster(_) => notes::missing_claims(self.policy(), subject),
@@ -368,6 +373,25 @@ impl Explanation {
         self.groups = subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
         self.roles = roles(policy, subject);
     }
+}
+
+/// The caller that a verdict names; `None` is an anonymous one.
+fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsError> {
+    match verdict {
+        Verdict::Allowed(allowed) => Ok(allowed.subject.cloned()),
+        Verdict::Denied(denied) => {
+            denied.reason.credentials_error().map_or_else(|| Ok(denied.subject.cloned()), Err)
+        }
+    }
+}
+
+/// An authenticated subject with the claims of its token, which are not kept with it.
+fn with_claims(subject: Subject, authorization: Option<&[u8]>) -> Subject {
+    let payload =
+        authorization.and_then(signed_part).and_then(|part| part.rsplit(|byte| *byte == b'.').next());
+    let payload = payload.and_then(|payload| BASE64_URL_SAFE_NO_PAD.decode(payload).ok());
+    let claims = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
+    Subject { claims: claims.unwrap_or_default(), ..subject }
 }
 
 /// A subject with the source that its name can come from, if nothing authenticated it.

@@ -1,20 +1,26 @@
-//! Answers questions of people about a policy: why a request is answered as it is, who may make it, and what a caller
-//! may do. Runs the test cases of a policy, too.
+//! Answers questions of people about a policy: why a request is answered as it is, who may make it,
+//! and what a caller may do. Runs the test cases of a policy, too.
 //!
-//! Everything here is slow and clear. It reads the policy itself, with the places of its rules, and asks the authorizer
-//! for each verdict: nothing here allows a request.
+//! Everything here is slow and clear. It reads the policy itself, with the places of its rules, and
+//! asks the authorizer for each verdict: nothing here allows a request.
 //!
 //! * `explanation`: why a request is answered as it is;
 //! * `who_can`, `what_can`: who may make a request, and what a caller may do;
-//! * `matched`: the rules that match a request; `notes`: likely mistakes in a request and in a token;
-//! * `subjects`, `named`: callers that are named and not authenticated, and which of the names are likely mistakes;
-//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_names`: the names in one that are probably mistakes.
+//! * `matched`: the rules that match a request; `extending`: which roles extend a role;
+//! * `notes`: likely mistakes in a request and in a token;
+//! * `subjects`, `named`: callers that are named and not authenticated, and which of the names are
+//!   likely mistakes;
+//! * `mappings`: the role mappings of a search cluster, by role;
+//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_names`: the names in one that
+//!   are probably mistakes.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod case;
 mod case_names;
 mod explanation;
+mod extending;
+mod mappings;
 mod matched;
 mod named;
 mod notes;

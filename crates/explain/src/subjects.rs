@@ -10,12 +10,13 @@ use policy::model::{Identity, SourceId};
 use crate::Explainer;
 
 impl<'a> Explainer<'a> {
-    /// The subject of a user on a host, as if it were authenticated, with more groups and roles than the policy gives it.
-    /// The names have the prefixes of its source.
+    /// The subject of a user on a host, as if it were authenticated, with more groups and roles
+    /// than the policy gives it. The names have the prefixes of its source.
     ///
     /// # Errors
-    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can only be that of a Basic
-    /// user and the policy has none of that name: it is misspelt, or the user was removed.
+    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can
+    /// only be that of a Basic user and the policy has none of that name: it is misspelt, or the
+    /// user was removed.
     pub fn subject_named<T: AsRef<str>>(
         self,
         host: &[u8],
@@ -26,15 +27,16 @@ impl<'a> Explainer<'a> {
         subject_named(self.authorizer.backend(host), user, groups, roles)
     }
 
-    /// Whether the name can only be that of a Basic user, and no such user, whose password would be verified, may make
-    /// requests to this host.
+    /// Whether the name can only be that of a Basic user, and no such user, whose password would be
+    /// verified, may make requests to this host.
     #[must_use]
     pub fn is_unknown_to_basic(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
         let backend = self.authorizer.backend(host);
         basic_user(backend, user).is_none() && is_of_basic(backend.identity(), source)
     }
 
-    /// How callers authenticate on this host: on those of the search cluster, its own users may take the place of the policy's.
+    /// How callers authenticate on this host: on those of the search cluster, its own users may
+    /// take the place of the policy's.
     #[must_use]
     pub fn identity_on(self, host: &[u8]) -> &'a Identity {
         self.authorizer.backend(host).identity()

@@ -19,7 +19,7 @@ pub use cluster::{ClusterPermission, ClusterRole};
 pub use mapped::{AskedClusterRoles, ClusterRoles, MappedRole};
 
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WhatCan {
     /// The name of the reason that every request of this caller gets 401 for; such a caller has no roles and no rules.
     pub reason: Option<&'static str>,
@@ -97,8 +97,6 @@ impl Explainer<'_> {
         });
         let named = subject.filter(|subject| !subject.user.is_empty());
         WhatCan {
-            reason: None,
-            because: None,
             anonymous: subject.is_none(),
             user: named.map(|subject| subject.user.to_string()),
             issuer: subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string),
@@ -106,7 +104,7 @@ impl Explainer<'_> {
             roles,
             rules,
             notes: note.into_iter().collect(),
-            cluster: None,
+            ..WhatCan::default()
         }
     }
 }
@@ -151,14 +149,8 @@ impl WhatCan {
         Self {
             reason: Some(reason.name()),
             because: Some(reason.to_string()),
-            anonymous: false,
             user: Some(user.to_owned()),
-            issuer: None,
-            groups: Vec::new(),
-            roles: Vec::new(),
-            rules: Vec::new(),
-            notes: Vec::new(),
-            cluster: None,
+            ..Self::default()
         }
     }
 

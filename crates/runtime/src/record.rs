@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Stage, Verdict, deciding_query};
+use authorizer::{
+    Authorizer, ClusterRequest, Denied, Header, MAX_INDICES, Reason, Request, Revision, Stage, Verdict,
+    deciding_query,
+};
 use identity::{Attempted, Subject};
 
 use crate::decision_context::Received;
@@ -116,7 +119,7 @@ pub(crate) fn offer(
         }
     };
     let (actions, indices) =
-        cluster.as_ref().map(|cluster| (cluster.actions(), cluster.indices())).unwrap_or_default();
+        cluster.as_ref().map(|cluster| (actions(cluster), indices(cluster))).unwrap_or_default();
     let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
     let permitted: Vec<&str> = permitted.map(String::as_str).collect();
     let credentials_error = reason.and_then(Reason::credentials_error);
@@ -158,6 +161,31 @@ pub(crate) fn offer(
         revision: authorizer.revision(),
         duration,
     });
+}
+
+/// The names of the actions of a request to a search cluster, without duplicates, in the order of its needs.
+fn actions<'r>(request: &'r ClusterRequest<'_>) -> Vec<&'r str> {
+    let mut names = Vec::new();
+    for name in request.needs.iter().flat_map(|need| need.actions).map(|action| action.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Its indices as it names them, likewise: the first ones.
+fn indices<'r>(request: &'r ClusterRequest<'_>) -> Vec<&'r str> {
+    let mut names = Vec::new();
+    for name in request.needs.iter().map(|need| need.target.text()).filter(|text| !text.is_empty()) {
+        if names.len() == MAX_INDICES {
+            break;
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 const X_REQUEST_ID: &[u8] = b"x-request-id";

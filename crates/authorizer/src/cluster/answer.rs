@@ -17,7 +17,7 @@ use crate::verdict::{Denied, Verdict};
 
 /// The headers of each kind of answer.
 #[derive(Debug)]
-pub(super) struct Denials {
+pub(crate) struct Denials {
     json: [ResponseHeader; 1],
     unauthorized: Box<[ResponseHeader]>,
 }
@@ -42,7 +42,7 @@ impl Denials {
     }
 
     /// The answer to a request that exceeds a limit, for known and unknown callers.
-    pub(super) fn over_limit<'a>(
+    pub(crate) fn over_limit<'a>(
         &'a self,
         request: &Request<'a>,
         limit: Limit,

@@ -33,9 +33,9 @@ impl HeapSize for ClusterCaller {
 }
 
 impl Cluster {
-    /// An authenticated subject as the cluster sees it, without an address: its groups and the roles of its token are backend
-    /// roles. A user of `internal_users.yml` also has the attributes and roles of that file; the claims of a token are
-    /// attributes.
+    /// An authenticated subject as the cluster sees it, without an address: its groups and the
+    /// roles of its token are backend roles. A user of `internal_users.yml` also has the attributes
+    /// and roles of that file; the claims of a token are attributes.
     #[must_use]
     pub fn subject(&self, subject: &Subject) -> search::Subject {
         let mut backend_roles: Vec<String> = Vec::new();

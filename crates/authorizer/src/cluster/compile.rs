@@ -1,7 +1,6 @@
 //! Compiles the section `search` of a policy.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use document::{MapFiles, Problem, Warning};
@@ -10,12 +9,11 @@ use policy::model::{
     self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
     Separator,
 };
-use search::config::{Dashboards, EvaluationType, InternalUser, SecurityConfig};
+use search::config::{self, Dashboards, EvaluationType, InternalUser, SecurityConfig};
 use search::{EvaluationSettings, Pattern, Privileges, Resolution};
 
 use super::Cluster;
 use super::answer::Denials;
-use crate::rules::RulesCaller;
 
 /// The realm of the challenge, as OpenSearch's security plugin has it.
 const REALM: &str = "OpenSearch Security";
@@ -68,22 +66,6 @@ impl Cluster {
         let hosts = section.hosts.clone().into();
         Ok(Some((Self { hosts, authenticator, compiled, denials }, warnings)))
     }
-
-    /// How many names the inventory has; 0 without one.
-    pub(crate) fn inventory_len(&self) -> u32 {
-        self.privileges().inventory().map_or(0, search::Inventory::len)
-    }
-
-    /// Carries over the Basic credentials that `previous` has verified.
-    pub(crate) fn carry_over(&mut self, previous: &Self) {
-        self.authenticator.carry_over(&previous.authenticator);
-    }
-
-    /// Hashes credentials with the keys of the policy's own authenticator. Every policy's cluster does, and a policy
-    /// takes over the keys of the one before it, so what is carried over has the same keys.
-    pub(crate) fn share_keys(&mut self, of_policy: &Authenticator<RulesCaller>) {
-        self.authenticator.share_keys(of_policy);
-    }
 }
 
 impl Compiled {
@@ -92,8 +74,7 @@ impl Compiled {
         policy: &Policy,
         bytes: Option<&Arc<[u8]>>,
     ) -> Result<Self, Vec<Problem>> {
-        let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
-        let loaded = SecurityConfig::load(&MapFiles(files), &section.folder);
+        let loaded = load_config(section);
         let (system_indices, mut problems) = system_indices(section);
         let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
         let inventory = read.unwrap_or_else(|error| {
@@ -146,70 +127,25 @@ impl Compiled {
     }
 }
 
-/// A hash of each user, role and role mapping of a policy's search cluster, to find out what a reload changes. None if its
-/// files have errors.
+/// The role files of a policy's search cluster. None if it has no cluster, or the files have errors.
 #[must_use]
-pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes {
-    let Some(section) = &policy.search else { return ClusterHashes::default() };
+pub fn cluster_config(policy: &Policy) -> Option<SecurityConfig> {
+    Some(load_config(policy.search.as_ref()?).ok()?.config)
+}
+
+fn load_config(section: &model::Search) -> Result<config::Loaded, Vec<Problem>> {
     let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
-    let Ok(loaded) = SecurityConfig::load(&MapFiles(files), &section.folder) else {
-        return ClusterHashes::default();
-    };
-    let SecurityConfig { users, roles, mappings, .. } = &loaded.config;
-    let user = |user: &InternalUser| {
-        let InternalUser { name, hash, backend_roles, attributes, roles, is_service, at: _ } = user;
-        let hash = hash.as_ref().map(|hash| &hash.0);
-        ItemHash::named(name, (hash, backend_roles, attributes, roles, is_service), seed)
-    };
-    ClusterHashes {
-        users: users.iter().map(user).collect(),
-        roles: roles.iter().map(|(name, role)| ItemHash::named(name, format!("{role:?}"), seed)).collect(),
-        mappings: mappings
-            .iter()
-            .map(|mapping| ItemHash::named(&mapping.role, format!("{mapping:?}"), seed))
-            .collect(),
-    }
+    SecurityConfig::load(&MapFiles(files), &section.folder)
 }
 
-/// What [`cluster_hashes`] returns.
-#[derive(Clone, Debug, Default)]
-pub struct ClusterHashes {
-    /// Of each user.
-    pub users: Vec<ItemHash>,
-    /// Of each role, built-in ones too.
-    pub roles: Vec<ItemHash>,
-    /// Of each role mapping.
-    pub mappings: Vec<ItemHash>,
-}
-
-/// The hashes of something in a policy, by which two policies are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ItemHash {
-    /// Of its name; of something without a name, of all of it.
-    pub name: u64,
-    /// Of the rest.
-    pub content: u64,
-}
-
-impl ItemHash {
-    /// Hashes something with a name.
-    #[must_use]
-    pub fn named(name: &str, content: impl Hash, seed: &impl BuildHasher) -> Self {
-        Self { name: seed.hash_one(name), content: seed.hash_one(content) }
-    }
-
-    /// Hashes something without a name.
-    #[must_use]
-    pub fn unnamed(content: impl Hash, seed: &impl BuildHasher) -> Self {
-        Self { name: seed.hash_one(content), content: 0 }
-    }
+fn has_users(section: &model::Search) -> bool {
+    section.files.iter().any(|file| file.path.ends_with("internal_users.yml"))
 }
 
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
 /// own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let is_users = |file: &document::PolicyFile| file.path.ends_with("internal_users.yml");
-    let own = section.files.iter().any(is_users).then(|| Basic {
+    let own = has_users(section).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
         verify: true,
@@ -233,14 +169,12 @@ fn ambiguous_users(
     policy: &Policy,
     inventory: Option<&search::Inventory>,
 ) -> Vec<Problem> {
-    let is_users = |file: &document::PolicyFile| file.path.ends_with("internal_users.yml");
     let by_name = |user: &&InternalUser| {
         let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
         mapped.into_iter().any(|pattern| !pattern.is_anything() && pattern.matches(&user.name))
     };
     let users = config.users.iter().filter(|user| user.hash.is_some()).filter(by_name);
-    let users: Vec<&InternalUser> =
-        if section.files.iter().any(is_users) { users.collect() } else { Vec::new() };
+    let users: Vec<&InternalUser> = if has_users(section) { users.collect() } else { Vec::new() };
     let server = dashboards_server(config, inventory);
     let of_server = |issuer: &Issuer| {
         let server = server.filter(|server| server.starts_with(&*issuer.user_prefix))?;

@@ -6,8 +6,9 @@ use super::Cluster;
 use crate::request::{Header, Request};
 
 const DESCRIBE_BODY: [&str; 2] = ["content-type", "content-encoding"];
-/// The tenant of a request. The security plugin takes another index in place of that of OpenSearch Dashboards, without
-/// asking for a privilege on it, if the account that it sees may use the tenant: behind rolegate that is one account for all callers.
+/// The tenant of a request. The security plugin takes another index in place of that of OpenSearch
+/// Dashboards, without asking for a privilege on it, if the account that it sees may use the
+/// tenant: behind rolegate that is one account for all callers.
 const TENANT: [&str; 2] = ["securitytenant", "security_tenant"];
 /// The user that a request is to be made for, if the account that the plugin sees may do that.
 const IMPERSONATION: [&str; 1] = ["opendistro_security_impersonate_as"];

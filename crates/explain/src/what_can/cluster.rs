@@ -49,8 +49,7 @@ impl Explainer<'_> {
             return self.what_rules_allow(subject, is_for);
         };
         let Some(subject) = subject else {
-            let what = self.what_can(None);
-            return WhatCan { roles: Vec::new(), rules: Vec::new(), cluster: Some(Vec::new()), ..what };
+            return WhatCan { anonymous: true, cluster: Some(Vec::new()), ..WhatCan::default() };
         };
         let mut asked = cluster.subject(subject);
         asked.roles.extend(roles.iter().cloned());
@@ -58,16 +57,12 @@ impl Explainer<'_> {
         let granted = held.iter().filter_map(|held| ClusterRole::of(cluster, &held.name, &asked)).collect();
         let named = !subject.user.is_empty();
         WhatCan {
-            reason: None,
-            because: None,
-            anonymous: false,
             user: named.then(|| subject.user.to_string()),
             issuer: subject.issuer.as_ref().map(ToString::to_string),
             groups: asked.backend_roles,
             roles: held,
-            rules: Vec::new(),
-            notes: Vec::new(),
             cluster: Some(granted),
+            ..WhatCan::default()
         }
     }
 

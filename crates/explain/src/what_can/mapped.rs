@@ -1,13 +1,14 @@
 //! The roles of a search cluster with those whom they are mapped to, as a table for people shows them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use authorizer::{Backend, Cluster};
 use search::Steps;
-use search::config::{IndexPattern, IndexPermission, Role, RoleMapping, SecurityConfig};
+use search::config::{IndexPattern, IndexPermission, Role};
 
 use super::ClusterRole;
+use crate::mappings::Mappings;
 use crate::steps::FOR_A_PAGE;
 use crate::subjects::{subject_named, unknown_user_of};
 use crate::{Explainer, explanation};
@@ -64,8 +65,8 @@ impl Explainer<'_> {
         let cluster = self.authorizer.cluster()?;
         let config = cluster.config();
         let (of_user, notes) = self.held_on_cluster(cluster, asked.of_user);
-        let holders = Holders::of(config);
-        let mapped = holders.by_mapping.keys().chain(holders.without_mapping.keys()).copied();
+        let mappings = Mappings::of(config);
+        let mapped = mappings.by_role.keys().chain(mappings.direct.keys()).copied();
         let defined = config.roles.keys().map(|name| &**name).filter(|name| !search::is_builtin_role(name));
         let all: BTreeSet<&str> = defined.chain(mapped).collect();
         let asks = |name: &str| {
@@ -73,7 +74,7 @@ impl Explainer<'_> {
         };
         let mut listed = ClusterRoles { notes, ..ClusterRoles::default() };
         for name in all.into_iter().filter(|name| asks(name)) {
-            if listed.add(cluster, name, asked.on_index, (&holders, most), &mut steps).is_none() {
+            if listed.add(cluster, name, asked.on_index, (&mappings, most), &mut steps).is_none() {
                 listed.left_out = true;
                 break;
             }
@@ -105,7 +106,7 @@ impl ClusterRoles {
         cluster: &Cluster,
         name: &str,
         on_index: &str,
-        (holders, most): (&Holders<'_>, usize),
+        (mappings, most): (&Mappings<'_>, usize),
         steps: &mut Steps,
     ) -> Option<()> {
         let nothing = Role::default();
@@ -117,11 +118,11 @@ impl ClusterRoles {
             return Some(());
         }
         if self.found < most {
-            steps.take(size(role) + holders.size(name))?;
+            steps.take(size(role) + mappings.size(name) + mappings.direct(name).len())?;
             self.roles.push(MappedRole {
                 role: ClusterRole::of(cluster, name, &search::Subject::default())
                     .unwrap_or_else(|| ClusterRole::nothing(name)),
-                mapped_from: holders.in_words(name),
+                mapped_from: in_words(mappings, name),
                 is_missing: defined.is_none(),
             });
         }
@@ -130,50 +131,15 @@ impl ClusterRoles {
     }
 }
 
-/// Who has the roles.
-struct Holders<'c> {
-    by_mapping: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
-    /// Users who have roles without a mapping, by role.
-    without_mapping: BTreeMap<&'c str, Vec<&'c str>>,
-}
-
-impl<'c> Holders<'c> {
-    fn of(config: &'c SecurityConfig) -> Self {
-        let mut holders = Self { by_mapping: BTreeMap::new(), without_mapping: BTreeMap::new() };
-        for mapping in &config.mappings {
-            holders.by_mapping.entry(&mapping.role).or_default().push(mapping);
-        }
-        for user in &config.users {
-            for role in &user.roles {
-                holders.without_mapping.entry(role).or_default().push(&user.name);
-            }
-        }
-        holders
+/// Who has a role, in words.
+fn in_words(mappings: &Mappings<'_>, role: &str) -> Vec<String> {
+    let of_role = mappings.of_role(role);
+    if of_role.iter().flat_map(|mapping| &mapping.users).any(search::Pattern::is_anything) {
+        return vec!["everybody with valid credentials".to_owned()];
     }
-
-    fn of_role(&self, role: &str) -> (&[&'c RoleMapping], &[&'c str]) {
-        let mappings = self.by_mapping.get(role).map_or(&[][..], Vec::as_slice);
-        (mappings, self.without_mapping.get(role).map_or(&[], Vec::as_slice))
-    }
-
-    /// How many patterns and names a role has.
-    fn size(&self, role: &str) -> usize {
-        let (mappings, users) = self.of_role(role);
-        let size = |mapping: &&RoleMapping| {
-            let RoleMapping { users, backend_roles, and_backend_roles, hosts, .. } = mapping;
-            1 + users.len() + backend_roles.len() + and_backend_roles.len() + hosts.len()
-        };
-        users.len() + mappings.iter().map(size).sum::<usize>()
-    }
-
-    fn in_words(&self, role: &str) -> Vec<String> {
-        let (mappings, users) = self.of_role(role);
-        if mappings.iter().flat_map(|mapping| &mapping.users).any(search::Pattern::is_anything) {
-            return vec!["everybody with valid credentials".to_owned()];
-        }
-        let users = users.iter().map(|user| format!("the user `{user}` (without a mapping)"));
-        mappings.iter().flat_map(|mapping| explanation::mapped_from(mapping)).chain(users).collect()
-    }
+    let users = mappings.direct(role).iter();
+    let users = users.map(|user| format!("the user `{user}` (without a mapping)"));
+    of_role.iter().flat_map(|mapping| explanation::mapped_from(mapping)).chain(users).collect()
 }
 
 /// How many patterns and actions a role has.

@@ -1,17 +1,18 @@
 //! Who may make a request to the search cluster: users by name, and what a token must have for the roles that permit it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use authorizer::{Cluster, Reason, Request};
 use identity::{Subject, UnixTime};
 use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
-use search::config::{RoleMapping, SecurityConfig};
+use search::config::RoleMapping;
 use search::{HeldRole, Need, Pattern, Privileges, Requirement, Steps};
 use serde_json::Value;
 
 use super::{Attribute, CallerSource, Callers, WhoCan};
 use crate::explanation::ExplainedCluster;
+use crate::mappings::Mappings;
 use crate::{Explainer, notes};
 
 /// What is said where callers are left out.
@@ -85,13 +86,10 @@ impl Explainer<'_> {
         steps: &mut Steps,
     ) -> Option<()> {
         let config = cluster.config();
-        let mapped = config.mappings.iter().map(|mapping| &*mapping.role);
-        let direct = config.users.iter().flat_map(|user| user.roles.iter().map(|role| &**role));
-        let held: BTreeSet<&str> = mapped.chain(direct).collect();
-        let can_be_held = |role: &str| held.contains(role);
+        let mapped = Mappings::of(config);
+        let can_be_held = |role: &str| mapped.by_role.contains_key(role) || mapped.direct.contains_key(role);
         let requirements = Requirements::of(cluster.privileges(), (request, needs), can_be_held, steps)?;
         let identity = cluster.identity();
-        let mapped = Mapped::of(config);
         if let Some(basic) = &identity.basic {
             self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirements), callers, steps)?;
             if !basic.verify {
@@ -121,7 +119,7 @@ impl Explainer<'_> {
         self,
         cluster: &Cluster,
         (basic, needs): (&Basic, &[Need<'_>]),
-        (mapped, requirements): (&Mapped<'_>, &Requirements<'_>),
+        (mapped, requirements): (&Mappings<'_>, &Requirements<'_>),
         found: &mut Vec<Callers>,
         steps: &mut Steps,
     ) -> Option<()> {
@@ -210,33 +208,6 @@ impl<'p> Requirements<'p> {
     }
 }
 
-/// The role mappings by role, and how many patterns they have.
-struct Mapped<'c> {
-    of_role: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
-    patterns: usize,
-}
-
-impl<'c> Mapped<'c> {
-    fn of(config: &'c SecurityConfig) -> Self {
-        let mut mapped = Self { of_role: BTreeMap::new(), patterns: 0 };
-        for mapping in &config.mappings {
-            mapped.of_role.entry(&mapping.role).or_default().push(mapping);
-            mapped.patterns += size(mapping);
-        }
-        mapped
-    }
-
-    fn of_role(&self, role: &str) -> &[&'c RoleMapping] {
-        self.of_role.get(role).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// How many patterns a mapping has.
-fn size(mapping: &RoleMapping) -> usize {
-    let RoleMapping { users, backend_roles, and_backend_roles, hosts, .. } = mapping;
-    1 + users.len() + backend_roles.len() + and_backend_roles.len() + hosts.len()
-}
-
 fn unlisted(name: &str, groups: Vec<Arc<str>>) -> Subject {
     Subject { user: name.into(), issuer: None, source: None, groups, roles: Vec::new(), claims: Value::Null }
 }
@@ -247,7 +218,7 @@ type Conditions = (Vec<Vec<Attribute>>, Vec<Attribute>);
 /// From which addresses a user may make a request; nothing if from none. `None` if finding out takes too many steps.
 fn addresses_for(
     privileges: &Privileges,
-    mapped: &Mapped<'_>,
+    mapped: &Mappings<'_>,
     requirement: &Requirement,
     subject: &search::Subject,
     steps: &mut Steps,
@@ -356,7 +327,7 @@ impl<'s> Source<'s> {
     /// Those callers of this source who meet what is required of them. `None` if finding out takes too many steps.
     fn all_callers(
         &self,
-        mapped: &Mapped<'_>,
+        mapped: &Mappings<'_>,
         requirements: &Requirements<'_>,
         source: &CallerSource,
         steps: &mut Steps,
@@ -383,7 +354,7 @@ impl<'s> Source<'s> {
     /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if finding out takes too many steps.
     fn callers(
         &self,
-        mapped: &Mapped<'_>,
+        mapped: &Mappings<'_>,
         requirement: &Requirement,
         source: &CallerSource,
         steps: &mut Steps,
@@ -418,10 +389,14 @@ impl<'s> Source<'s> {
     }
 
     /// What gives a caller a role that counts.
-    fn attributes(&self, mapped: &Mapped<'_>, held: &HeldRole, steps: &mut Steps) -> Option<Vec<Attribute>> {
+    fn attributes(
+        &self,
+        mapped: &Mappings<'_>,
+        held: &HeldRole,
+        steps: &mut Steps,
+    ) -> Option<Vec<Attribute>> {
         let mappings = mapped.of_role(&held.role);
-        steps
-            .take(mappings.iter().map(|mapping| size(mapping)).sum::<usize>().saturating_mul(held.size()))?;
+        steps.take(mapped.size(&held.role).saturating_mul(held.size()))?;
         let attributes = mappings.iter().flat_map(|mapping| self.attributes_of(mapping));
         let Some(matching) = &held.matching else { return Some(attributes.collect()) };
         match (matching.user(), self.user) {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use authorizer::ParsedRequest;
 use policy::Policy;
 use policy::canonical::decoded;
-use policy::ids::IdVec;
 use policy::model::{Effect, Role, RoleId, Rule, SourceId};
 use policy::pattern::{PatternSubject, Segment};
 
 use super::MatchingRule;
+use crate::extending::Extending;
 use crate::lossy;
 use crate::matched::{explained_rule, has_path, is_for};
 
@@ -18,8 +18,7 @@ pub(super) struct Matches<'a> {
     policy: &'a Policy,
     /// How many interpretations of the path must be allowed.
     pub(super) paths: usize,
-    /// The roles that extend a role directly.
-    extending: IdVec<RoleId, Vec<RoleId>>,
+    extending: Extending,
     /// The rules that match for everyone.
     for_everyone: Matched<'a>,
     /// For each user for whom more rules match than for everyone: these rules. Such a name, with or without its prefix, is a
@@ -62,7 +61,7 @@ struct Candidate<'a> {
 
 impl<'a> Matches<'a> {
     pub(super) fn of(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
-        let extending = extending(policy);
+        let extending = Extending::of(policy);
         let candidates = candidates(policy, request);
         let all = matching(&candidates, request, None);
         let for_everyone = Matched { effects: effects(&all, &extending), rules: all };
@@ -125,7 +124,7 @@ impl<'a> Matches<'a> {
     }
 
     fn matching_rule(&self, found: &Match<'_>, user: Option<&String>, most: usize) -> MatchingRule {
-        let having = self.having(found.of.id);
+        let having = self.extending.having(found.of.id);
         let names = having.iter().take(most).map(|id| self.policy.roles.at(*id).name.to_string());
         MatchingRule {
             rule: explained_rule(found.of.role, found.of.rule, found.of.effect),
@@ -134,16 +133,6 @@ impl<'a> Matches<'a> {
             more_roles: having.len().saturating_sub(most),
             user: user.cloned(),
         }
-    }
-
-    /// A role, and those that extend it, directly or not.
-    fn having(&self, role: RoleId) -> BTreeSet<RoleId> {
-        let (mut having, mut to_visit) = (BTreeSet::from([role]), vec![role]);
-        while let Some(role) = to_visit.pop() {
-            let extending = self.extending.at(role).iter().copied();
-            to_visit.extend(extending.filter(|extending| having.insert(*extending)));
-        }
-        having
     }
 }
 
@@ -204,7 +193,7 @@ fn matching<'a>(
 /// not depend on how many roles each role has.
 fn effects<'r>(
     rules: impl IntoIterator<Item = &'r Match<'r>>,
-    extending: &IdVec<RoleId, Vec<RoleId>>,
+    extending: &Extending,
 ) -> BTreeMap<RoleId, Effects> {
     let mut all: BTreeMap<RoleId, Effects> = BTreeMap::new();
     for Match { place, of, .. } in rules {
@@ -217,25 +206,16 @@ fn effects<'r>(
     let mut to_visit: Vec<RoleId> = all.keys().copied().collect();
     while let Some(role) = to_visit.pop() {
         let effects = all.get(&role).cloned().unwrap_or_default();
-        for role in extending.at(role) {
-            let known = all.entry(*role).or_default();
+        for role in extending.directly(role) {
+            let known = all.entry(role).or_default();
             let both = known.clone().and(&effects);
             if both != *known {
                 *known = both;
-                to_visit.push(*role);
+                to_visit.push(role);
             }
         }
     }
     all
-}
-
-/// The roles that extend each role directly.
-fn extending(policy: &Policy) -> IdVec<RoleId, Vec<RoleId>> {
-    let mut extending: IdVec<RoleId, Vec<RoleId>> = policy.roles.iter().map(|_| Vec::new()).collect();
-    for (id, role) in policy.roles.entries() {
-        role.extends.iter().for_each(|extended| extending.at_mut(*extended).push(id));
-    }
-    extending
 }
 
 /// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its prefix: those whose

@@ -1,10 +1,10 @@
 //! What a reload grants or revokes, in numbers.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::path::PathBuf;
 
-use authorizer::{ItemHash, cluster_hashes};
+use authorizer::cluster_config;
 use policy::Policy;
 use policy::model::{Issuer, Keys, Role, RolesFromToken, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
@@ -31,6 +31,56 @@ struct Delta {
     changed: usize,
 }
 
+/// The hashes of something in a policy, by which two policies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ItemHash {
+    /// Of its name; of something without a name, of all of it.
+    name: u64,
+    /// Of the rest.
+    content: u64,
+}
+
+/// A hash of each user, role (built-in ones too) and role mapping of a policy's search cluster. None if its files have
+/// errors.
+#[derive(Debug, Default)]
+struct ClusterHashes {
+    users: Vec<ItemHash>,
+    roles: Vec<ItemHash>,
+    mappings: Vec<ItemHash>,
+}
+
+impl ItemHash {
+    /// Hashes something with a name.
+    fn named(name: &str, content: impl Hash, seed: &RandomState) -> Self {
+        Self { name: seed.hash_one(name), content: seed.hash_one(content) }
+    }
+
+    /// Hashes something without a name.
+    fn unnamed(content: impl Hash, seed: &RandomState) -> Self {
+        Self { name: seed.hash_one(content), content: 0 }
+    }
+}
+
+impl ClusterHashes {
+    fn of(policy: &Policy, seed: &RandomState) -> Self {
+        let Some(config) = cluster_config(policy) else { return Self::default() };
+        let users = config.users.iter().map(|user| {
+            let hash = user.hash.as_ref().map(|hash| &hash.0);
+            let content = (hash, &user.backend_roles, &user.attributes, &user.roles, user.is_service);
+            ItemHash::named(&user.name, content, seed)
+        });
+        let roles = config.roles.iter();
+        let mappings = config.mappings.iter();
+        Self {
+            users: users.collect(),
+            roles: roles.map(|(name, role)| ItemHash::named(name, format!("{role:?}"), seed)).collect(),
+            mappings: mappings
+                .map(|mapping| ItemHash::named(&mapping.role, format!("{mapping:?}"), seed))
+                .collect(),
+        }
+    }
+}
+
 impl Change {
     /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
     pub(super) fn of(before: &Policy, after: &Policy) -> Self {
@@ -38,11 +88,11 @@ impl Change {
         let delta = |hashes: fn(&Policy, &RandomState) -> Vec<ItemHash>| {
             Delta::of(hashes(before, &seed), hashes(after, &seed))
         };
-        let cluster = (cluster_hashes(before, &seed), cluster_hashes(after, &seed));
+        let [before_cluster, after_cluster] = [before, after].map(|policy| ClusterHashes::of(policy, &seed));
         Self {
-            cluster_users: Delta::of(cluster.0.users, cluster.1.users),
-            cluster_roles: Delta::of(cluster.0.roles, cluster.1.roles),
-            cluster_mappings: Delta::of(cluster.0.mappings, cluster.1.mappings),
+            cluster_users: Delta::of(before_cluster.users, after_cluster.users),
+            cluster_roles: Delta::of(before_cluster.roles, after_cluster.roles),
+            cluster_mappings: Delta::of(before_cluster.mappings, after_cluster.mappings),
             users: delta(users),
             grants: delta(grants),
             roles: delta(roles),

@@ -102,10 +102,15 @@ impl Reloader {
                 self.replace(compiled, url);
                 self.note_fetched(url);
                 if url.is_inventory() {
-                    tracing::info!(%url, names = after.inventory_len(), "inventory changed");
+                    let inventory = after.cluster().and_then(|cluster| cluster.privileges().inventory());
+                    let names = inventory.map_or(0, |inventory| inventory.len());
+                    tracing::info!(%url, names, "inventory changed");
                 } else {
-                    let before = before.as_ref().map(|before| before.kids(url)).unwrap_or_default();
-                    self.log_change(url, &before, &after.kids(url));
+                    let before = before
+                        .as_ref()
+                        .map(|before| before.rules().authenticator().kids(url))
+                        .unwrap_or_default();
+                    self.log_change(url, &before, &after.rules().authenticator().kids(url));
                 }
                 TakenKeys::Changed
             }

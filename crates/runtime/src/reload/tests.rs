@@ -222,7 +222,7 @@ fn fetched_keys_are_taken_while_a_file_system_does_not_answer() {
     let url = KeyUrl::from("https://issuer.example/keys");
     assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
     let active = loaded.current.load_full().unwrap();
-    assert_eq!(active.kids(&url).into_iter().collect::<Vec<_>>(), ["one"]);
+    assert_eq!(active.rules().authenticator().kids(&url).into_iter().collect::<Vec<_>>(), ["one"]);
     loaded.answer();
     loaded.until("loaded again", |loaded| loaded.status.facts().policy.failing_since.is_none());
 }

@@ -1,7 +1,8 @@
 //! A copy of a decided request, which the shadow policy decides again.
 //!
-//! It is made on a worker thread, so copying is one allocation, and parsing waits until the comparison. It has no
-//! credentials: of a token it has header and claims without the signature, of Basic credentials the name.
+//! It is made on a worker thread, so copying is one allocation, and parsing waits until the
+//! comparison. It has no credentials: of a token it has header and claims without the signature, of
+//! Basic credentials the name.
 
 use std::ops::Range;
 
@@ -93,8 +94,9 @@ const PARTS: usize = 13;
 const MAX_ID: usize = 256;
 
 impl DecidedRequest {
-    /// Copies a request with its verdict. Query, client and body are copied only if the request is one to a search cluster, of
-    /// either policy. `None` if the request was denied before its caller was known: no other policy can then be compared.
+    /// Copies a request with its verdict. Query, client and body are copied only if the request is
+    /// one to a search cluster, of either policy. `None` if the request was denied before its
+    /// caller was known: no other policy can then be compared.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -310,7 +312,8 @@ impl Difference {
     }
 }
 
-/// Whether the caller of a request that is denied for this reason is known: anonymous, or authenticated.
+/// Whether the caller of a request that is denied for this reason is known: anonymous, or
+/// authenticated.
 fn has_known_caller(reason: Reason) -> bool {
     match reason.stage() {
         Stage::Rules | Stage::Cluster => true,
