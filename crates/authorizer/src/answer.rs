@@ -32,27 +32,13 @@ enum Rendered {
 pub(crate) struct Values {
     all: Box<[Rendered]>,
     /// How long they are together; `None` if one of them contains the rule's name.
-    size: Option<usize>,
+    pub(crate) size: Option<usize>,
 }
 
 impl Values {
-    fn of(all: Box<[Rendered]>) -> Self {
-        let size = |value: &Rendered| match value {
-            Rendered::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
-            Rendered::WithRule(_) => None,
-        };
-        let size = all.iter().map(size).sum();
-        Self { all, size }
-    }
-
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
-    }
-
-    /// How long they are together; `None` if one of them contains the rule's name.
-    pub(crate) fn size(&self) -> Option<usize> {
-        self.size
     }
 
     /// The value of the header at index `at` of `set_headers`; `None` removes the header.
@@ -116,7 +102,13 @@ pub(crate) struct TemplateValues<'a> {
 /// its whole header. A group or role like that, or with a comma, is left out of its list. Characters that are not ASCII
 /// pass, in UTF-8 (RFC 9110, 5.5: obs-text).
 pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Values {
-    Values::of(headers.iter().map(|header| render_one(&header.value.0, template)).collect())
+    let all: Box<[Rendered]> = headers.iter().map(|header| render_one(&header.value.0, template)).collect();
+    let size = |value: &Rendered| match value {
+        Rendered::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
+        Rendered::WithRule(_) => None,
+    };
+    let size = all.iter().map(size).sum();
+    Values { all, size }
 }
 
 fn render_one(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {

@@ -316,8 +316,9 @@ impl Cluster {
         &self.compiled.identity
     }
 
-    /// Whether a role is mapped to addresses of clients.
-    pub(crate) fn reads_client(&self) -> bool {
+    /// Whether a decision may depend on the address of a client, [`Request::client`].
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
         self.compiled.maps_addresses
     }
 }

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use document::Problem;
 use identity::{Subject, UnixTime};
 use identity_header::Claims;
-use policy::model::{ClaimPath, IdentityFormat, IdentityHeader};
+use policy::model::{IdentityFormat, IdentityHeader};
 use serde_json::{Value, json};
 
 use crate::answer;
@@ -26,11 +26,7 @@ use keys::SigningKey;
 /// Makes the identity headers of a policy.
 #[derive(Debug)]
 pub(crate) struct IdentitySigner {
-    name: Arc<str>,
-    issuer: Arc<str>,
-    audience: Arc<str>,
-    lifetime: UnixTime,
-    claims: Vec<(Box<str>, ClaimPath)>,
+    settings: IdentityHeader,
     key: Key,
 }
 
@@ -79,14 +75,7 @@ impl IdentitySigner {
             }),
             IdentityFormat::Compact(algorithm) => keys::secret(&settings.keys, algorithm).map(Key::Compact),
         }?;
-        let signer = Self {
-            name: settings.name.clone(),
-            issuer: settings.issuer.clone(),
-            audience: settings.audience.clone(),
-            lifetime: settings.lifetime,
-            claims: settings.claims.clone(),
-            key,
-        };
+        let signer = Self { settings: settings.clone(), key };
         match signer.sign(&[], ("", &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {
             Ok(_) => Ok(signer),
             Err(NotSigned) => {
@@ -94,11 +83,6 @@ impl IdentitySigner {
                 Err(vec![Problem::error(settings.at.clone(), message)])
             }
         }
-    }
-
-    /// The name of the header, in lower case.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     /// The public keys as a JWK Set, if there are any.
@@ -115,14 +99,14 @@ impl IdentitySigner {
             Key::Jwt { .. } => value.to_string(),
             Key::Compact(_) => answer::claim_text(value).unwrap_or_default(),
         };
-        let claims = self.claims.iter().enumerate().filter_map(|(at, (_, path))| {
+        let claims = self.settings.claims.iter().enumerate().filter_map(|(at, (_, path))| {
             let value = identity::claim(subject, path)?;
             (is_exact(value) && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
         });
         let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
         let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
-        let settings = self.issuer.len() + self.audience.len();
+        let settings = self.settings.issuer.len() + self.settings.audience.len();
         let plain = 300 + settings + subject.user.len() + parts.map(|len| len + 4).sum::<usize>();
         SignedIdentity { made: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
     }
@@ -138,8 +122,8 @@ impl IdentitySigner {
     ) -> Result<(), NotSigned> {
         value.clear();
         // The clock cannot be read: the header would never expire.
-        let renewed = now.checked_add(self.lifetime / 2).ok_or(NotSigned)?;
-        let expires = now.checked_add(self.lifetime).ok_or(NotSigned)?;
+        let renewed = now.checked_add(self.settings.lifetime / 2).ok_or(NotSigned)?;
+        let expires = now.checked_add(self.settings.lifetime).ok_or(NotSigned)?;
         if let Some(made) = &*place.made.load()
             && now < made.renewed
             // A clock that was set back must not give a header more time.
@@ -166,11 +150,12 @@ impl IdentitySigner {
         (issued, expires): (UnixTime, UnixTime),
     ) -> Result<String, NotSigned> {
         let (issued, expires) = (issued.as_secs(), expires.as_secs());
-        let claims = claims.iter().filter_map(|(at, text)| Some((&*self.claims.get(*at)?.0, &**text)));
+        let claims =
+            claims.iter().filter_map(|(at, text)| Some((&*self.settings.claims.get(*at)?.0, &**text)));
         match &self.key {
             Key::Jwt { header, key, .. } => {
                 let payload = json!({
-                    "iss": &*self.issuer, "sub": user, "aud": &*self.audience, "iat": issued, "exp": expires,
+                    "iss": &*self.settings.issuer, "sub": user, "aud": &*self.settings.audience, "iat": issued, "exp": expires,
                     "rev": revision, "roles": roles, "groups": groups,
                 });
                 let mut payload = payload.as_object().cloned().unwrap_or_default();
@@ -187,7 +172,7 @@ impl IdentitySigner {
             }
             Key::Compact(key) => {
                 let claims: Vec<(&str, &str)> = claims.collect();
-                let (audience, claims) = (&*self.audience, claims.as_slice());
+                let (audience, claims) = (&*self.settings.audience, claims.as_slice());
                 let said = Claims { audience, revision, user, roles, groups, claims, expires };
                 let mut header = String::new();
                 identity_header::encode(&said, key, &mut Vec::new(), &mut header).map_err(|_| NotSigned)?;

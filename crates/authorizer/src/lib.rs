@@ -271,7 +271,7 @@ impl Authorizer {
         &self.rules
     }
 
-    /// The search cluster, if the policy has one.
+    /// The search cluster, if the policy has one. Only its decisions depend on bodies.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
@@ -294,19 +294,6 @@ impl Authorizer {
     #[must_use]
     pub fn identity_keys(&self) -> Option<&str> {
         self.responder.signer.as_ref()?.public_keys()
-    }
-
-    /// Whether the decision about a request may depend on the address of its client,
-    /// [`Request::client`].
-    #[must_use]
-    pub fn reads_client(&self) -> bool {
-        self.cluster.as_ref().is_some_and(Cluster::reads_client)
-    }
-
-    /// Whether the decision about a request may depend on its body, [`Request::body`].
-    #[must_use]
-    pub fn reads_body(&self) -> bool {
-        self.cluster.is_some()
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and
@@ -369,7 +356,7 @@ impl<'a> Backend<'a> {
     #[must_use]
     pub fn identity(self) -> &'a Identity {
         match self {
-            Self::Rules(rules) => rules.identity(),
+            Self::Rules(rules) => &rules.loaded.policy.identity,
             Self::Cluster(cluster) => cluster.identity(),
         }
     }

@@ -174,19 +174,6 @@ impl Limit {
     ];
 }
 
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::HeaderLines => "too many header lines, or too many aliases of the headers to set or remove",
-            Self::ResponseSize => "the headers to set are too large",
-            Self::MessageSize => "the message is larger than `max-message-size`",
-            Self::BodySize => "the body is larger than `max-request-body`",
-            Self::Capacity => "the server is overloaded",
-            Self::Deadline => "the deadline has passed",
-        })
-    }
-}
-
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -198,7 +185,16 @@ impl fmt::Display for Reason {
             Self::ConnectionHeader => {
                 f.write_str("the `Connection` header names a header that the policy sets or removes")
             }
-            Self::Limit(limit) => limit.fmt(f),
+            Self::Limit(limit) => f.write_str(match limit {
+                Limit::HeaderLines => {
+                    "too many header lines, or too many aliases of the headers to set or remove"
+                }
+                Limit::ResponseSize => "the headers to set are too large",
+                Limit::MessageSize => "the message is larger than `max-message-size`",
+                Limit::BodySize => "the body is larger than `max-request-body`",
+                Limit::Capacity => "the server is overloaded",
+                Limit::Deadline => "the deadline has passed",
+            }),
             Self::MissingCredentials => f.write_str("no credentials"),
             Self::InvalidCredentials(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("no rule allows it"),

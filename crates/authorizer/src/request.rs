@@ -59,21 +59,12 @@ pub struct ParseScratch {
     paths: Buffers,
 }
 
-/// Validates a request, and puts its host and its path into canonical form.
+/// Validates a request, and puts its host and its path into canonical form. Does not validate the value
+/// of the `Authorization` header: see [`authorization`].
 ///
 /// # Errors
 /// If it is malformed or ambiguous.
 pub fn parse<'a>(request: &Request<'a>, scratch: &'a mut ParseScratch) -> Result<ParsedRequest<'a>, Reason> {
-    let parsed = parse_but_credentials(request, scratch)?;
-    validate_authorization(parsed.authorization)?;
-    Ok(parsed)
-}
-
-/// The same, but does not validate the value of the `Authorization` header: see [`validate_authorization`].
-pub(crate) fn parse_but_credentials<'a>(
-    request: &Request<'a>,
-    scratch: &'a mut ParseScratch,
-) -> Result<ParsedRequest<'a>, Reason> {
     let ParseScratch { host, paths } = scratch;
     if !is_method(request.method) {
         return Err(Reason::InvalidMethod);

@@ -56,7 +56,7 @@ impl Responder {
         let policy = &loaded.policy;
         let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
         Ok(Self {
-            sanitizer: HeaderSanitizer::new(policy, signer.as_ref().map(|signer| &**signer.name())),
+            sanitizer: HeaderSanitizer::new(policy),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             signer,
             revision,

@@ -17,7 +17,7 @@ use crate::{Scratch, answer};
 /// The rules of a policy, ready to decide about requests.
 #[derive(Debug)]
 pub struct Rules {
-    loaded: Arc<policy::Loaded>,
+    pub(crate) loaded: Arc<policy::Loaded>,
     engine: Arc<Engine>,
     pub(crate) authenticator: Authenticator<RulesCaller>,
     /// The headers of an anonymous caller. Those of a subject are cached with the subject.
@@ -70,7 +70,7 @@ impl Rules {
         now: UnixTime,
     ) -> Result<Verdict<'a>, A::Pending> {
         let Scratch { parse, answer, callers, .. } = scratch;
-        let parsed = match request::parse_but_credentials(request, parse) {
+        let parsed = match request::parse(request, parse) {
             Ok(parsed) => parsed,
             Err(reason) => {
                 return Ok(Verdict::Denied(responder.deny(
@@ -216,12 +216,6 @@ impl Rules {
     #[must_use]
     pub fn authenticator(&self) -> &Authenticator<RulesCaller> {
         &self.authenticator
-    }
-
-    /// How these callers authenticate.
-    #[must_use]
-    pub fn identity(&self) -> &policy::model::Identity {
-        &self.loaded.policy.identity
     }
 
     fn label(&self, rule: RuleId) -> &str {

@@ -58,9 +58,10 @@ const CONNECTION: &[u8] = b"connection";
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
     /// such an answer, or route the request elsewhere.
-    pub(crate) fn new(policy: &policy::model::Policy, identity_header: Option<&str>) -> Self {
+    pub(crate) fn new(policy: &policy::model::Policy) -> Self {
         let settings = &policy.allow_response;
-        let set = settings.set_headers.iter().map(|header| &*header.name).chain(identity_header);
+        let set = settings.set_headers.iter().map(|header| &*header.name);
+        let set = set.chain(policy.identity_header.iter().map(|header| &*header.name));
         let set: Box<[Box<str>]> = set.map(lower).collect();
         let is_set = |name: &str| set.iter().any(|set| **set == *name);
         let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
@@ -165,7 +166,7 @@ impl<'a> Changes<'a> {
     /// How long all names and values are together, at most; `None` where that would have to be counted.
     pub(crate) fn bound(self) -> Option<usize> {
         let values =
-            self.values.size().filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
+            self.values.size.filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
         Some(self.sanitizer.names_size + values + self.identity.map_or(0, str::len))
     }
 

@@ -161,7 +161,8 @@ impl Explainer<'_> {
         };
         let mut parse_scratch = ParseScratch::default();
         let parsed = match backend {
-            Backend::Rules(_) => authorizer::parse(request, &mut parse_scratch).map(Some),
+            Backend::Rules(_) => authorizer::parse(request, &mut parse_scratch)
+                .and_then(|parsed| authorizer::authorization(request.headers).map(|_| Some(parsed))),
             Backend::Cluster(_) => authorizer::parse_but_path(request).map(|_| None),
         };
         let parsed = match parsed {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
-use authorizer::{Authorizer, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
+use authorizer::{Authorizer, Cluster, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{DecisionContext, Received, ThreadAuthorizer};
@@ -141,7 +141,7 @@ impl Worker {
             let mut request = read(&headers, &mut lines);
             let has_shadow = self.thread.has_shadow();
             // What follows an upgrade stays unseen, even once it has ended.
-            let reads_body = (authorizer.reads_body() || has_shadow)
+            let reads_body = (authorizer.cluster().is_some() || has_shadow)
                 && request.body == RequestBody::Awaited
                 && stream.is_complete()
                 && stream.body_size() <= self.max_request_body;
@@ -150,7 +150,7 @@ impl Worker {
             if let (Some(body), Some(copy)) = (&body, &mut copy) {
                 request.body = RequestBody::Whole(body.bytes(copy));
             }
-            if has_shadow || authorizer.reads_client() {
+            if has_shadow || authorizer.cluster().is_some_and(Cluster::reads_client) {
                 request.client = client(stream);
             }
             let too_many = headers.iter().len() > MAX_HEADERS;

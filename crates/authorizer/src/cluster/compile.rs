@@ -89,11 +89,11 @@ impl Compiled {
         let config = Arc::new(loaded.config);
         let settings = &config.settings;
         let evaluated = EvaluationSettings {
-            evaluation: section
-                .evaluation
-                .map(evaluation)
-                .or(settings.evaluation)
-                .unwrap_or(EvaluationType::Legacy),
+            evaluation: match section.evaluation {
+                Some(Evaluation::Legacy) => EvaluationType::Legacy,
+                Some(Evaluation::V4) => EvaluationType::V4,
+                None => settings.evaluation.unwrap_or(EvaluationType::Legacy),
+            },
             do_not_fail_on_forbidden: section
                 .do_not_fail_on_forbidden
                 .unwrap_or(settings.do_not_fail_on_forbidden),
@@ -162,60 +162,61 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     Identity { basic: own.or_else(others), jwt }
 }
 
-/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or that of Dashboards itself.
+/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or that of
+/// Dashboards itself.
 fn ambiguous_users(
     section: &model::Search,
     config: &SecurityConfig,
     policy: &Policy,
     inventory: Option<&search::Inventory>,
 ) -> Vec<Problem> {
-    let by_name = |user: &&InternalUser| {
-        let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
-        mapped.into_iter().any(|pattern| !pattern.is_anything() && pattern.matches(&user.name))
-    };
-    let users = config.users.iter().filter(|user| user.hash.is_some()).filter(by_name);
-    let users: Vec<&InternalUser> = if has_users(section) { users.collect() } else { Vec::new() };
-    let server = dashboards_server(config, inventory);
-    let of_server = |issuer: &Issuer| {
-        let server = server.filter(|server| server.starts_with(&*issuer.user_prefix))?;
-        let message = format!(
-            "a token of this issuer can have the name `{server}` of Dashboards itself, which needs no privilege on a tenant"
-        );
-        let help = "set a `user_prefix` for the issuer, and map roles from names with it; or, if the cluster has no tenants, set \
-                    `kibana.multitenancy_enabled: false` in `config.yml`";
-        Some(Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message).help(help))
-    };
-    let of_user = |issuer: &Issuer| {
-        let user = users.iter().find(|user| user.name.starts_with(&*issuer.user_prefix))?;
-        let message = format!(
-            "a token of this issuer can have the name `{}` of a user of the search cluster, and then its roles",
-            user.name
-        );
-        let problem = Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message)
-            .help("set a `user_prefix` for the issuer, and map roles from names with it")
-            .related(user.at.clone(), "the user");
-        Some(problem)
-    };
-    policy
-        .identity
-        .jwt
+    let users = config
+        .users
         .iter()
-        .flat_map(|issuer| of_user(issuer).into_iter().chain(of_server(issuer)))
-        .collect()
+        .filter(|user| has_users(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name));
+    let server = dashboards_server(config, inventory);
+    let mut problems = Vec::new();
+    for issuer in &policy.identity.jwt {
+        let can_have = |name: &str| name.starts_with(&*issuer.user_prefix);
+        let warning = |message| Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message);
+        if let Some(user) = users.clone().find(|user| can_have(&user.name)) {
+            let message = format!(
+                "a token of this issuer can have the name `{}` of a user of the search cluster, and \
+                 then its roles",
+                user.name
+            );
+            let help = "set a `user_prefix` for the issuer, and map roles from names with it";
+            problems.push(warning(message).help(help).related(user.at.clone(), "the user"));
+        }
+        if let Some(server) = server.filter(|server| can_have(server)) {
+            let message = format!(
+                "a token of this issuer can have the name `{server}` of Dashboards itself, which needs \
+                 no privilege on a tenant"
+            );
+            let help = "set a `user_prefix` for the issuer, and map roles from names with it; or, if the \
+                        cluster has no tenants, set `kibana.multitenancy_enabled: false` in `config.yml`";
+            problems.push(warning(message).help(help));
+        }
+    }
+    problems
 }
 
-/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants are not configured, they are
-/// asked for by default, whether Dashboards is used or not.
+/// Whether a role is mapped from this name, not only from every name.
+fn is_mapped_by_name(config: &SecurityConfig, name: &str) -> bool {
+    let mut patterns = config.mappings.iter().flat_map(|mapping| &mapping.users);
+    patterns.any(|pattern| !pattern.is_anything() && pattern.matches(name))
+}
+
+/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants are
+/// not configured, they are asked for by default, whether Dashboards is used or not.
 fn dashboards_server<'c>(
     config: &'c SecurityConfig,
     inventory: Option<&search::Inventory>,
 ) -> Option<&'c str> {
     let Dashboards { index, server } = config.settings.dashboards.as_ref()?;
     let has_index = inventory.is_some_and(|inventory| !inventory.with_prefix(index).is_empty());
-    let mut mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
-    let is_named = config.users.iter().any(|user| user.name == *server)
-        || mapped.any(|pattern| !pattern.is_anything() && pattern.matches(server));
-    (has_index || is_named).then_some(server)
+    let is_user = || config.users.iter().any(|user| user.name == *server);
+    (has_index || is_user() || is_mapped_by_name(config, server)).then_some(server)
 }
 
 fn basic_user(user: &InternalUser) -> BasicUser {
@@ -253,11 +254,4 @@ fn not_an_inventory(inventory: &Inventory, error: &serde_json::Error) -> Problem
     };
     Problem::error(at.clone(), format!("`{name}` is no inventory: {error}"))
         .help("it is what the cluster answers to `GET /_resolve/index/*?expand_wildcards=all`")
-}
-
-const fn evaluation(evaluation: Evaluation) -> EvaluationType {
-    match evaluation {
-        Evaluation::Legacy => EvaluationType::Legacy,
-        Evaluation::V4 => EvaluationType::V4,
-    }
 }

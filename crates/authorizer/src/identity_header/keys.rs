@@ -28,9 +28,9 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
     for key in keys {
         match SigningKey::read(&key.bytes) {
             Ok(signing) => read.push(signing),
-            Err((what, help)) => {
+            Err(what) => {
                 let message = format!("`{}` {what}", key.path);
-                problems.push(Problem::error(key.at.clone(), message).help(help));
+                problems.push(Problem::error(key.at.clone(), message).help(MAKE));
             }
         }
     }
@@ -78,16 +78,16 @@ pub(crate) fn secret(
 const MAKE: &str = "make one by `openssl genpkey -algorithm ed25519 -out identity.pem`, or `-algorithm EC -pkeyopt ec_paramgen_curve:P-256`";
 
 impl SigningKey {
-    /// A private key in PEM; otherwise what is wrong, and what to do.
-    fn read(pem: &[u8]) -> Result<Self, (&'static str, &'static str)> {
-        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| ("has no private key in PEM", MAKE))?;
+    /// A private key in PEM; otherwise what is wrong.
+    fn read(pem: &[u8]) -> Result<Self, &'static str> {
+        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "has no private key in PEM")?;
         let der = der.secret_der();
         if let Ok(key) = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, der) {
             return Ok(Self::P256(key));
         }
         Ed25519KeyPair::from_pkcs8(der)
             .map(Self::Ed25519)
-            .map_err(|_| ("has a key that is neither one of P-256 nor of Ed25519", MAKE))
+            .map_err(|_| "has a key that is neither one of P-256 nor of Ed25519")
     }
 
     fn algorithm(&self) -> &'static str {
