@@ -14,7 +14,7 @@ use identity::Subject;
 use serde::{Serialize, Serializer};
 
 use crate::lines::{Counts, Lines, Writer};
-use crate::otlp::{Exported, LogRecords, Spans};
+use crate::otlp::{ExportedDecision, LogRecords, Spans};
 use crate::record::{DecisionRecord, DecisionSink};
 use crate::trace_context::{Id, Tracing};
 use mask::Masked;
@@ -276,8 +276,8 @@ impl<'a> Line<'a> {
 
 impl<'a> Line<'a> {
     /// What of it is exported in fields of their own.
-    fn exported(&self, record: &DecisionRecord<'_>) -> Exported<'a> {
-        Exported {
+    fn exported(&self, record: &DecisionRecord<'_>) -> ExportedDecision<'a> {
+        ExportedDecision {
             trace: record.trace,
             time: record.time,
             duration: record.duration,

@@ -1,54 +1,30 @@
 //! Export over OTLP (OpenTelemetry, gRPC): spans of decisions, and the decision log.
 //!
-//! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per signal sends batches of
-//! them and, while the collector is away, sends the same batch again and again; what does not fit into the queue meanwhile is
-//! dropped and counted, and so is a batch that the collector refuses several times. So an answer never waits, and memory is bounded.
+//! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per signal sends batches
+//! of them. While the collector is away, it sends the same batch again and again. Records that do not fit into the queue
+//! meanwhile are dropped and counted, and so is a batch that the collector refuses several times. So an answer never
+//! waits, and memory is bounded.
 //!
-//! The messages are those of `opentelemetry-proto`. Its SDK and `opentelemetry-otlp` are not used: they do not say what they drop,
-//! and bound their queues in records, not in bytes.
+//! The messages are those of `opentelemetry-proto`. `opentelemetry-otlp` and its SDK are not used: they do not return how
+//! many records a collector rejects, and bound their queues in records, not in bytes.
+//!
+//! [`Lines`]: crate::lines::Lines
 
-mod attributes;
-mod client;
+mod collector;
 mod exporter;
-mod logs;
+mod records;
 mod settings;
-mod spans;
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
 
 use crate::lines::{Counts, Writer};
-use crate::trace_context::{DecisionTrace, Tracing};
-pub(crate) use client::check;
-pub(crate) use logs::LogRecords;
+use crate::trace_context::Tracing;
+pub(crate) use collector::check;
+use exporter::Driver;
+pub(crate) use records::{ExportedDecision, LogRecords, Spans};
+use settings::Signal;
 pub use settings::{OtlpSettings, ResourceAttribute, ResourceAttributeError, Traces};
-pub(crate) use spans::Spans;
-
-/// What is exported of a decision: cut and masked as in the decision log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exported<'a> {
-    pub(crate) trace: Option<DecisionTrace>,
-    /// When the request was received, as time since the Unix epoch.
-    pub(crate) time: Duration,
-    pub(crate) duration: Duration,
-    pub(crate) decision: &'static str,
-    pub(crate) reason: Option<&'static str>,
-    /// The HTTP status of a denial.
-    pub(crate) status: Option<u16>,
-    pub(crate) rule: Option<&'a str>,
-    pub(crate) revision: &'a str,
-    pub(crate) method: &'a str,
-    pub(crate) host: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) user: Option<&'a str>,
-    pub(crate) client: &'a str,
-    pub(crate) x_request_id: &'a str,
-}
 
 /// Counters of exported records, those of spans and of the decision log, if these are exported.
 #[derive(Clone, Debug, Default)]
@@ -59,20 +35,13 @@ pub struct OtlpCounts {
     pub logs: Option<Arc<Counts>>,
 }
 
-/// What was started.
+/// The signals that are exported.
 #[derive(Debug, Default)]
 pub(crate) struct Otlp {
     pub(crate) spans: Option<Spans>,
     pub(crate) logs: Option<LogRecords>,
     pub(crate) writers: Vec<Writer>,
     pub(crate) counts: OtlpCounts,
-}
-
-/// The tokio runtime that drives the connections. It ends when the last of these is dropped.
-#[derive(Clone, Debug)]
-struct Driver {
-    handle: Handle,
-    _running: Arc<oneshot::Sender<()>>,
 }
 
 impl Otlp {
@@ -86,39 +55,18 @@ impl Otlp {
             return Ok(otlp);
         }
         let driver = Driver::start()?;
-        let mut keep = |writer, counts| {
-            otlp.writers.push(writer);
-            Some(counts)
-        };
         if settings.traces == Traces::Otlp {
-            let (spans, writer, counts) = exporter::start::<spans::Traces>(settings, driver.clone())?;
-            otlp.counts.traces = keep(writer, counts);
-            otlp.spans = Some(Spans::new(spans, Tracing::recorded(settings.trace_ratio)));
+            let (queue, writer, counts) = exporter::start(Signal::Traces, settings, driver.clone())?;
+            otlp.writers.push(writer);
+            otlp.counts.traces = Some(counts);
+            otlp.spans = Some(Spans { queue, tracing: Tracing::recorded(settings.trace_ratio) });
         }
         if exports_log {
-            let (logs, writer, counts) = exporter::start::<logs::Logs>(settings, driver)?;
-            otlp.counts.logs = keep(writer, counts);
-            otlp.logs = Some(LogRecords::new(logs));
+            let (queue, writer, counts) = exporter::start(Signal::Logs, settings, driver)?;
+            otlp.writers.push(writer);
+            otlp.counts.logs = Some(counts);
+            otlp.logs = Some(LogRecords { queue });
         }
         Ok(otlp)
     }
-}
-
-impl Driver {
-    fn start() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let (running, ended) = oneshot::channel();
-        thread::Builder::new().name("otlp".to_owned()).spawn(move || {
-            let _ = runtime.block_on(ended);
-            // A DNS lookup may still run: do not wait for it.
-            runtime.shutdown_background();
-        })?;
-        Ok(Self { handle, _running: Arc::new(running) })
-    }
-}
-
-/// Nanoseconds since the Unix epoch.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

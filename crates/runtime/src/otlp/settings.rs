@@ -70,6 +70,15 @@ pub enum Traces {
     Otlp,
 }
 
+/// A kind of records, as OTLP has a service for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Signal {
+    /// Spans of decisions.
+    Traces,
+    /// The decision log.
+    Logs,
+}
+
 /// An attribute of the resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceAttribute {
@@ -96,6 +105,16 @@ impl OtlpSettings {
             batch_size: 512,
             service_name: "rolegate".to_owned(),
             resource: Vec::new(),
+        }
+    }
+}
+
+impl Signal {
+    /// Its name in metrics and logs.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Logs => "logs",
         }
     }
 }

@@ -1,39 +1,62 @@
 //! The gRPC client of a collector.
 
+use std::error::Error as _;
+use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr as _;
-use std::time::Duration;
 
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
+use prost::bytes::Bytes;
 use tonic::client::Grpc;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::settings::{OtlpSettings, Traces};
+use super::settings::{OtlpSettings, Signal, Traces};
 use crate::load_error::LoadError;
 use crate::{files, https};
 
 /// The port of OTLP over gRPC, where the endpoint names none.
 const PORT: u16 = 4317;
 /// Maximum size of a file with certificates, in bytes.
-const MAX_FILE: usize = 1 << 20;
+const MAX_CA_FILE: usize = 1 << 20;
 
-/// A connection, and what its requests need.
+/// The service of a collector for a signal. It connects with the first request, and after a failure.
 #[derive(Debug)]
 pub(super) struct Collector {
     settings: OtlpSettings,
     origin: Uri,
+    method: PathAndQuery,
     grpc: Option<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>>,
 }
 
-/// Why the collector does not have a batch.
-#[derive(Debug)]
+/// A request to export spans or log records: the services of both have requests with these field numbers.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExportRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(super) records: Option<ResourceRecords>,
+}
+
+/// `ResourceSpans` or `ResourceLogs`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ResourceRecords {
+    #[prost(message, optional, tag = "1")]
+    pub(super) resource: Option<Resource>,
+    /// An encoded `ScopeSpans` or `ScopeLogs`.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) scope_records: Bytes,
+}
+
+/// A batch that the collector does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
 pub(super) struct SendError {
     pub(super) reason: String,
     pub(super) retry: Retry,
@@ -44,35 +67,37 @@ pub(super) struct SendError {
 pub(super) enum Retry {
     /// Until the collector has it: the collector is away or overloaded.
     Always,
-    /// A few times: the collector, or a gateway before it, refuses this request. The credentials may be mended, but it may also be
-    /// something in the batch, and the batches after it must not wait for ever.
+    /// A few times: the collector, or a gateway before it, refuses this request. The credentials may be renewed, but the
+    /// cause may also be in the batch, and the batches after it must not wait for ever.
     FewTimes,
     /// The collector cannot process it.
     Never,
 }
 
-/// Checks what the settings name, so that a mistake is found at the start.
+/// Checks the settings and the files that they name, so that a mistake is found at the start.
 ///
 /// # Errors
 /// When they are incomplete, or a file cannot be used.
 pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), LoadError> {
     if settings.endpoint.is_none() {
-        let needs = |setting: &str| {
-            LoadError::Setting(format!(
-                "`{setting}` needs `otlp-endpoint`, the URL of an OpenTelemetry collector, such as `http://127.0.0.1:{PORT}`"
-            ))
+        let setting = match (settings.traces, exports_log) {
+            (Traces::Otlp, _) => "traces: otlp",
+            (Traces::Off, true) => "decision-log-to: otlp",
+            (Traces::Off, false) => return Ok(()),
         };
-        return match (settings.traces, exports_log) {
-            (Traces::Otlp, _) => Err(needs("traces: otlp")),
-            (Traces::Off, true) => Err(needs("decision-log-to: otlp")),
-            (Traces::Off, false) => Ok(()),
-        };
+        return Err(LoadError::Setting(format!(
+            "`{setting}` needs `otlp-endpoint`, the URL of an OpenTelemetry collector, \
+             such as `http://127.0.0.1:{PORT}`"
+        )));
     }
-    let collector = Collector::new(settings).map_err(LoadError::Setting)?;
-    let sends_secrets = !collector.metadata().map_err(LoadError::Setting)?.is_empty();
-    collector.trusted_ca().map_err(LoadError::Setting)?;
+    let collector = Collector::new(Signal::Traces, settings)?;
+    let sends_secrets = !collector.metadata()?.is_empty();
+    collector.trusted_ca()?;
     if sends_secrets && !https::is_allowed(&collector.origin) {
-        tracing::warn!(endpoint = %collector.origin, "`otlp-headers` are sent unencrypted: anyone on the way can read them; use an `https:` endpoint");
+        tracing::warn!(
+            endpoint = %collector.origin,
+            "`otlp-headers` are sent unencrypted: anyone on the way can read them; use an `https:` endpoint"
+        );
     }
     Ok(())
 }
@@ -80,10 +105,18 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
 impl Collector {
     /// # Errors
     /// When the endpoint is not a URL of a collector. The error does not show it: it may have a password.
-    pub(super) fn new(settings: &OtlpSettings) -> Result<Self, String> {
-        let origin = origin(settings.endpoint.as_deref().unwrap_or_default())
-            .ok_or_else(|| format!("`otlp-endpoint` is not the URL of a collector: write one such as `http://127.0.0.1:{PORT}`, without a path and credentials (`otlp-headers` names a file with these)"))?;
-        Ok(Self { settings: settings.clone(), origin, grpc: None })
+    pub(super) fn new(signal: Signal, settings: &OtlpSettings) -> Result<Self, LoadError> {
+        let origin = origin(settings.endpoint.as_deref().unwrap_or_default()).ok_or_else(|| {
+            LoadError::Setting(format!(
+                "`otlp-endpoint` is not the URL of a collector: write one such as `http://127.0.0.1:{PORT}`, \
+                 without a path and credentials (`otlp-headers` names a file with these)"
+            ))
+        })?;
+        let method = PathAndQuery::from_static(match signal {
+            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+        });
+        Ok(Self { settings: settings.clone(), origin, method, grpc: None })
     }
 
     /// Its URL.
@@ -91,63 +124,40 @@ impl Collector {
         &self.origin
     }
 
-    /// Closes the connection. The next request opens another, and reads the certificates again.
-    pub(super) fn close(&mut self) {
-        self.grpc = None;
-    }
-
-    /// Opens a connection with the next request, unless one is open.
+    /// Sends a request. Returns how many of its records are rejected, and why: the services of both signals answer with
+    /// these field numbers.
     ///
     /// # Errors
-    /// When a file cannot be used.
-    pub(super) fn open(&mut self) -> Result<MetadataMap, SendError> {
-        let fault = |reason| SendError { reason, retry: Retry::Always };
-        let metadata = self.metadata().map_err(fault)?;
-        if self.grpc.is_none() {
-            let ca = self.trusted_ca().map_err(fault)?;
-            let client = https::grpc_client(ca.as_deref()).map_err(fault)?;
-            self.grpc = Some(Grpc::with_origin(client, self.origin.clone()));
-        }
-        Ok(metadata)
-    }
-
-    /// Sends a request over the connection.
-    ///
-    /// # Errors
-    /// When the collector does not accept it. No error shows a header.
-    pub(super) async fn send<Q, A>(
+    /// When the collector does not accept it, or a file cannot be used. No error shows a header.
+    pub(super) async fn send(
         &mut self,
-        path: &'static str,
-        message: Q,
-        metadata: MetadataMap,
-    ) -> Result<A, SendError>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
-        let Some(grpc) = &mut self.grpc else {
-            return Err(SendError { reason: "not connected".to_owned(), retry: Retry::Always });
-        };
+        request: ExportRequest,
+    ) -> Result<ExportLogsPartialSuccess, SendError> {
         let timeout = self.settings.timeout;
-        let mut request = Request::new(message);
-        *request.metadata_mut() = metadata;
+        let mut request = Request::new(request);
+        *request.metadata_mut() = self.metadata()?;
         request.set_timeout(timeout);
+        let mut grpc = match self.grpc.take() {
+            Some(grpc) => grpc,
+            None => self.connect()?,
+        };
         let call = async {
             grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await
+            let codec = ProstCodec::<ExportRequest, ExportLogsServiceResponse>::default();
+            grpc.unary(request, self.method.clone(), codec).await
         };
-        match tokio::time::timeout(timeout, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => {
-                let Self { settings: OtlpSettings { headers, ca, .. }, .. } = self;
-                Err(SendError::of(&status, headers.is_some(), ca.is_some()))
-            }
-            Err(_) => Err(SendError { reason: no_answer(timeout), retry: Retry::Always }),
-        }
+        let Ok(answer) = tokio::time::timeout(timeout, call).await else {
+            let reason = format!("no answer within `otlp-timeout`, {timeout:?}");
+            return Err(SendError { reason, retry: Retry::Always });
+        };
+        let (sends_headers, trusts_file) = (self.sends_headers(), self.settings.ca.is_some());
+        let answer = answer.map_err(|status| SendError::from_status(&status, sends_headers, trusts_file))?;
+        self.grpc = Some(grpc);
+        Ok(answer.into_inner().partial_success.unwrap_or_default())
     }
 
-    /// What of a message of the collector may be logged: nothing if it gets headers, because it may repeat a part of them.
-    pub(super) fn shown(&self, message: &str) -> String {
+    /// The part of a collector's message that may be logged: nothing if it gets headers, because it may repeat some of them.
+    pub(super) fn loggable(&self, message: &str) -> String {
         if self.sends_headers() { String::new() } else { https::shown(message) }
     }
 
@@ -155,25 +165,28 @@ impl Collector {
         self.settings.headers.is_some()
     }
 
+    fn connect(&self) -> Result<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>, LoadError> {
+        let client = https::grpc_client(self.trusted_ca()?.as_deref()).map_err(LoadError::Setting)?;
+        Ok(Grpc::with_origin(client, self.origin.clone()))
+    }
+
     /// The certificate authorities of the collector, as they are now.
-    fn trusted_ca(&self) -> Result<Option<Vec<u8>>, String> {
+    fn trusted_ca(&self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(path) = &self.settings.ca else { return Ok(None) };
-        let pem = files::bytes(path, MAX_FILE).map_err(|error| in_file("otlp-ca", path, &error))?;
-        crate::trusted_ca::trusted_ca(&pem).map_err(|error| in_file("otlp-ca", path, &error))?;
-        Ok(Some(pem.to_vec()))
+        let pem = files::bytes(path, MAX_CA_FILE).map_err(|error| in_file("otlp-ca", path, error))?;
+        crate::trusted_ca::trusted_ca(&pem).map_err(|error| in_file("otlp-ca", path, error))?;
+        Ok(Some(pem))
     }
 
     /// The headers of a request, as their file has them now: lines with `name: value`.
-    fn metadata(&self) -> Result<MetadataMap, String> {
+    fn metadata(&self) -> Result<MetadataMap, LoadError> {
         let mut metadata = MetadataMap::new();
         let Some(path) = &self.settings.headers else { return Ok(metadata) };
-        let text = files::text(path).map_err(|error| in_file("otlp-headers", path, &error))?;
-        for (number, line) in (1..).zip(text.lines()) {
-            if line.trim().is_empty() {
-                continue;
-            }
+        let text = files::text(path).map_err(|error| in_file("otlp-headers", path, error))?;
+        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let (name, value) = header(line).ok_or_else(|| {
-                in_file("otlp-headers", path, &format!("line {number} is not a header, `name: value`"))
+                let error = format!("line {number} is not a header, `name: value`");
+                in_file("otlp-headers", path, error)
             })?;
             metadata.append(name, value);
         }
@@ -181,14 +194,21 @@ impl Collector {
     }
 }
 
+/// A file may be mended while the process runs.
+impl From<LoadError> for SendError {
+    fn from(error: LoadError) -> Self {
+        Self { reason: error.to_string(), retry: Retry::Always }
+    }
+}
+
 impl SendError {
-    /// What an answer means: the specification of OTLP says which may be sent again.
-    fn of(status: &Status, sends_headers: bool, trusts_file: bool) -> Self {
+    /// The meaning of an answer: the specification of OTLP says which requests may be sent again.
+    fn from_status(status: &Status, sends_headers: bool, trusts_file: bool) -> Self {
         let retry = match status.code() {
             Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => Retry::Always,
             Code::ResourceExhausted if has_retry_info(status) => Retry::Always,
             // An error of the connection is of unknown kind.
-            Code::Unknown if std::error::Error::source(status).is_some() => Retry::Always,
+            Code::Unknown if status.source().is_some() => Retry::Always,
             Code::PermissionDenied
             | Code::Unauthenticated
             | Code::ResourceExhausted
@@ -203,8 +223,8 @@ impl SendError {
             | Code::Unimplemented
             | Code::Internal => Retry::Never,
         };
-        let reason = match std::error::Error::source(status) {
-            Some(cause) => of_connection(https::reason_of_connection(cause, trusts_file), sends_headers),
+        let reason = match status.source() {
+            Some(cause) => without_goaway(https::reason_of_connection(cause, trusts_file), sends_headers),
             None if sends_headers => format!("it answers {:?}", status.code()),
             None => format!("it answers {:?}: {}", status.code(), https::shown(status.message())),
         };
@@ -218,8 +238,8 @@ fn has_retry_info(status: &Status) -> bool {
     status.details().windows(NAME.len()).any(|name| name == NAME)
 }
 
-/// An error of the connection. Its text ends with that of the server, as `(b"...")`, if a GOAWAY frame had one.
-fn of_connection(mut reason: String, sends_headers: bool) -> String {
+/// An error of the connection. It ends with the text of a GOAWAY frame, as `(b"...")`, which may repeat a header.
+fn without_goaway(mut reason: String, sends_headers: bool) -> String {
     if sends_headers && let Some(end) = reason.find(" (b\"") {
         reason.truncate(end);
     }
@@ -247,12 +267,8 @@ fn header(line: &str) -> Option<(AsciiMetadataKey, AsciiMetadataValue)> {
     Some((name, value))
 }
 
-fn no_answer(timeout: Duration) -> String {
-    format!("no answer within `otlp-timeout`, {timeout:?}")
-}
-
-fn in_file(setting: &str, path: &Path, error: &impl std::fmt::Display) -> String {
-    format!("`{setting}` {}: {error}", path.display())
+fn in_file(setting: &str, path: &Path, error: impl Display) -> LoadError {
+    LoadError::Setting(format!("`{setting}` {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -281,13 +297,13 @@ mod tests {
     #[test]
     fn a_message_is_shown_only_to_whom_no_header_is_sent() {
         let of = |sends_headers| {
-            SendError::of(&Status::unauthenticated("no: s3cret"), sends_headers, false).reason
+            SendError::from_status(&Status::unauthenticated("no: s3cret"), sends_headers, false).reason
         };
         assert_eq!(of(false), "it answers Unauthenticated: no: s3cret");
         assert_eq!(of(true), "it answers Unauthenticated");
         let goaway = "connection error received: not a result of an error (b\"no: s3cret\")".to_owned();
-        assert_eq!(of_connection(goaway.clone(), false), goaway);
-        assert_eq!(of_connection(goaway, true), "connection error received: not a result of an error");
+        assert_eq!(without_goaway(goaway.clone(), false), goaway);
+        assert_eq!(without_goaway(goaway, true), "connection error received: not a result of an error");
     }
 
     #[test]
@@ -308,7 +324,7 @@ mod tests {
             (Status::unimplemented(""), Retry::Never),
             (Status::unknown(""), Retry::Never),
         ] {
-            assert_eq!(SendError::of(&status, false, false).retry, retry, "{status:?}");
+            assert_eq!(SendError::from_status(&status, false, false).retry, retry, "{status:?}");
         }
     }
 
