@@ -73,7 +73,7 @@ impl IdentitySigner {
                 key,
                 public: public.into(),
             }),
-            IdentityFormat::Compact(algorithm) => keys::secret(&settings.keys, algorithm).map(Key::Compact),
+            IdentityFormat::Compact => keys::secret(&settings.keys).map(Key::Compact),
         }?;
         let signer = Self { settings: settings.clone(), key };
         match signer.sign(&[], ("", &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {

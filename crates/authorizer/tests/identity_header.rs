@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use document::MapFiles;
 use explain::{ExplainedSubject, Explainer};
-use identity_header::{Algorithm, Invalid, Key, Verifier};
+use identity_header::{Invalid, Key, Verifier};
 use serde_json::Value;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
@@ -47,7 +47,6 @@ fn files(policy: &str) -> MapFiles {
         .and("p256.pem", pem(p256.as_ref()))
         .and("secret.key", str::from_utf8(&SECRET).unwrap())
         .and("short.key", "0123456789012345678901234567890")
-        .and("long.key", "01234567890123456789012345678901\n")
         .and("rsa.pem", pem(b"no key at all"))
 }
 
@@ -136,15 +135,13 @@ fn a_jwt_says_who_the_caller_is() {
 
 #[test]
 fn the_compact_form_says_the_same() {
-    for (settings, algorithm) in [
-        ("format: compact, keys: [secret.key]", Algorithm::HmacSha256),
-        ("format: compact, algorithm: hmac-sha256, keys: [secret.key]", Algorithm::HmacSha256),
-        ("format: compact, algorithm: aes-256-gcm-siv, keys: [secret.key]", Algorithm::Aes256GcmSiv),
-    ] {
+    for settings in
+        ["format: compact, keys: [secret.key]", "format: compact, algorithm: hmac-sha256, keys: [secret.key]"]
+    {
         let signer = compiled(settings).unwrap();
         let value = header(&signer, ("/people", ANN), NOW, &mut Scratch::default()).unwrap();
         let (mut buffer, now) = (Vec::new(), NOW.as_secs());
-        let verifier = |audience| Verifier::new(audience, [Key::new(algorithm, &SECRET).unwrap()]).unwrap();
+        let verifier = |audience| Verifier::new(audience, [Key::new(&SECRET).unwrap()]);
         let identity_verifier = verifier("shop");
         let identity = identity_verifier.verify(value.as_bytes(), now, &mut buffer).unwrap();
         assert_eq!((identity.user, identity.expires), ("ann", now + 60));
@@ -183,11 +180,7 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
 
 #[test]
 fn it_is_made_anew_after_half_of_its_lifetime() {
-    for settings in [
-        "format: jwt, keys: [p256.pem]",
-        "format: compact, keys: [secret.key]",
-        "format: compact, algorithm: aes-256-gcm-siv, keys: [secret.key]",
-    ] {
+    for settings in ["format: jwt, keys: [p256.pem]", "format: compact, keys: [secret.key]"] {
         let signer = compiled(settings).unwrap();
         let mut scratch = Scratch::default();
         let mut at =
@@ -270,18 +263,7 @@ fn without_a_clock_nobody_is_signed_for() {
 #[test]
 fn a_key_that_cannot_be_used_is_an_error_in_its_place() {
     for (settings, expected) in [
-        (
-            "format: compact, keys: [short.key]",
-            "`short.key` has 31 bytes; a key for `hmac-sha256` has at least 32",
-        ),
-        (
-            "format: compact, algorithm: aes-256-gcm-siv, keys: [short.key]",
-            "`short.key` has 31 bytes; a key for `aes-256-gcm-siv` has exactly 32",
-        ),
-        (
-            "format: compact, algorithm: aes-256-gcm-siv, keys: [long.key]",
-            "`long.key` has 33 bytes; a key for `aes-256-gcm-siv` has exactly 32",
-        ),
+        ("format: compact, keys: [short.key]", "`short.key` has 31 bytes, at least 32 are needed"),
         ("format: compact, keys: [p256.pem]", "`p256.pem` is a key in PEM"),
         ("format: compact, keys: [secret.key, short.key]", "`format: compact` signs with one key"),
         ("format: jwt, keys: [secret.key]", "`secret.key` has no private key in PEM"),

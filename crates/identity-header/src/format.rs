@@ -8,9 +8,7 @@
 //! | 1, 1, 1 | numbers of roles, groups and claims |
 //! | 2 each | lengths of the strings, in their order |
 //! | the rest | the strings, UTF-8: audience, revision, user, each role, each group, and of each claim its name and value |
-//! | 16 | MAC of all bytes before it, by the algorithm of the key ([`Algorithm`](crate::Algorithm)) |
-//!
-//! No byte says which algorithm it was: the verifier knows it from the key, so a forger cannot choose another.
+//! | 16 | MAC of all bytes before it: the first half of their HMAC-SHA256 |
 //!
 //! All lengths are before all strings, so that a reader checks the UTF-8 of all strings at once.
 

@@ -18,8 +18,8 @@ mod key;
 mod verifier;
 
 pub use crate::format::{Claims, Identity, KeyId, Pairs, Strings, TooLarge};
-pub use crate::key::{Algorithm, Key, WrongLength};
-pub use crate::verifier::{Invalid, SharedSecret, Verifier};
+pub use crate::key::{Key, ShortKey};
+pub use crate::verifier::{Invalid, Verifier};
 
 use base64_simd::URL_SAFE_NO_PAD;
 

@@ -285,17 +285,7 @@ pub enum IdentityFormat {
     /// A JWT (RFC 7519), signed with a private key.
     Jwt,
     /// The binary form of the crate `identity-header`, with a code made with a secret that the application has, too.
-    Compact(IdentityAlgorithm),
-}
-
-/// How the code of the compact form is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IdentityAlgorithm {
-    /// HMAC-SHA256 (RFC 2104).
-    #[default]
-    HmacSha256,
-    /// The tag of AES-256-GCM-SIV (RFC 8452) for an empty plaintext.
-    Aes256GcmSiv,
+    Compact,
 }
 
 /// A file with a key of an [`IdentityHeader`].

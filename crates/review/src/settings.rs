@@ -8,8 +8,8 @@ use std::sync::Arc;
 use policy::Policy;
 use policy::model::{
     ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, Bulk, ClaimPath, ContentType, DenyResponse,
-    DocumentSecurity, IdentityAlgorithm, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece,
-    RolesFromToken, Search, Template,
+    DocumentSecurity, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search,
+    Template,
 };
 use serde::Serialize;
 
@@ -325,7 +325,7 @@ fn identity_header(found: &mut Found, old: Option<&IdentityHeader>, new: Option<
     found.value(&value("name"), &old.name, &new.name, text);
     let format = |header: &IdentityHeader| match header.format {
         IdentityFormat::Jwt => "jwt",
-        IdentityFormat::Compact(_) => "compact",
+        IdentityFormat::Compact => "compact",
     };
     found.value(&value("format"), &format(old), &format(new), |format| Some((*format).to_owned()));
     found.value(&value("issuer"), &old.issuer, &new.issuer, text);
@@ -334,21 +334,6 @@ fn identity_header(found: &mut Found, old: Option<&IdentityHeader>, new: Option<
         .value(&value("lifetime"), &old.lifetime, &new.lifetime, |time| Some(format!("{}s", time.as_secs())));
     let [old_keys, new_keys] =
         [old, new].map(|header| header.keys.iter().map(|key| &*key.bytes).collect::<Vec<_>>());
-    if let (IdentityFormat::Compact(old), IdentityFormat::Compact(new)) = (old.format, new.format) {
-        found.value(&value("algorithm"), &old, &new, |algorithm| {
-            let name = match algorithm {
-                IdentityAlgorithm::HmacSha256 => "hmac-sha256",
-                IdentityAlgorithm::Aes256GcmSiv => "aes-256-gcm-siv",
-            };
-            Some(name.to_owned())
-        });
-        if old != new
-            && old_keys == new_keys
-            && let Some(change) = found.all.last_mut()
-        {
-            change.warning = Some("a secret is for one algorithm only: make a new one");
-        }
-    }
     found.value(&value("keys"), &old_keys, &new_keys, |_| None);
     let claims = |header: &IdentityHeader| {
         header.claims.iter().map(|(name, path)| format!("{name}: {}", claim(path))).collect::<Vec<_>>()

@@ -8,8 +8,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed2551
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use document::Problem;
-use identity_header::Algorithm;
-use policy::model::{IdentityAlgorithm, IdentityKey};
+use policy::model::IdentityKey;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
@@ -45,10 +44,7 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
 }
 
 /// The secret of the compact form.
-pub(crate) fn secret(
-    keys: &[IdentityKey],
-    algorithm: IdentityAlgorithm,
-) -> Result<identity_header::Key, Vec<Problem>> {
+pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<Problem>> {
     if let Some(second) = keys.get(1) {
         let message = "`format: compact` signs with one key";
         let help =
@@ -64,14 +60,9 @@ pub(crate) fn secret(
             "`format: compact` needs random bytes: `(umask 077; head -c 32 /dev/urandom > identity.key)`";
         return Err(error("is a key in PEM".to_owned(), help));
     }
-    let algorithm = match algorithm {
-        IdentityAlgorithm::HmacSha256 => Algorithm::HmacSha256,
-        IdentityAlgorithm::Aes256GcmSiv => Algorithm::Aes256GcmSiv,
-    };
-    identity_header::Key::new(algorithm, &key.bytes).map_err(|wrong| {
+    identity_header::Key::new(&key.bytes).map_err(|short| {
         let help = "make one by `(umask 077; head -c 32 /dev/urandom > identity.key)`";
-        let what = format!("has {} bytes; a key for `{algorithm}` has {}", wrong.len, algorithm.length());
-        error(what, help)
+        error(format!("has {} bytes, at least 32 are needed", short.len), help)
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::levels::IDENTITY_HEADER;
-use crate::model::{ClaimPath, IdentityAlgorithm, IdentityFormat, IdentityHeader, IdentityKey};
+use crate::model::{ClaimPath, IdentityFormat, IdentityHeader, IdentityKey};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::is_name;
 use crate::parse::response::header_name;
@@ -42,7 +42,7 @@ pub(crate) fn read(
         let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
         reader.error_help(fields.at, "`identity_header` has no `audience`", help);
     }
-    if matches!(format, Some(IdentityFormat::Compact(_)))
+    if matches!(format, Some(IdentityFormat::Compact))
         && let Some((key, _)) = fields.field("issuer").filter(|(_, node)| !node.is_nothing())
     {
         reader.error_help(key.at, "`issuer` is for `format: jwt`", "leave it out");
@@ -69,7 +69,7 @@ fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
         }
         return None;
     };
-    let algorithm = algorithm(reader, fields);
+    let has_known_algorithm = check_algorithm(reader, fields);
     let text = reader.text(node, "`format`")?;
     match text.text {
         "jwt" => {
@@ -79,7 +79,7 @@ fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
             }
             Some(IdentityFormat::Jwt)
         }
-        "compact" => algorithm.map(IdentityFormat::Compact),
+        "compact" => has_known_algorithm.then_some(IdentityFormat::Compact),
         other => {
             let message = format!("`{other}` is not a format of an identity header");
             reader.error_help(text.at, message, "write `jwt` or `compact`");
@@ -88,19 +88,18 @@ fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
     }
 }
 
-/// How the code of the compact form is made; `None` if it is not an algorithm.
-fn algorithm(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityAlgorithm> {
-    let Some(node) = fields.value("algorithm") else { return Some(IdentityAlgorithm::default()) };
-    let text = reader.text(node, "`algorithm`")?;
-    match text.text {
-        "hmac-sha256" => Some(IdentityAlgorithm::HmacSha256),
-        "aes-256-gcm-siv" => Some(IdentityAlgorithm::Aes256GcmSiv),
-        other => {
-            let message = format!("`{other}` is not an algorithm of an identity header");
-            reader.error_help(text.at, message, "write `hmac-sha256` or `aes-256-gcm-siv`");
-            None
-        }
-    }
+/// Whether the code of the compact form is made as it can be made: with HMAC-SHA256, which need not be named.
+fn check_algorithm(reader: &mut Reader, fields: &Fields<'_>) -> bool {
+    let Some(node) = fields.value("algorithm") else { return true };
+    let Some(text) = reader.text(node, "`algorithm`") else { return false };
+    let help = match text.text {
+        "hmac-sha256" => return true,
+        "aes-256-gcm-siv" => "write `hmac-sha256`, and make a new secret: each is for one algorithm only",
+        _ => "write `hmac-sha256`",
+    };
+    let message = format!("`{}` is not an algorithm of an identity header", text.text);
+    reader.error_help(text.at, message, help);
+    false
 }
 
 /// The files with the keys, the first of which signs.

@@ -1,6 +1,6 @@
 //! The identity header through a real Envoy: the application verifies it, and no client can send one.
 
-use ::identity_header::{Algorithm, Key, Verifier};
+use ::identity_header::{Key, Verifier};
 use testbed::client::Version;
 
 use super::{ALICE, authorization, each_form, start};
@@ -22,7 +22,7 @@ async fn the_application_verifies_who_the_caller_is() {
     let policy = folder.path().join("policy.yaml");
     std::fs::write(&policy, POLICY).unwrap();
     std::fs::write(folder.path().join("identity.key"), SECRET).unwrap();
-    let verifier = Verifier::new("shop", [Key::new(Algorithm::HmacSha256, SECRET).unwrap()]).unwrap();
+    let verifier = Verifier::new("shop", [Key::new(SECRET).unwrap()]);
     for options in each_form() {
         let stack = start(&policy, &options).await;
         for version in [Version::Http1, Version::Http2] {

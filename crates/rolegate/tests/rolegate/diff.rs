@@ -215,33 +215,6 @@ fn a_header_that_clients_may_send_now_is_warned_of() {
     assert!(lines(&out).contains(&warned.to_owned()), "{out}");
 }
 
-/// The secret of an identity header is for one algorithm.
-#[test]
-fn another_algorithm_with_the_same_secret_is_warned_of() {
-    let policy = |algorithm: &str, secret: &str| {
-        let folder = PolicyFolder::new(&format!(
-            "{OLD}identity_header: {{ format: compact, {algorithm} keys: [identity.key], audience: shop }}\n"
-        ));
-        folder.write("identity.key", secret);
-        folder
-    };
-    let (one, other) = ("thirty-two bytes for an example.", "another secret with 32 bytes too");
-    let aes = "algorithm: aes-256-gcm-siv,";
-    let changed = "setting: identity_header.algorithm changed from `hmac-sha256` to `aes-256-gcm-siv`";
-    let warned = format!("{changed} (warning: a secret is for one algorithm only: make a new one)");
-    let old = policy("", one);
-    for (new, expected) in [
-        (policy("algorithm: hmac-sha256,", one), vec![]),
-        (policy(aes, one), vec![warned]),
-        (policy(aes, other), vec![changed.to_owned(), "setting: identity_header.keys changed".to_owned()]),
-    ] {
-        let (_, out, err) = run(&["diff", &old.arg(), &new.arg()]);
-        let settings: Vec<String> =
-            lines(&out).into_iter().filter(|line| line.starts_with("setting:")).collect();
-        assert_eq!((settings, err), (expected, String::new()));
-    }
-}
-
 #[test]
 fn markdown_is_a_table_for_a_pull_request() {
     let (_, out) = diff(&[("GET /reports/{id}", "GET|HEAD /reports/{id}")], &["--output", "markdown"]);
