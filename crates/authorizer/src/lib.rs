@@ -321,21 +321,11 @@ impl Authorizer {
     }
 
     /// The sizes of the caches of verified credentials: of Basic, and of tokens. Those for requests
-    /// to a search cluster are included.
+    /// to a search cluster are included. It never waits.
     #[must_use]
     pub fn credential_caches(&self) -> [CacheSize; 2] {
         let of_cluster = self.cluster.as_ref().map(|cluster| cluster.authenticator.cache_sizes());
         sum(self.rules.authenticator.cache_sizes(), of_cluster)
-    }
-
-    /// The same; `None` where it would have to wait for a thread that changes a cache.
-    #[must_use]
-    pub fn try_credential_caches(&self) -> Option<[CacheSize; 2]> {
-        let of_cluster = match &self.cluster {
-            Some(cluster) => Some(cluster.authenticator.try_cache_sizes()?),
-            None => None,
-        };
-        Some(sum(self.rules.authenticator.try_cache_sizes()?, of_cluster))
     }
 
     /// The `kid`s that tokens have named since the last call and the key set of this URL does not

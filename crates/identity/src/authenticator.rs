@@ -3,47 +3,35 @@
 //! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
 //! credentials carried over from the previous policy, and a verification, which the calling crate runs.
 
-mod attempted;
 mod basic;
-mod cached_subject;
-mod carried;
-mod elsewhere;
+mod unverified;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use document::{Problem, Severity};
 use policy::KeyUrl;
 use policy::model::{self, SourceId};
-use serde_json::Value;
+use policy::problem::{Problem, Severity};
+use zeroize::Zeroizing;
 
 use crate::authorization::{self, Scheme};
 use crate::basic::{Credentials, PasswordMatch, PasswordResult};
-use crate::cache::{Cache, CacheSize, Lookup, Window};
+use crate::cache::{Cache, CacheHit, CacheSize, Lookup};
 use crate::jwks::KeySet;
-use crate::jwt::{self, Issuer, PendingToken, TokenResult};
+use crate::jwt::{self, Issuer, VerifiedToken};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
-use crate::local_cache::{Found, LocalCache};
+use crate::local_cache::LocalCache;
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
-use crate::verification::{CredentialsResult, Pending, Verification, VerificationResult};
+use crate::verification::{CredentialsResult, PendingCredentials, Verification, VerificationResult};
 use crate::{
     CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime, UnknownKids,
 };
-pub use attempted::Attempted;
 use basic::Basic;
-use cached_subject::cached_subject;
-pub use elsewhere::signed_part;
-
-/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
-/// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not
-/// measured: usual corrections of the clock are far smaller, so they cause no hashing; more would let credentials stay
-/// valid for longer.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+pub use unverified::{Attempted, signed_part};
 
 /// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token, and 16 bytes that leave
 /// room for the scheme and some extra spaces. A longer value is almost always invalid, so hashing it for the cache
@@ -68,6 +56,9 @@ pub struct Authenticator<T> {
     limits: Limits,
 }
 
+/// A subject whose credentials are valid.
+type Verified<T> = CacheHit<Arc<CachedSubject<T>>>;
+
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
@@ -85,7 +76,7 @@ impl<T: HeapSize> Authenticator<T> {
         Self::compile_with(settings, fetched, previous, Limits::default())
     }
 
-    /// The same as [`Authenticator::compile`], with other limits.
+    /// [`Authenticator::compile`] with other limits.
     ///
     /// # Errors
     /// The same.
@@ -97,13 +88,15 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
         let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
-        let compile =
-            |(index, issuer)| Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems);
-        let issuers = settings.jwt.iter().enumerate().map(compile).collect();
+        let mut issuers = Vec::new();
+        for (index, issuer) in settings.jwt.iter().enumerate() {
+            issuers.push(Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems));
+        }
         let Some(hasher) = KeyedHasher::random() else {
-            problems.extend(
-                place(settings).map(|at| Problem::error(at, "the system's random number generator failed")),
-            );
+            let at = settings.basic.as_ref().map(|basic| &basic.at);
+            let at = at.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned();
+            let message = "the system's random number generator failed";
+            problems.extend(at.map(|at| Problem::error(at, message)));
             return Err(problems);
         };
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
@@ -112,7 +105,7 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let mut this = Self { id, basic, issuers, tokens, hasher, limits };
+        let mut this = Self { id, basic, issuers: issuers.into(), tokens, hasher, limits };
         if let Some(previous) = previous {
             this.carry_over(previous);
         }
@@ -129,10 +122,7 @@ impl<T: HeapSize> Authenticator<T> {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_count(&previous.tokens);
         if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic) {
-            basic.continue_count(before);
-            if basic.verify && before.verify {
-                basic.carried = before.carry(&basic.accounts, self.limits);
-            }
+            basic.carry_over(before, self.limits);
         }
     }
 
@@ -171,7 +161,7 @@ impl<T: HeapSize> Authenticator<T> {
         let Some(value) = authorization else { return Ok(None) };
         let look_up = || self.look_up(value, result, now, attach);
         if value.len() > MAX_CACHED_VALUE {
-            return Ok(Some(cache.hold(look_up()?.cached)));
+            return Ok(Some(cache.hold(look_up()?.value)));
         }
         // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
         // too, but then each hit would first parse the value and decode its base64.
@@ -191,13 +181,15 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(value) = authorization else { return Ok(None) };
-        let look_up = |result: Option<&VerificationResult>| self.look_up(value, result, now, &attach);
-        let found = look_up(None).or_else(|why| match why {
-            NotAuthenticated::Pending(verification) => look_up(Some(&verification.run())),
-            NotAuthenticated::Invalid(_) => Err(why),
-        });
-        match found {
-            Ok(found) => Ok(Some(cache.hold(found.cached))),
+        let first = self.look_up(value, None, now, &attach);
+        let subject = match first {
+            Err(NotAuthenticated::Pending(verification)) => {
+                self.look_up(value, Some(&verification.run()), now, &attach)
+            }
+            Ok(_) | Err(NotAuthenticated::Invalid(_)) => first,
+        };
+        match subject {
+            Ok(subject) => Ok(Some(cache.hold(subject.value))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             // Cannot happen: this authenticator made the verification, so it does not ignore the result. It returns an
             // error, so that a bug here denies the request.
@@ -217,43 +209,11 @@ impl<T: HeapSize> Authenticator<T> {
         matches!(self.resolve(result, now, attach), Some(Ok(_)))
     }
 
-    /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
-    ///
-    /// # Errors
-    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
-    pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
-        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
-        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
-        jwt::subject(members.clone(), &issuer.settings, issuer.source)
-    }
-
-    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of them is required.
-    ///
-    /// # Errors
-    /// If no token with these claims is valid now.
-    pub fn check_claims(&self, claims: &Value, now: UnixTime) -> Result<(), CredentialsError> {
-        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
-        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
-        jwt::check_given(members.clone(), &issuer.settings, now)
-    }
-
-    /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
-    #[must_use]
-    pub fn basic_user(&self, user: &str) -> Option<&Subject> {
-        self.basic.as_ref()?.accounts.with_prefix(user)
-    }
-
-    /// The sizes of the caches of all threads: of Basic credentials, and of tokens.
+    /// The sizes of the caches of all threads: of Basic credentials, and of tokens. It never waits.
     #[must_use]
     pub fn cache_sizes(&self) -> [CacheSize; 2] {
-        [self.basic.as_ref().map(Basic::cache_size).unwrap_or_default(), self.tokens.size()]
-    }
-
-    /// The same; `None` where it would have to wait.
-    #[must_use]
-    pub fn try_cache_sizes(&self) -> Option<[CacheSize; 2]> {
-        let of_basic = self.basic.as_ref().map_or_else(|| Some(CacheSize::default()), Basic::try_cache_size);
-        Some([of_basic?, self.tokens.try_size()?])
+        let basic = self.basic.as_ref().map(|basic| basic.credentials.size());
+        [basic.unwrap_or_default(), self.tokens.size()]
     }
 
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
@@ -280,13 +240,11 @@ impl<T: HeapSize> Authenticator<T> {
         result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, NotAuthenticated> {
+    ) -> Result<Verified<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => {
-                self.basic_credentials(basic, encoded, result, now, attach)
-            }
+            (Scheme::Basic(encoded), Some(basic)) => self.look_up_basic(basic, encoded, result, now, attach),
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
-                self.bearer_token(token, result, now, attach)
+                self.look_up_token(token, result, now, attach)
             }
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
                 Err(CredentialsError::UnsupportedScheme.into())
@@ -294,111 +252,77 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    fn basic_credentials(
+    fn look_up_basic(
         &self,
         basic: &Basic<T>,
         encoded: &[u8],
         result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, NotAuthenticated> {
+    ) -> Result<Verified<T>, NotAuthenticated> {
         let credentials = Credentials::decode(encoded).map_err(CredentialsError::from)?;
+        let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            return Ok(self.unverified(basic, credentials.user(), now, attach));
+            // SipHash whatever its length: other callers may know the name.
+            let key = self.hasher.hash_pair(user.as_bytes(), b"");
+            return Ok(basic.unverified(key, user, now, attach));
         }
         // Checked before any look-up, so that the response time does not depend on whether the user exists.
-        if credentials.password().len() > MAX_PASSWORD {
+        if password.len() > MAX_PASSWORD {
             return Err(CredentialsError::BadPassword.into());
         }
-        let key = self.hasher.hash_pair(credentials.user().as_bytes(), credentials.password());
+        let cache_key = self.hasher.hash_pair(user.as_bytes(), password);
         // Expired means that the password was right before: the hash queue serves such a caller first (S19 in
         // `SECURITY.md`).
-        let verified_before = match basic.find(key, now) {
-            Lookup::Valid(found) => return Ok(found),
+        let verified_before = match basic.credentials.find(cache_key, now) {
+            Lookup::Valid(verified) => return Ok(verified),
             Lookup::Expired => true,
-            Lookup::Missing => match basic.carried.find(key, now) {
-                Lookup::Valid(account) => {
-                    return Ok(basic.insert_account(key, account, self.basic_window(now), attach));
-                }
+            Lookup::Missing => match basic.carried.find(cache_key, now) {
+                Lookup::Valid(account) => return Ok(basic.insert_account(cache_key, account, now, attach)),
                 Lookup::Expired => true,
                 Lookup::Missing => false,
             },
         };
-        match self.resolve_for(key, result, now, attach) {
-            Some(result) => Ok(result?),
-            None => match basic.accounts.pending(&credentials, key, &self.hasher) {
-                Some(pending) => {
-                    let pending = pending.with_verified_before(verified_before);
-                    Err(NotAuthenticated::Pending(Verification(Pending::Password(pending))))
-                }
-                // No user of the policy has a hash: all fail alike, so the time tells nothing about a name.
-                None => Err(CredentialsError::BadPassword.into()),
-            },
+        let result = result.filter(|result| result.cache_key == cache_key);
+        if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
+            return Ok(resolved?);
         }
+        let Some((account, exists)) = basic.accounts.account_or_decoy(user) else {
+            // No user of the policy has a hash: all fail alike, so the time tells nothing about a name.
+            return Err(CredentialsError::BadPassword.into());
+        };
+        let hash_text = account.hash_text.as_ref().map_or("", |secret| &secret.0);
+        let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), hash_text.as_bytes());
+        let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
+        let credentials = PendingCredentials::Password { account, exists, user, password };
+        Err(NotAuthenticated::Pending(Verification { credentials, cache_key, key, verified_before }))
     }
 
-    /// The user of the credentials without a password check. With `verify: false`, something between the client and
-    /// Envoy checks the password.
-    fn unverified(
-        &self,
-        basic: &Basic<T>,
-        user: &str,
-        now: UnixTime,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Found<T> {
-        // SipHash whatever its length: other callers may know the name.
-        let key = self.hasher.hash_pair(user.as_bytes(), b"");
-        basic.find(key, now).valid().unwrap_or_else(|| {
-            let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);
-            basic.insert(key, cached, None, self.basic_window(now))
-        })
-    }
-
-    fn bearer_token(
+    fn look_up_token(
         &self,
         text: &[u8],
         result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, NotAuthenticated> {
+    ) -> Result<Verified<T>, NotAuthenticated> {
         if text.len() > jwt::MAX_BYTES {
             return Err(CredentialsError::MalformedToken.into());
         }
-        let hash = self.hasher.hash(text);
-        if let Some(found) = self.find_token(hash, now) {
-            return Ok(found);
+        let key = self.hasher.hash(text);
+        if let Some(verified) = self.tokens.find(key, now).valid() {
+            return Ok(verified);
         }
-        match self.resolve_for(hash, result, now, attach) {
-            Some(result) => Ok(result?),
-            None => {
-                let pending = PendingToken::new(text, &self.issuers, now, hash);
-                Err(NotAuthenticated::Pending(Verification(Pending::Token(pending))))
-            }
+        let result = result.filter(|result| result.cache_key == key);
+        if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
+            return Ok(resolved?);
         }
+        let (token, issuers) = (Zeroizing::new(text.into()), Arc::clone(&self.issuers));
+        let credentials = PendingCredentials::Token { token, issuers, now };
+        let verification = Verification { credentials, cache_key: key, key, verified_before: false };
+        Err(NotAuthenticated::Pending(verification))
     }
 
-    fn find_token(&self, hash: u128, now: UnixTime) -> Option<Found<T>> {
-        let found = |cached: &Arc<CachedSubject<T>>, window, bytes| Found {
-            cached: Arc::clone(cached),
-            window,
-            bytes,
-            max_local_age: Duration::MAX,
-        };
-        self.tokens.find(hash, now, found).valid()
-    }
-
-    /// The result of [`Self::resolve`], if `result` belongs to the credentials with this cache key; otherwise `None`.
-    fn resolve_for(
-        &self,
-        key: u128,
-        result: Option<&VerificationResult>,
-        now: UnixTime,
-        attach: impl Fn(&Subject) -> T,
-    ) -> Option<Result<Found<T>, CredentialsError>> {
-        self.resolve(result.filter(|result| result.cache_key() == key)?, now, attach)
-    }
-
-    /// What the result of a verification means under this policy. `None` if it does not count, so that the credentials must
+    /// The meaning of a result of a verification under this policy. `None` if it does not count, so that the credentials must
     /// be verified again: it was made for a password under a policy with another hash, or for a token by any other authenticator
     /// (another policy, or other keys), or the token is not valid now. If the credentials are valid, their subject is cached.
     fn resolve(
@@ -406,10 +330,20 @@ impl<T: HeapSize> Authenticator<T> {
         result: &VerificationResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Option<Result<Found<T>, CredentialsError>> {
-        match &result.0 {
-            CredentialsResult::Password(result) => self.resolve_password(result, now, attach),
-            CredentialsResult::Token(result) => self.resolve_token(result, now, attach),
+    ) -> Option<Result<Verified<T>, CredentialsError>> {
+        let key = result.cache_key;
+        match &result.result {
+            CredentialsResult::Password(result) => self.resolve_password(key, result, now, attach),
+            CredentialsResult::Token { result, issuers } if Arc::ptr_eq(&self.issuers, issuers) => {
+                match result {
+                    Ok(token) if token.window.contains(now) => {
+                        Some(Ok(self.insert_token(key, token, now, attach)))
+                    }
+                    Ok(_) => None,
+                    Err(error) => Some(Err(*error)),
+                }
+            }
+            CredentialsResult::Token { .. } => None,
         }
     }
 
@@ -417,54 +351,34 @@ impl<T: HeapSize> Authenticator<T> {
     /// check, or exists in neither.
     fn resolve_password(
         &self,
+        key: u128,
         result: &PasswordResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Option<Result<Found<T>, CredentialsError>> {
+    ) -> Option<Result<Verified<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.match_of(result)? {
+        Some(match basic.accounts.match_result(result)? {
             PasswordMatch::Right(account) => {
-                let key = result.cache_key;
-                let found = basic.find(key, now).valid();
-                let insert = || basic.insert_account(key, account, self.basic_window(now), attach);
-                Ok(found.unwrap_or_else(insert))
+                let cached = basic.credentials.find(key, now).valid();
+                Ok(cached.unwrap_or_else(|| basic.insert_account(key, account, now, attach)))
             }
             PasswordMatch::Wrong => Err(CredentialsError::BadPassword),
         })
     }
 
-    /// A token verification counts if it used the keys and settings of this authenticator, and the token is valid now.
-    fn resolve_token(
+    fn insert_token(
         &self,
-        result: &TokenResult,
+        key: u128,
+        token: &VerifiedToken,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Option<Result<Found<T>, CredentialsError>> {
-        if !Arc::ptr_eq(&self.issuers, &result.issuers) {
-            return None;
-        }
-        let token = match &result.result {
-            Ok(token) if token.window.contains(now) => token,
-            Ok(_) => return None,
-            Err(error) => return Some(Err(*error)),
-        };
-        Some(Ok(self.find_token(result.hash, now).unwrap_or_else(|| {
-            let cached = cached_subject(&token.subject, attach);
+    ) -> Verified<T> {
+        self.tokens.find(key, now).valid().unwrap_or_else(|| {
+            let cached = CachedSubject::new(&token.subject, attach);
             let bytes = cached.bytes(Names::OwnedBySubject);
-            self.tokens.insert(result.hash, Arc::clone(&cached), token.window, bytes);
-            Found { cached, window: token.window, bytes, max_local_age: Duration::MAX }
-        })))
+            self.tokens.insert(key, cached, token.window, bytes)
+        })
     }
-
-    fn basic_window(&self, now: UnixTime) -> Window {
-        let until = now.saturating_add(self.limits.basic_ttl);
-        Window { from: now.saturating_sub(CLOCK_TOLERANCE), until }
-    }
-}
-
-fn place(settings: &model::Identity) -> Option<document::Place> {
-    let basic = settings.basic.as_ref().map(|basic| &basic.at);
-    basic.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned()
 }
 
 impl<T> fmt::Debug for Authenticator<T> {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -13,7 +13,7 @@ use crate::UnixTime;
 /// How many entries in a row an eviction spares because they were used since it last saw them. After these it evicts
 /// one even if it was used, so that the cost of an insertion does not grow with the cache. Chosen, not measured: more
 /// keep used entries longer, fewer make an insertion into a full cache cheaper.
-const SECOND_CHANCES: usize = 8;
+const MAX_SECOND_CHANCES: usize = 8;
 
 /// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
@@ -23,12 +23,16 @@ const SECOND_CHANCES: usize = 8;
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this lock, look-ups do
-    /// not.
-    queue: Mutex<Queue>,
+    /// not. The three numbers are changed while it is held, and read without it.
+    queue: Mutex<VecDeque<u128>>,
+    len: AtomicUsize,
+    bytes: AtomicUsize,
+    evicted: AtomicU64,
     max_entries: usize,
     /// The most memory for all entries together, in bytes.
-    max_weight: usize,
-    renewal: Option<Renewal>,
+    max_bytes: usize,
+    /// How long an entry is valid from its last use; `None` if use does not renew entries.
+    lifetime: Option<Duration>,
 }
 
 /// The result of a look-up.
@@ -43,14 +47,16 @@ pub(crate) enum Lookup<R> {
     Missing,
 }
 
-/// How the entries of a cache are renewed by use.
-#[derive(Clone, Copy, Debug)]
-struct Renewal {
-    /// How long a renewed entry is valid from then on.
-    lifetime: Duration,
-    /// An entry is renewed if this or less is left of its window. A renewal writes to memory that all threads read, so
-    /// it must not happen on each use.
-    threshold: Duration,
+/// A value of a [`Cache`], or one that was just inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheHit<V> {
+    pub(crate) value: V,
+    /// When its credentials are valid.
+    pub(crate) window: Window,
+    /// The memory that it holds, in bytes.
+    pub(crate) bytes: usize,
+    /// How long it may be used without a look-up, which renews the entry.
+    pub(crate) max_local_age: Duration,
 }
 
 /// When something is valid: from `from` on, until before `until`.
@@ -67,17 +73,9 @@ struct Entry<V> {
     /// By how many seconds renewals have moved the window. They move both ends: so if the clock is set back after a
     /// renewal, the entry is not valid until the clock reaches that time again.
     renewed_by: AtomicU64,
-    /// Bytes of this entry and of what its value holds.
-    weight: usize,
+    /// Bytes that its value holds.
+    bytes: usize,
     used: AtomicBool,
-}
-
-#[derive(Default)]
-struct Queue {
-    keys: VecDeque<u128>,
-    weight: usize,
-    /// The number of entries that were evicted.
-    evicted: u64,
 }
 
 /// What a cache of verified credentials holds.
@@ -91,33 +89,36 @@ pub struct CacheSize {
     pub evicted: u64,
 }
 
-impl<V> Cache<V> {
+impl<V: Clone> Cache<V> {
     /// The most memory that one entry takes in the table and in the queue, in bytes: a table that has just grown has 16
     /// slots for seven entries, with one more byte per slot; a queue has two slots per key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
-    /// An empty cache of at most `max_entries` entries, which with all they hold take at most `max_weight` bytes.
-    pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
-        Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight, renewal: None }
+    /// An empty cache of at most `max_entries` entries, which with all they hold take at most `max_bytes` bytes.
+    pub(crate) fn new(max_entries: usize, max_bytes: usize) -> Self {
+        Self {
+            entries: DashMap::default(),
+            queue: Mutex::default(),
+            len: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+            max_entries,
+            max_bytes,
+            lifetime: None,
+        }
     }
 
     /// The same cache, with entries that are valid for `lifetime` from their last use. The window of
     /// an inserted entry must end `lifetime` after its insertion.
     ///
-    /// Only a use in the last three quarters of that time renews an entry. So an entry may expire up to a quarter of
-    /// `lifetime` earlier than its last use suggests.
+    /// Only a use in the last three quarters of that time renews an entry: a renewal writes to memory that all threads
+    /// read. So an entry may expire up to a quarter of `lifetime` earlier than its last use suggests.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
-        Self { renewal: Some(Renewal { lifetime, threshold: lifetime / 4 * 3 }), ..self }
+        Self { lifetime: Some(lifetime), ..self }
     }
 
-    /// Finds the value of this key, with its window and the bytes that it holds. Marks the entry as used, and renews it
-    /// if the cache renews entries.
-    pub(crate) fn find<R>(
-        &self,
-        key: u128,
-        now: UnixTime,
-        read: impl FnOnce(&V, Window, usize) -> R,
-    ) -> Lookup<R> {
+    /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews entries.
+    pub(crate) fn find(&self, key: u128, now: UnixTime) -> Lookup<CacheHit<V>> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
         if !window.contains(now) {
@@ -126,40 +127,42 @@ impl<V> Cache<V> {
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
-        if let Some(renewal) = self.renewal
-            && window.until.saturating_sub(now) <= renewal.threshold
+        if let Some(lifetime) = self.lifetime
+            && window.until.saturating_sub(now) <= lifetime / 4 * 3
         {
-            entry.renew(now, renewal.lifetime);
+            entry.renew(now, lifetime);
         }
-        let held_bytes = entry.weight.saturating_sub(Self::ENTRY_BYTES);
-        Lookup::Valid(read(&entry.value, entry.window(), held_bytes))
+        Lookup::Valid(self.hit(entry.value.clone(), entry.window(), entry.bytes))
     }
 
-    /// Inserts a value, in place of any with this key. `held_bytes` is the memory that it holds besides its own size. A
+    /// Inserts a value, in place of any with this key. `bytes` is the memory that it holds besides its own size. A
     /// value that alone exceeds a limit is not inserted.
-    pub(crate) fn insert(&self, key: u128, value: V, window: Window, held_bytes: usize) {
-        let weight = held_bytes.saturating_add(Self::ENTRY_BYTES);
-        if weight > self.max_weight || self.max_entries == 0 {
-            return;
+    pub(crate) fn insert(&self, key: u128, value: V, window: Window, bytes: usize) -> CacheHit<V> {
+        let hit = self.hit(value.clone(), window, bytes);
+        let weight = bytes.saturating_add(Self::ENTRY_BYTES);
+        if weight > self.max_bytes || self.max_entries == 0 {
+            return hit;
         }
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let entry =
-            Entry { value, window, renewed_by: AtomicU64::new(0), weight, used: AtomicBool::new(false) };
+            Entry { value, window, renewed_by: AtomicU64::new(0), bytes, used: AtomicBool::new(false) };
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bytes.fetch_add(weight, Ordering::Relaxed);
         match self.entries.insert(key, entry) {
-            Some(old) => queue.weight = queue.weight.saturating_sub(old.weight),
-            None => queue.keys.push_back(key),
+            Some(replaced) => self.subtract(&replaced),
+            None => queue.push_back(key),
         }
-        queue.weight = queue.weight.saturating_add(weight);
-        while queue.keys.len() > self.max_entries || queue.weight > self.max_weight {
+        while queue.len() > self.max_entries || self.bytes.load(Ordering::Relaxed) > self.max_bytes {
             self.evict(&mut queue);
         }
+        self.len.store(queue.len(), Ordering::Relaxed);
+        hit
     }
 
     /// Calls `read` for each entry. Entries that are inserted or removed meanwhile may be left out.
     ///
     /// Insertions wait while the keys are copied, and from then on at most for one entry at a time.
     pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
-        let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).keys.clone();
+        let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for key in keys {
             if let Some(entry) = self.entries.get(&key) {
                 read(key, &entry.value, entry.window());
@@ -167,38 +170,37 @@ impl<V> Cache<V> {
         }
     }
 
-    /// What it holds. Insertions wait meanwhile, look-ups do not.
+    /// The size. It never waits.
     pub(crate) fn size(&self) -> CacheSize {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.size()
-    }
-
-    /// The same; `None` where it would have to wait.
-    pub(crate) fn try_size(&self) -> Option<CacheSize> {
-        match self.queue.try_lock() {
-            Ok(queue) => Some(queue.size()),
-            Err(TryLockError::Poisoned(queue)) => Some(queue.into_inner().size()),
-            Err(TryLockError::WouldBlock) => None,
+        CacheSize {
+            entries: self.len.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
         }
     }
 
     /// Counts evictions from the number of `previous` on, so that a reload does not begin anew.
     pub(crate) fn continue_count(&self, previous: &Self) {
-        let evicted = previous.size().evicted;
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).evicted = evicted;
+        self.evicted.store(previous.evicted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn evict(&self, queue: &mut Queue) {
-        for chance in 0..=SECOND_CHANCES {
-            let Some(key) = queue.keys.pop_front() else { return };
-            let spared = chance < SECOND_CHANCES && self.was_used(key);
-            if spared {
-                queue.keys.push_back(key);
+    /// A quarter of its lifetime: after that, a look-up renews the entry, so a caller who keeps calling does not expire.
+    fn hit(&self, value: V, window: Window, bytes: usize) -> CacheHit<V> {
+        let max_local_age = self.lifetime.map_or(Duration::MAX, |lifetime| lifetime / 4);
+        CacheHit { value, window, bytes, max_local_age }
+    }
+
+    fn evict(&self, queue: &mut VecDeque<u128>) {
+        for chance in 0..=MAX_SECOND_CHANCES {
+            let Some(key) = queue.pop_front() else { return };
+            if chance < MAX_SECOND_CHANCES && self.was_used(key) {
+                queue.push_back(key);
                 continue;
             }
-            let weight = self.entries.remove(&key).map_or(0, |(_, entry)| entry.weight);
-            queue.weight = queue.weight.saturating_sub(weight);
-            queue.evicted += 1;
+            if let Some((_, entry)) = self.entries.remove(&key) {
+                self.subtract(&entry);
+            }
+            self.evicted.fetch_add(1, Ordering::Relaxed);
             return;
         }
     }
@@ -208,15 +210,8 @@ impl<V> Cache<V> {
         self.entries.get(&key).is_some_and(|entry| entry.used.swap(false, Ordering::Relaxed))
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.entries.len()
-    }
-}
-
-impl Queue {
-    fn size(&self) -> CacheSize {
-        CacheSize { entries: self.keys.len(), bytes: self.weight, evicted: self.evicted }
+    fn subtract(&self, removed: &Entry<V>) {
+        self.bytes.fetch_sub(removed.bytes.saturating_add(Self::ENTRY_BYTES), Ordering::Relaxed);
     }
 }
 
@@ -250,7 +245,7 @@ impl<R> Lookup<R> {
     /// The result, if the entry is valid.
     pub(crate) fn valid(self) -> Option<R> {
         match self {
-            Self::Valid(found) => Some(found),
+            Self::Valid(result) => Some(result),
             Self::Expired | Self::Missing => None,
         }
     }

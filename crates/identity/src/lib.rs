@@ -96,6 +96,23 @@ pub struct CachedSubject<T> {
     pub attached: T,
 }
 
+impl<T> CachedSubject<T> {
+    /// A subject for the caches. Its claims are only for `attach` and are not kept: see [`Subject::claims`].
+    fn new(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Self> {
+        let attached = attach(subject);
+        let Subject { user, issuer, source, groups, roles, claims: _ } = subject;
+        let subject = Subject {
+            user: Arc::clone(user),
+            issuer: issuer.clone(),
+            source: *source,
+            groups: groups.clone(),
+            roles: roles.clone(),
+            claims: serde_json::Value::Null,
+        };
+        Arc::new(Self { subject, attached })
+    }
+}
+
 impl From<CredentialsError> for NotAuthenticated {
     fn from(error: CredentialsError) -> Self {
         Self::Invalid(error)

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::Window;
+use crate::cache::{CacheHit, Window};
 use crate::{CachedSubject, UnixTime};
 
 /// Entries per set: the cache is set-associative, like that of a CPU. Two, so that two busy callers whose keys fall
@@ -59,17 +59,6 @@ struct Entry<T> {
     cached: Arc<CachedSubject<T>>,
 }
 
-/// A subject from the shared cache, or one that was just verified.
-pub(crate) struct Found<T> {
-    pub(crate) cached: Arc<CachedSubject<T>>,
-    /// When its credentials are valid.
-    pub(crate) window: Window,
-    /// The memory that the subject takes, in bytes.
-    pub(crate) bytes: usize,
-    /// How long it may be used without a look-up in the shared cache; never longer than [`MAX_AGE`].
-    pub(crate) max_local_age: Duration,
-}
-
 impl<T> LocalCache<T> {
     /// The cached subject with this key, if this authenticator has verified its credentials; otherwise the one that
     /// `look_up` returns, which is then cached for at most a second. `verified` is whether that one comes from a verification for
@@ -83,7 +72,7 @@ impl<T> LocalCache<T> {
         key: u128,
         now: UnixTime,
         verified: bool,
-        look_up: impl FnOnce() -> Result<Found<T>, E>,
+        look_up: impl FnOnce() -> Result<CacheHit<Arc<CachedSubject<T>>>, E>,
     ) -> Result<&CachedSubject<T>, E> {
         if self.authenticator != authenticator {
             let mut sets = Vec::new();
@@ -93,24 +82,22 @@ impl<T> LocalCache<T> {
         let Self { sets, last, lookups, .. } = self;
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
             // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty cache, 0.
-            return Ok(last.insert(look_up()?.cached));
+            return Ok(last.insert(look_up()?.value));
         };
         // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced:
         // which was used last is not recorded, and the first is free again after `MAX_AGE` at the latest.
-        let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
-        let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
-        let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
-        // Asked first: the borrow checker rejects an early return of a reference to an entry in a function that may also replace it.
-        let is_valid = slot.as_ref().is_some_and(|entry| entry.key == key && entry.window.contains(now));
-        let slot = match (is_valid, slot) {
-            (true, Some(entry)) => {
-                lookups.local += 1;
-                return Ok(&entry.cached);
-            }
-            (_, slot) => slot,
+        let slot = if !has_key(second, key) && (has_key(first, key) || is_free(first, now)) {
+            first
+        } else {
+            second
         };
+        let is_valid = has_key(slot, key) && !is_free(slot, now);
+        if is_valid && let Some(entry) = slot {
+            lookups.local += 1;
+            return Ok(&entry.cached);
+        }
         lookups.missed += u64::from(verified);
-        let Found { cached, window, bytes, max_local_age } = look_up()?;
+        let CacheHit { value: cached, window, bytes, max_local_age } = look_up()?;
         lookups.shared += u64::from(!verified);
         if bytes > MAX_BYTES {
             return Ok(last.insert(cached));
@@ -130,6 +117,15 @@ impl<T> LocalCache<T> {
     pub fn hold(&mut self, cached: Arc<CachedSubject<T>>) -> &CachedSubject<T> {
         self.last.insert(cached)
     }
+}
+
+fn has_key<T>(slot: &Option<Entry<T>>, key: u128) -> bool {
+    slot.as_ref().is_some_and(|entry| entry.key == key)
+}
+
+/// Whether a slot is empty or expired.
+fn is_free<T>(slot: &Option<Entry<T>>, now: UnixTime) -> bool {
+    slot.as_ref().is_none_or(|entry| !entry.window.contains(now))
 }
 
 /// The index of the set for a key. Keys are keyed hashes, so any of their bits are uniform, and no client can choose

@@ -1,16 +1,16 @@
 //! Stored password hashes: parses each format, and compares a password with a hash in constant time.
 //!
-//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module.
+//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module, `{SHA}` aside.
 
 mod algorithm;
 mod argon2id;
 mod bcrypt;
 mod pbkdf2;
-mod sha1;
 mod sha_crypt;
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 pub use algorithm::{HashAlgorithm, HashPasswordError, hash_password};
 
@@ -26,15 +26,25 @@ pub(crate) struct Cost {
 }
 
 /// A parsed hash, ready to compare a password with. It has no `Debug`, so it shows neither salt nor digest.
-pub(crate) struct Stored(Scheme);
+pub(crate) struct Stored(Box<dyn PasswordHash>);
 
-/// One variant per format. Each does the same work for every password of the same length.
-enum Scheme {
-    Argon2id(argon2id::Hash),
-    Bcrypt(bcrypt::Hash),
-    Pbkdf2(pbkdf2::Hash),
-    ShaCrypt(sha_crypt::Hash),
-    Sha1(sha1::Hash),
+/// A hash of one format. It does the same work for every password of the same length.
+trait PasswordHash: Send + Sync {
+    /// Two hashes of the same cost take the same time for the same password.
+    fn cost(&self) -> Cost;
+
+    /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a wrong password.
+    fn matches(&self, password: &[u8]) -> bool;
+}
+
+/// `{SHA}` and the base64 of one SHA-1 (RFC 2307). It is unsalted and fast, so the loader of the policy warns of it.
+struct Sha1([u8; 20]);
+
+/// The hash function inside PBKDF2 and SHA-crypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Digest {
+    Sha256 = 256,
+    Sha512 = 512,
 }
 
 /// A hash that cannot be used.
@@ -68,7 +78,9 @@ impl Stored {
     /// If the format is not supported, the hash is damaged, or a check would cost seconds or gigabytes.
     pub(crate) fn parse(text: &str) -> Parsed<Self> {
         if let Some(digest) = text.strip_prefix("{SHA}") {
-            return wrap(sha1::parse(digest), Scheme::Sha1);
+            let digest = STANDARD.decode(digest).ok().and_then(|digest| digest.try_into().ok());
+            let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;
+            return Ok((Self(Box::new(Sha1(digest))), None));
         }
         if is_of_ldap(text) {
             let message = "a hash as LDAP servers store it (`{SSHA}`, `{MD5}`), which is not supported";
@@ -78,47 +90,40 @@ impl Stored {
             return Err(HashError { message: "a password that is not hashed", help: HASH_AGAIN });
         };
         if let "1" | "2" | "3" | "4" | "5" = id
-            && let Some(parsed) = pbkdf2::parse_of_opensearch(id, rest)
+            && let Some(parsed) = pbkdf2::parse_opensearch(id, rest)
         {
-            return wrap(parsed, Scheme::Pbkdf2);
+            return parsed;
         }
         match id {
-            "argon2id" => wrap(argon2id::parse(rest), Scheme::Argon2id),
-            "2a" | "2b" | "2y" => wrap(bcrypt::parse(rest), Scheme::Bcrypt),
-            "pbkdf2-sha256" => wrap(pbkdf2::parse(pbkdf2::Digest::Sha256, rest), Scheme::Pbkdf2),
-            "pbkdf2-sha512" => wrap(pbkdf2::parse(pbkdf2::Digest::Sha512, rest), Scheme::Pbkdf2),
-            "5" => wrap(sha_crypt::parse(sha_crypt::Digest::Sha256, rest), Scheme::ShaCrypt),
-            "6" => wrap(sha_crypt::parse(sha_crypt::Digest::Sha512, rest), Scheme::ShaCrypt),
+            "argon2id" => argon2id::parse(rest),
+            "2a" | "2b" | "2y" => bcrypt::parse(rest),
+            "pbkdf2-sha256" => pbkdf2::parse(Digest::Sha256, rest),
+            "pbkdf2-sha512" => pbkdf2::parse(Digest::Sha512, rest),
+            "5" => sha_crypt::parse(Digest::Sha256, rest),
+            "6" => sha_crypt::parse(Digest::Sha512, rest),
             _ => Err(unsupported(id)),
         }
     }
 
-    /// Two hashes of the same cost take the same time for the same password.
+    /// See [`PasswordHash::cost`].
     pub(crate) fn cost(&self) -> Cost {
-        let (algorithm, parameters) = match &self.0 {
-            Scheme::Argon2id(hash) => ("argon2id", hash.cost()),
-            Scheme::Bcrypt(hash) => ("bcrypt", hash.cost()),
-            Scheme::Pbkdf2(hash) => ("PBKDF2", hash.cost()),
-            Scheme::ShaCrypt(hash) => ("SHA-crypt", hash.cost()),
-            Scheme::Sha1(_) => ("SHA-1", [0; 3]),
-        };
-        Cost { algorithm, parameters }
+        self.0.cost()
     }
 
-    /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a wrong password.
+    /// See [`PasswordHash::matches`].
     pub(crate) fn matches(&self, password: &[u8]) -> bool {
-        match &self.0 {
-            Scheme::Argon2id(hash) => hash.matches(password),
-            Scheme::Bcrypt(hash) => hash.matches(password),
-            Scheme::Pbkdf2(hash) => hash.matches(password),
-            Scheme::ShaCrypt(hash) => hash.matches(password),
-            Scheme::Sha1(hash) => hash.matches(password),
-        }
+        self.0.matches(password)
     }
 }
 
-fn wrap<T>(parsed: Parsed<T>, scheme: fn(T) -> Scheme) -> Parsed<Stored> {
-    parsed.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
+impl PasswordHash for Sha1 {
+    fn cost(&self) -> Cost {
+        Cost { algorithm: "SHA-1", parameters: [0; 3] }
+    }
+
+    fn matches(&self, password: &[u8]) -> bool {
+        same(digest(&SHA1_FOR_LEGACY_USE_ONLY, password).as_ref(), &self.0)
+    }
 }
 
 /// Whether this begins with a scheme of RFC 2307, 5.3, or of LDAP servers since, that hashes.
@@ -164,8 +169,8 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 /// Whether two digests are equal, compared in constant time.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
+fn same(a: &[u8], b: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
 #[cfg(test)]

@@ -134,16 +134,13 @@ impl Stats {
         if let Some(queued) = queued {
             stream.set_gauge(self.hash_queue, &[], queued);
         }
-        let caches = policies.iter().map(|policy| policy.caches.try_credentials());
-        let caches = caches.collect::<Option<Vec<_>>>();
-        if let Some(caches) = &caches {
-            let set = |gauge, value: fn(&CacheSize) -> u64| {
-                stream.set_gauge(gauge, &[], caches.iter().flatten().map(value).sum());
-            };
-            set(self.cached, |size| number(size.entries));
-            set(self.cached_bytes, |size| number(size.bytes));
-            set(self.evicted, |size| size.evicted);
+        let mut caches = CacheSize::default();
+        for size in policies.iter().flat_map(|policy| policy.caches.credentials()) {
+            caches += size;
         }
+        stream.set_gauge(self.cached, &[], number(caches.entries));
+        stream.set_gauge(self.cached_bytes, &[], number(caches.bytes));
+        stream.set_gauge(self.evicted, &[], caches.evicted);
         let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
         if !shadows.is_empty() {
             let results = || shadows.iter().flat_map(|shadow| shadow.results());
@@ -156,7 +153,7 @@ impl Stats {
         let lines = |count: fn(&Counts) -> u64| policies.iter().map(|policy| count(&policy.lines)).sum();
         stream.set_gauge(self.lines_written, &[], lines(Counts::written));
         stream.set_gauge(self.lines_dropped, &[], lines(Counts::dropped));
-        facts.is_some() && queued.is_some() && caches.is_some()
+        facts.is_some() && queued.is_some()
     }
 
     fn set_facts<F: Filter>(&self, stream: &Stream<'_, F>, all: &[Facts]) {

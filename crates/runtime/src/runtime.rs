@@ -216,19 +216,10 @@ impl LoadedPolicy {
 pub struct Caches(Arc<ArcSwapOption<Authorizer>>);
 
 impl Caches {
-    /// The sizes of the caches of verified credentials: of Basic, and of tokens.
+    /// The sizes of the caches of verified credentials: of Basic, and of tokens. It never waits.
     #[must_use]
     pub fn credentials(&self) -> [CacheSize; 2] {
         self.0.load().as_ref().map(|active| active.credential_caches()).unwrap_or_default()
-    }
-
-    /// The same, for a thread that must not wait: `None` while another one changes a cache.
-    #[must_use]
-    pub fn try_credentials(&self) -> Option<[CacheSize; 2]> {
-        self.0
-            .load()
-            .as_ref()
-            .map_or_else(|| Some(Default::default()), |active| active.try_credential_caches())
     }
 }
 

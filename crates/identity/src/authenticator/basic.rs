@@ -1,19 +1,23 @@
 //! HTTP Basic: the users, and the cache of their verified credentials.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use document::Problem;
 use policy::model;
 
-use super::cached_subject::cached_subject;
-use super::carried::Carried;
 use crate::basic::{Account, Accounts};
-use crate::cache::{Cache, CacheSize, Lookup, Window};
+use crate::cache::{Cache, CacheHit, Lookup, Window};
 use crate::limits::Limits;
-use crate::local_cache::Found;
 use crate::memory::Names;
 use crate::{CachedSubject, HeapSize, Subject, UnixTime};
+
+/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
+/// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not
+/// measured: usual corrections of the clock are far smaller, so they cause no hashing; more would let credentials stay
+/// valid for longer.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// HTTP Basic: the users, and the credentials that have been verified.
 pub(super) struct Basic<T> {
@@ -21,95 +25,105 @@ pub(super) struct Basic<T> {
     pub(super) verify: bool,
     /// Verified credentials, by the keyed hash of user and password, or of the user alone where passwords are not
     /// checked.
-    credentials: Cache<CachedCredentials<T>>,
+    pub(super) credentials: Cache<Arc<CachedSubject<T>>>,
     /// Credentials that were verified under the previous policy against the same stored hashes.
-    pub(super) carried: Carried,
-    /// How long a thread may use an entry of its own cache without a look-up in `credentials`. A quarter of an entry's
-    /// lifetime: after that, a look-up renews the entry, so a caller who keeps calling does not expire.
-    max_local_age: Duration,
+    pub(super) carried: CarriedCredentials,
+    lifetime: Duration,
 }
 
-/// A cache entry: a subject whose credentials were verified.
-struct CachedCredentials<T> {
-    subject: Arc<CachedSubject<T>>,
-    /// The account that they were verified against; `None` where passwords are not checked.
-    account: Option<Arc<Account>>,
-}
+/// Verified credentials of the previous policy, by keyed hash. They never change once the policy is active, so they need
+/// no lock. Credentials that are found here are inserted into the cache, where use renews them. Expired ones are carried
+/// over too: they show that the caller was verified before, so its next check comes before others in the queue.
+#[derive(Default)]
+pub(super) struct CarriedCredentials(HashMap<u128, (Arc<Account>, Window)>);
 
 impl<T: HeapSize> Basic<T> {
     pub(super) fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
-        let accounts = Accounts::compile(settings, problems);
         let credentials = Cache::new(limits.basic_credentials, limits.basic_bytes);
-        let credentials = credentials.renewed_on_use(limits.basic_ttl);
-        let max_local_age = limits.basic_ttl / 4;
-        Self { accounts, verify: settings.verify, credentials, carried: Carried::default(), max_local_age }
+        Self {
+            accounts: Accounts::compile(settings, problems),
+            verify: settings.verify,
+            credentials: credentials.renewed_on_use(limits.basic_ttl),
+            carried: CarriedCredentials::default(),
+            lifetime: limits.basic_ttl,
+        }
     }
 
-    /// The credentials verified here whose users have the same stored hash in `accounts`.
-    pub(super) fn carry(&self, accounts: &Accounts, limits: Limits) -> Carried {
-        let mut carried = self.carried.with_unchanged_accounts(accounts);
-        self.credentials.for_each(|key, cached, window| {
-            if let Some(account) = cached.account.as_ref().and_then(|account| accounts.unchanged(account)) {
-                carried.insert(key, account, window);
-            }
-        });
-        carried.limit(limits.basic_credentials.min(limits.basic_bytes / Carried::ENTRY_BYTES));
-        carried
-    }
-
-    /// The number and the memory of the cached credentials.
-    pub(super) fn cache_size(&self) -> CacheSize {
-        self.credentials.size()
-    }
-
-    /// The same; `None` where it would have to wait.
-    pub(super) fn try_cache_size(&self) -> Option<CacheSize> {
-        self.credentials.try_size()
-    }
-
-    /// Counts evictions from the number of `previous` on.
-    pub(super) fn continue_count(&self, previous: &Self) {
+    /// Carries over the credentials that `previous` has verified, of users whose stored hash is the same here: at most as
+    /// many as the limits of the cache allow, those that are valid for longest.
+    pub(super) fn carry_over(&mut self, previous: &Self, limits: Limits) {
         self.credentials.continue_count(&previous.credentials);
-    }
-
-    pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<Found<T>> {
-        let max_local_age = self.max_local_age;
-        self.credentials.find(key, now, |cached, window, bytes| Found {
-            cached: Arc::clone(&cached.subject),
-            window,
-            bytes,
-            max_local_age,
-        })
+        if !self.verify || !previous.verify {
+            return;
+        }
+        let mut carried = HashMap::new();
+        for (key, (account, window)) in &previous.carried.0 {
+            carried
+                .extend(self.accounts.unchanged(account).map(|account| (*key, (account.clone(), *window))));
+        }
+        previous.credentials.for_each(|key, cached, window| {
+            let account = previous.accounts.with_prefix(&cached.subject.user);
+            let account = account.and_then(|account| self.accounts.unchanged(account));
+            carried.extend(account.map(|account| (key, (account.clone(), window))));
+        });
+        let max = limits.basic_credentials.min(limits.basic_bytes / CarriedCredentials::ENTRY_BYTES);
+        if carried.len() > max {
+            let mut entries: Vec<_> = carried.into_iter().collect();
+            entries.sort_unstable_by_key(|(_, (_, window))| std::cmp::Reverse(window.until));
+            carried = entries.into_iter().take(max).collect();
+        }
+        self.carried = CarriedCredentials(carried);
     }
 
     /// Caches credentials that were verified against this account.
     pub(super) fn insert_account(
         &self,
         key: u128,
-        account: &Arc<Account>,
-        window: Window,
+        account: &Account,
+        now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> Found<T> {
-        self.insert(key, cached_subject(&account.subject, attach), Some(Arc::clone(account)), window)
+    ) -> CacheHit<Arc<CachedSubject<T>>> {
+        self.insert(key, CachedSubject::new(&account.subject, attach), Names::OwnedByPolicy, now)
     }
 
-    /// Caches credentials. `account` is what they were verified against; `None` where passwords are not checked.
-    pub(super) fn insert(
+    /// The user of credentials whose password something between the client and Envoy checks (`verify: false`). The name
+    /// comes from the caller, and the policy need not have it.
+    pub(super) fn unverified(
+        &self,
+        key: u128,
+        user: &str,
+        now: UnixTime,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> CacheHit<Arc<CachedSubject<T>>> {
+        self.credentials.find(key, now).valid().unwrap_or_else(|| {
+            let cached = CachedSubject::new(&self.accounts.unverified_subject(user), attach);
+            self.insert(key, cached, Names::OwnedBySubject, now)
+        })
+    }
+
+    fn insert(
         &self,
         key: u128,
         cached: Arc<CachedSubject<T>>,
-        account: Option<Arc<Account>>,
-        window: Window,
-    ) -> Found<T> {
-        // Without a password check, the name comes from the caller, and the policy need not have it.
-        let bytes =
-            cached.bytes(if account.is_some() { Names::OwnedByPolicy } else { Names::OwnedBySubject });
-        self.credentials.insert(
-            key,
-            CachedCredentials { subject: Arc::clone(&cached), account },
-            window,
-            bytes,
-        );
-        Found { cached, window, bytes, max_local_age: self.max_local_age }
+        names: Names,
+        now: UnixTime,
+    ) -> CacheHit<Arc<CachedSubject<T>>> {
+        let until = now.saturating_add(self.lifetime);
+        let window = Window { from: now.saturating_sub(CLOCK_TOLERANCE), until };
+        let bytes = cached.bytes(names);
+        self.credentials.insert(key, cached, window, bytes)
+    }
+}
+
+impl CarriedCredentials {
+    /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16 slots for seven entries.
+    const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
+
+    pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<&Arc<Account>> {
+        match self.0.get(&key) {
+            Some((account, window)) if window.contains(now) => Lookup::Valid(account),
+            Some(_) => Lookup::Expired,
+            None => Lookup::Missing,
+        }
     }
 }

@@ -5,19 +5,17 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use document::Problem;
-use policy::model;
+use policy::Warning;
+use policy::model::{self, BasicUser, Secret, SourceId};
+use policy::problem::Problem;
+use serde_json::Value;
 
-use super::account::{Account, subject};
-use super::credentials::Credentials;
-use super::mixed_hashes::mixed_hashes;
-use super::pending::{PasswordResult, PendingPassword};
 use crate::Subject;
-use crate::keyed_hasher::KeyedHasher;
 use crate::names::prefixed;
+use crate::password::{Stored, Weakness};
 
 /// How many of the policy's hashes make up the key that decoys are chosen with: see [`decoy_key`].
-const KEY_HASHES: usize = 8;
+const MAX_KEY_HASHES: usize = 8;
 
 /// The users of a policy.
 pub(crate) struct Accounts {
@@ -29,7 +27,31 @@ pub(crate) struct Accounts {
     user_prefix: Arc<str>,
 }
 
-/// The result of a password check under a policy.
+/// A user of a policy, with the password hash parsed.
+pub(crate) struct Account {
+    /// The user name in the credentials, without a prefix.
+    pub(crate) name: Arc<str>,
+    /// The subject of a caller who is authenticated as this user.
+    pub(crate) subject: Subject,
+    /// The text of the hash in the policy. A verified password stays valid under another policy with the same text.
+    pub(crate) hash_text: Option<Secret>,
+    /// The parsed hash; `None` where passwords are not checked.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// A password that was compared with the hash of an account.
+#[derive(Clone)]
+pub(crate) struct PasswordResult {
+    pub(crate) account: Arc<Account>,
+    /// False if `account` is the decoy of a user that did not exist.
+    pub(crate) exists: bool,
+    /// The user name in the credentials.
+    pub(crate) user: Box<str>,
+    /// Whether the password is right. Never true where `exists` is false.
+    pub(crate) right: bool,
+}
+
+/// The meaning of a [`PasswordResult`] under a policy.
 pub(crate) enum PasswordMatch<'a> {
     /// The password is that of this account.
     Right(&'a Arc<Account>),
@@ -40,14 +62,13 @@ pub(crate) enum PasswordMatch<'a> {
 impl Accounts {
     /// Parses the hashes, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
-        let read = |user| Arc::new(Account::compile(user, settings, problems));
-        let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
-        problems.extend(mixed_hashes(settings, &accounts));
-        let by_name = accounts.iter().map(|account| (Arc::clone(&account.name), Arc::clone(account)));
-        let by_name = by_name.collect();
+        let accounts: Vec<Arc<Account>> =
+            settings.users.iter().map(|user| Arc::new(account(user, settings, problems))).collect();
+        problems.extend(warn_of_mixed_hashes(settings, &accounts));
+        let by_name = accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
         let mut decoys = accounts;
         decoys.retain(|account| account.stored.is_some());
-        decoys.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
+        decoys.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         Self {
             decoy_key: decoy_key(&decoys),
             by_name,
@@ -60,22 +81,22 @@ impl Accounts {
         self.by_name.get(name)
     }
 
-    /// The subject of the user with this name, which has the prefix.
-    pub(crate) fn with_prefix(&self, user: &str) -> Option<&Subject> {
-        self.named(user.strip_prefix(&*self.user_prefix)?).map(|account| &account.subject)
+    /// The user with this name, which has the prefix.
+    pub(crate) fn with_prefix(&self, user: &str) -> Option<&Arc<Account>> {
+        self.named(user.strip_prefix(&*self.user_prefix)?)
     }
 
     /// The account here that has the same name and, byte for byte, the same hash.
     pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
-        let is_same = |here: &&Arc<Account>| here.hash_text.is_some() && here.hash_text == account.hash_text;
-        self.named(&account.name).filter(is_same)
+        self.named(&account.name)
+            .filter(|here| here.hash_text.is_some() && here.hash_text == account.hash_text)
     }
 
-    /// What the result of a verification means under this policy; `None` if since then the user was added or removed,
+    /// The meaning of a result under this policy; `None` if since then the user was added or removed,
     /// or got another hash.
     ///
     /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
-    pub(crate) fn match_of(&self, result: &PasswordResult) -> Option<PasswordMatch<'_>> {
+    pub(crate) fn match_result(&self, result: &PasswordResult) -> Option<PasswordMatch<'_>> {
         let (named, unchanged) = (self.named(&result.user), self.unchanged(&result.account));
         match (result.exists, named, unchanged) {
             (true, Some(_), Some(account)) if result.right => Some(PasswordMatch::Right(account)),
@@ -98,23 +119,17 @@ impl Accounts {
         prefixed(&self.user_prefix, name)
     }
 
-    /// The verification of these credentials; `None` if the policy has no user with a hash.
+    /// The account whose hash a password of this user is compared with, and whether it is that of the user; `None` if the
+    /// policy has no user with a hash.
     ///
     /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
     /// the decoy. It is the same one for the same name each time, so that the cost of the hash does not show either
     /// whether a user exists. A decoy is also chosen for a user that exists, so that this function costs the same for
     /// both.
-    pub(crate) fn pending(
-        &self,
-        credentials: &Credentials,
-        credentials_hash: u128,
-        hasher: &KeyedHasher,
-    ) -> Option<PendingPassword> {
-        let decoy = self.decoy(credentials.user());
-        let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
-        let exists = account.is_some();
-        let account = Arc::clone(account.or(decoy)?);
-        Some(PendingPassword::new(account, exists, credentials, credentials_hash, hasher))
+    pub(crate) fn account_or_decoy(&self, user: &str) -> Option<(Arc<Account>, bool)> {
+        let decoy = self.decoy(user);
+        let account = self.named(user).filter(|account| account.stored.is_some());
+        Some((Arc::clone(account.or(decoy)?), account.is_some()))
     }
 
     /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The
@@ -134,15 +149,103 @@ impl Accounts {
 
 /// The key that decoys are chosen with: without the policy's hashes, nobody can predict the decoy of a name.
 ///
-/// It is made of the [`KEY_HASHES`] hashes with the least digests, whatever their order in the policy. All hashes would
+/// It is made of the [`MAX_KEY_HASHES`] hashes with the least digests, whatever their order in the policy. All hashes would
 /// do too, but then each changed password would give all users that do not exist another cost, while those that exist
 /// keep theirs. A single hash could be known to its user: `{SHA}` has no salt.
 fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
     let hashes = decoys.iter().filter_map(|account| account.hash_text.as_ref());
     let mut digests: Vec<_> = hashes.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
-    digests.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
-    let key: Vec<u8> = digests.iter().take(KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
+    digests.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
+    let key: Vec<u8> =
+        digests.iter().take(MAX_KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
     hmac::Key::new(hmac::HMAC_SHA256, &key)
+}
+
+impl Account {
+    fn sort_key(&self) -> (Option<&str>, &str) {
+        (self.hash_text.as_ref().map(|secret| &*secret.0), &self.name)
+    }
+}
+
+/// Parses the hash of a user, and adds what is wrong with it to `problems`.
+fn account(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Account {
+    let groups = user.groups.iter().map(|group| prefixed(&settings.group_prefix, group)).collect();
+    Account {
+        name: Arc::clone(&user.name),
+        subject: subject(prefixed(&settings.user_prefix, &user.name), groups),
+        hash_text: user.password.clone(),
+        stored: stored(user, settings, problems),
+    }
+}
+
+fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Option<Stored> {
+    let name = &user.name;
+    let Some(hash) = &user.password else {
+        if settings.verify {
+            problems.push(Problem::error(user.at.clone(), format!("`{name}` has no password")));
+        }
+        return None;
+    };
+    match Stored::parse(&hash.0) {
+        Ok((stored, weakness)) => {
+            let warning = match weakness {
+                None => return Some(stored),
+                Some(Weakness::Weak(how)) => (Warning::WeakHash, how.to_owned()),
+                Some(Weakness::Slow(how)) => {
+                    (Warning::SlowHash, format!("{how}: a check takes about a second or longer"))
+                }
+            };
+            let (kind, how) = warning;
+            let message = format!("the password of `{name}` is hashed with {how}");
+            let help = "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
+            problems.push(Problem::warning(user.at.clone(), kind, message).help(help));
+            Some(stored)
+        }
+        Err(error) => {
+            let message = format!("the password of `{name}` is {}", error.message);
+            problems.push(Problem::error(user.at.clone(), message).help(error.help));
+            None
+        }
+    }
+}
+
+/// A subject that is authenticated by a password.
+fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
+    let source = Some(SourceId::BASIC);
+    Subject { user, issuer: None, source, groups, roles: Vec::new(), claims: Value::Null }
+}
+
+/// A warning if the hashes of these users have different parameters. `accounts` are those of the users, in their order.
+///
+/// A user that does not exist costs as much as one of the accounts, whichever: where 60 hashes take long and one does
+/// not, hardly a name that does not exist is answered as fast as the one user is.
+fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> Option<Problem> {
+    if !settings.verify {
+        return None;
+    }
+    let hashed = settings.users.iter().zip(accounts);
+    let hashed: Vec<_> =
+        hashed.filter_map(|(user, account)| Some((user, account.stored.as_ref()?.cost()))).collect();
+    let mut numbers = HashMap::new();
+    for (_, cost) in &hashed {
+        *numbers.entry(*cost).or_insert(0_usize) += 1;
+    }
+    // Of costs that are equally frequent, the first.
+    let (usual, usual_cost) = hashed.iter().rev().max_by_key(|(_, cost)| numbers.get(cost))?;
+    let mut others = hashed.iter().filter(|(_, cost)| cost != usual_cost);
+    let (first, _) = others.next()?;
+    let more = match others.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more like this)"),
+    };
+    let message = format!(
+        "the password of `{}` is hashed with other parameters than that of `{}`, so the time of an answer can show that this \
+         user exists{more}",
+        first.name, usual.name
+    );
+    let help = "hash all passwords with the same `--algorithm` and `--cost` of `rolegate hash-password`";
+    let warning = Problem::warning(first.at.clone(), Warning::MixedHashes, message).help(help);
+    Some(warning.related(usual.at.clone(), format!("the password of `{}`", usual.name)))
 }
 
 #[cfg(test)]

@@ -1,29 +1,15 @@
 //! The signature algorithms (RFC 7518, 3; RFC 8037, 3.1), and the kind of key that each needs.
 
-use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
-    EcdsaVerificationAlgorithm, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
-    RsaParameters, VerificationAlgorithm,
-};
+use std::fmt;
+
+use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
+use aws_lc_rs::signature::{self, EcdsaVerificationAlgorithm, RsaParameters, VerificationAlgorithm};
 
 /// A signature algorithm of a JWS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    Hs256,
-    Hs384,
-    Hs512,
-    Rs256,
-    Rs384,
-    Rs512,
-    Ps256,
-    Ps384,
-    Ps512,
-    Es256,
-    Es384,
-    Es512,
-    EdDsa,
+#[derive(Clone, Copy)]
+pub(crate) struct Algorithm {
+    name: &'static str,
+    pub(crate) key: KeyKind,
 }
 
 /// The kind of key that an algorithm needs, with the parameters to verify with.
@@ -39,51 +25,48 @@ pub(crate) enum KeyKind {
     Edwards(&'static dyn VerificationAlgorithm),
 }
 
+/// All of them. Only registered names count (RFC 7518, 3.1); they are case-sensitive (RFC 7515, 4.1.1), and `none` is not
+/// among them. Some libraries accept `ES521`, after the curve P-521, as an alias of `ES512`. A check elsewhere, such as a
+/// list of allowed algorithms, may not know an alias.
+static ALGORITHMS: [Algorithm; 13] = [
+    Algorithm { name: "HS256", key: KeyKind::Secret(HMAC_SHA256) },
+    Algorithm { name: "HS384", key: KeyKind::Secret(HMAC_SHA384) },
+    Algorithm { name: "HS512", key: KeyKind::Secret(HMAC_SHA512) },
+    Algorithm { name: "RS256", key: KeyKind::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256) },
+    Algorithm { name: "RS384", key: KeyKind::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384) },
+    Algorithm { name: "RS512", key: KeyKind::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512) },
+    Algorithm { name: "PS256", key: KeyKind::Rsa(&signature::RSA_PSS_2048_8192_SHA256) },
+    Algorithm { name: "PS384", key: KeyKind::Rsa(&signature::RSA_PSS_2048_8192_SHA384) },
+    Algorithm { name: "PS512", key: KeyKind::Rsa(&signature::RSA_PSS_2048_8192_SHA512) },
+    Algorithm { name: "ES256", key: KeyKind::Curve(&signature::ECDSA_P256_SHA256_FIXED) },
+    Algorithm { name: "ES384", key: KeyKind::Curve(&signature::ECDSA_P384_SHA384_FIXED) },
+    Algorithm { name: "ES512", key: KeyKind::Curve(&signature::ECDSA_P521_SHA512_FIXED) },
+    Algorithm { name: "EdDSA", key: KeyKind::Edwards(&signature::ED25519) },
+];
+
 impl Algorithm {
-    /// The algorithm of this name. Names are case-sensitive (RFC 7515, 4.1.1); `none` is not among them.
-    ///
-    /// Only registered names count (RFC 7518, 3.1). Some libraries accept `ES521`, after the curve P-521, as an alias
-    /// of `ES512`. A check elsewhere, such as a list of allowed algorithms, may not know an alias.
+    /// The algorithm of this name. RFC 9864 gives EdDSA with Ed25519 a name of its own.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "HS256" => Self::Hs256,
-            "HS384" => Self::Hs384,
-            "HS512" => Self::Hs512,
-            "RS256" => Self::Rs256,
-            "RS384" => Self::Rs384,
-            "RS512" => Self::Rs512,
-            "PS256" => Self::Ps256,
-            "PS384" => Self::Ps384,
-            "PS512" => Self::Ps512,
-            "ES256" => Self::Es256,
-            "ES384" => Self::Es384,
-            "ES512" => Self::Es512,
-            // RFC 9864 gives EdDSA with this curve a name of its own.
-            "EdDSA" | "Ed25519" => Self::EdDsa,
-            _ => return None,
-        })
+        let name = if name == "Ed25519" { "EdDSA" } else { name };
+        ALGORITHMS.iter().find(|algorithm| algorithm.name == name).copied()
     }
 
     /// Its name, for messages.
-    pub(crate) fn name(self) -> String {
-        if self == Self::EdDsa { "EdDSA".to_owned() } else { format!("{self:?}").to_uppercase() }
+    pub(crate) fn name(self) -> &'static str {
+        self.name
     }
+}
 
-    pub(crate) fn key_kind(self) -> KeyKind {
-        match self {
-            Self::Hs256 => KeyKind::Secret(hmac::HMAC_SHA256),
-            Self::Hs384 => KeyKind::Secret(hmac::HMAC_SHA384),
-            Self::Hs512 => KeyKind::Secret(hmac::HMAC_SHA512),
-            Self::Rs256 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA256),
-            Self::Rs384 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA384),
-            Self::Rs512 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA512),
-            Self::Ps256 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA256),
-            Self::Ps384 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA384),
-            Self::Ps512 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA512),
-            Self::Es256 => KeyKind::Curve(&ECDSA_P256_SHA256_FIXED),
-            Self::Es384 => KeyKind::Curve(&ECDSA_P384_SHA384_FIXED),
-            Self::Es512 => KeyKind::Curve(&ECDSA_P521_SHA512_FIXED),
-            Self::EdDsa => KeyKind::Edwards(&ED25519),
-        }
+impl PartialEq for Algorithm {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Algorithm {}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }

@@ -31,6 +31,12 @@ const SMALL_ORDER: [&str; 7] = [
     "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ];
 
+const UNSUPPORTED_ALGORITHM: Fault = Fault::other_purpose("its `alg` is not one that is supported");
+const UNSUPPORTED_KIND: Fault = Fault::other_purpose("its `kty` is not one that is supported");
+const UNSUPPORTED_CURVE: Fault = Fault::other_purpose("its `crv` is not one that is supported");
+const NO_CURVE: Fault = Fault::rejected("a key without `crv`");
+const WRONG_LENGTH: Fault = Fault::rejected("a coordinate that is not as long as its curve says");
+
 /// A key that can verify tokens, pinned to one algorithm.
 pub(crate) struct Key {
     kid: Option<Box<str>>,
@@ -107,20 +113,20 @@ fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
 /// The one algorithm of a key: see the table at the top of [`super`].
 fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
     if let Some(name) = text(jwk, "alg")? {
-        return Algorithm::from_name(name)
-            .ok_or(Fault::other_purpose("its `alg` is not one that is supported"));
+        return Algorithm::from_name(name).ok_or(UNSUPPORTED_ALGORITHM);
     }
-    match kind {
-        "RSA" => Ok(Algorithm::Rs256),
-        "EC" => curve(jwk).map(|(algorithm, _)| algorithm),
-        "OKP" => Ok(Algorithm::EdDsa),
-        "oct" => Err(Fault::rejected("a shared secret without `alg`")),
-        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
-    }
+    let name = match kind {
+        "RSA" => "RS256",
+        "EC" => curve(jwk)?.0,
+        "OKP" => "EdDSA",
+        "oct" => return Err(Fault::rejected("a shared secret without `alg`")),
+        _ => return Err(UNSUPPORTED_KIND),
+    };
+    Algorithm::from_name(name).ok_or(UNSUPPORTED_ALGORITHM)
 }
 
 fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fault> {
-    match (kind, algorithm.key_kind()) {
+    match (kind, algorithm.key) {
         ("oct", KeyKind::Secret(hash)) => secret(jwk, hash),
         ("RSA", KeyKind::Rsa(parameters)) => {
             let (n, e) = (modulus(jwk)?, exponent(jwk)?);
@@ -132,14 +138,14 @@ fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fau
         }
         ("EC", KeyKind::Curve(verification)) => {
             let (fitting, size) = curve(jwk)?;
-            if fitting != algorithm {
+            if fitting != algorithm.name() {
                 return Err(Fault::rejected("its `alg` does not fit its `crv`"));
             }
             public(ParsedPublicKey::new(verification, point(jwk, size)?))
         }
         ("OKP", KeyKind::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
         ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::rejected("its `alg` does not fit its `kty`")),
-        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
+        _ => Err(UNSUPPORTED_KIND),
     }
 }
 
@@ -190,13 +196,12 @@ fn number(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
 }
 
 /// The algorithm of a curve and the size of its coordinates in bytes (RFC 7518, 3.4 and 6.2.1).
-fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
-    match text(jwk, "crv")? {
-        Some("P-256") => Ok((Algorithm::Es256, 32)),
-        Some("P-384") => Ok((Algorithm::Es384, 48)),
-        Some("P-521") => Ok((Algorithm::Es512, 66)),
-        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
-        None => Err(Fault::rejected("a key without `crv`")),
+fn curve(jwk: &Jwk) -> Result<(&'static str, usize), Fault> {
+    match text(jwk, "crv")?.ok_or(NO_CURVE)? {
+        "P-256" => Ok(("ES256", 32)),
+        "P-384" => Ok(("ES384", 48)),
+        "P-521" => Ok(("ES512", 66)),
+        _ => Err(UNSUPPORTED_CURVE),
     }
 }
 
@@ -204,26 +209,24 @@ fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
 fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
     if x.len() != size || y.len() != size {
-        return Err(Fault::rejected("a coordinate that is not as long as its curve says"));
+        return Err(WRONG_LENGTH);
     }
     Ok([vec![4], x, y].concat())
 }
 
 fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
-    match text(jwk, "crv")? {
-        Some("Ed25519") => match bytes(jwk, "x")? {
-            // Else the library takes it for a key in DER, whose point the next check would not see.
-            point if point.len() != ED25519_LENGTH => {
-                Err(Fault::rejected("a coordinate that is not as long as its curve says"))
-            }
-            point if is_of_small_order(&point) => {
-                Err(Fault::rejected("a point of small order: anybody can sign for it"))
-            }
-            point => Ok(point),
-        },
-        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
-        None => Err(Fault::rejected("a key without `crv`")),
+    if text(jwk, "crv")?.ok_or(NO_CURVE)? != "Ed25519" {
+        return Err(UNSUPPORTED_CURVE);
     }
+    let point = bytes(jwk, "x")?;
+    // Else the library takes it for a key in DER, whose point the next check would not see.
+    if point.len() != ED25519_LENGTH {
+        return Err(WRONG_LENGTH);
+    }
+    if is_of_small_order(&point) {
+        return Err(Fault::rejected("a point of small order: anybody can sign for it"));
+    }
+    Ok(point)
 }
 
 /// RFC 8037, 2, and RFC 8032, 5.1.5.

@@ -4,11 +4,9 @@
 use policy::model;
 use serde_json::{Map, Value};
 
-use super::claims::{date, since_epoch};
-use super::header::REJECTED;
+use super::claims::{self, Unreadable, at, date, find_names, since_epoch};
 use super::issuer::{Issuer, find_issuer};
-use super::place::{Unreadable, at, find_names};
-use super::token::Unverified;
+use super::token::{REJECTED, Unverified};
 use crate::jwks::Algorithm;
 use crate::names::is_name;
 use crate::{CredentialsError, UnixTime, excerpt, excerpts};
@@ -107,7 +105,7 @@ pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> Strin
     if issuer.max_age.is_some() && !claims.contains_key("iat") {
         return "no `iat`, which `max_age` requires".to_owned();
     }
-    if super::claims::check_audience(claims, &issuer.audiences) == Err(CredentialsError::MalformedClaims) {
+    if claims::check_audience(claims, &issuer.audiences) == Err(CredentialsError::MalformedClaims) {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
     let user = &issuer.claims.user;

@@ -1,6 +1,5 @@
 //! An issuer: its settings, its keys, and the verification of its tokens.
 
-use std::fmt;
 use std::mem;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +9,7 @@ use policy::KeyUrl;
 use policy::model::{self, Keys, SourceId};
 use serde_json::{Map, Value};
 
-use super::header::Header;
-use super::token::Token;
+use super::token::{Header, Token};
 use super::{claims, subject};
 use crate::cache::Window;
 use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError, NotJson};
@@ -45,9 +43,7 @@ impl Issuer {
     ) -> Self {
         let mut has_stale_keys = false;
         let keys = match &settings.keys {
-            Keys::File { bytes, at, path } => {
-                parse_key_set(bytes, at, Source::File(path), Problem::error, problems)
-            }
+            Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, true, problems),
             Keys::Url { url, at, .. } => match fetched.get(url) {
                 Some(Some(bytes)) => fetched_set(bytes, at, &url.to_string(), problems),
                 stale => {
@@ -60,10 +56,7 @@ impl Issuer {
     }
 
     /// Verifies a token that names this issuer.
-    ///
-    /// # Errors
-    /// Why the token is invalid.
-    pub(crate) fn verify(&self, token: Token<'_>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
+    fn verify(&self, token: Token<'_>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
         self.check_type(&token.header)?;
         let key = self.key(&token)?;
         if key.algorithm() != token.header.algorithm {
@@ -133,6 +126,19 @@ impl Issuer {
     }
 }
 
+/// Verifies a token with the keys of the issuer that it names.
+///
+/// # Errors
+/// Why the token is invalid.
+pub(crate) fn verify(
+    issuers: &[Issuer],
+    text: &[u8],
+    now: UnixTime,
+) -> Result<VerifiedToken, CredentialsError> {
+    let token = Token::parse(text)?;
+    find_issuer(issuers, token.payload.get("iss"))?.verify(token, now)
+}
+
 /// The issuer that `iss` names.
 ///
 /// # Errors
@@ -148,80 +154,53 @@ pub(crate) fn find_issuer<'a>(
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = parse_key_set(bytes, at, Source::Url(url), ignored_key, problems)?;
+    let keys = parse_key_set(bytes, at, url, false, problems)?;
     if keys.has_secret() {
         let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
-        problems.push(
-            Problem::warning(at.clone(), Warning::PublicSecret, message).help("use a public key, or a file"),
-        );
+        let warning = Problem::warning(at.clone(), Warning::PublicSecret, message);
+        problems.push(warning.help("use a public key, or a file"));
     }
     Some(keys)
 }
 
-fn ignored_key(at: Place, message: String) -> Problem {
-    Problem::warning(at, Warning::IgnoredKey, message)
-}
-
-/// Where a set is from.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    File(&'a str),
-    Url(&'a str),
-}
-
-impl fmt::Display for Source<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(name) | Self::Url(name) => f.write_str(name),
-        }
-    }
-}
-
-/// Parses a set. `severity` is that of a weak or damaged key.
+/// Parses the set at this URL or path. A weak or damaged key is an error in a file.
 fn parse_key_set(
     bytes: &[u8],
     at: &Place,
-    source: Source<'_>,
-    severity: fn(Place, String) -> Problem,
+    source: &str,
+    is_file: bool,
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
-    let mut report = |fault: &KeyFault| {
-        let severity = if fault.other_purpose { ignored_key } else { severity };
-        let mut problem = severity(at.clone(), String::new());
-        let verdict = if problem.is_warning() { "is ignored" } else { "cannot be used" };
-        problem.message = format!("{} {verdict}: {}, in `{source}`", fault.key, fault.message);
-        problems.push(problem);
+    let (keys, faults, error) = match jwks::parse(bytes) {
+        Ok((keys, faults)) => (Some(keys), faults, None),
+        Err(KeySetError::NoUsableKey(faults)) => (None, faults, Some(KeySetError::NoUsableKey(Vec::new()))),
+        Err(error) => (None, Vec::new(), Some(error)),
     };
-    match jwks::parse(bytes) {
-        Ok((keys, faults)) => {
-            faults.iter().for_each(report);
-            Some(keys)
-        }
-        Err(error) => {
-            if let KeySetError::NoUsableKey(faults) = &error {
-                faults.iter().for_each(&mut report);
-            }
-            let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
-            problems.push(match (&error, source) {
-                (KeySetError::NotJson(NotJson { what, at: Some((line, column)) }), Source::File(path)) => {
-                    let of_json = Place { file: Path::new(path).into(), line: *line, column: *column };
-                    Problem::error(of_json, format!("key set `{source}`: not JSON{what}"))
-                        .related(at.clone(), "the policy names the file here")
-                }
-                (KeySetError::Mixed(_), _) => problem.help(
-                    "replace the shared secrets: anyone who can read the set of public keys knows them",
-                ),
-                (KeySetError::Discovery { jwks_uri }, _) => problem
-                    .help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")),
-                (
-                    KeySetError::TooLong
-                    | KeySetError::NotJson(_)
-                    | KeySetError::NotAKeySet
-                    | KeySetError::NoUsableKey(_),
-                    _,
-                ) => problem,
-            });
-            None
-        }
+    for KeyFault { key, message, other_purpose } in faults {
+        problems.push(if is_file && !other_purpose {
+            Problem::error(at.clone(), format!("{key} cannot be used: {message}, in `{source}`"))
+        } else {
+            let message = format!("{key} is ignored: {message}, in `{source}`");
+            Problem::warning(at.clone(), Warning::IgnoredKey, message)
+        });
     }
+    let problem = |error: &KeySetError| Problem::error(at.clone(), format!("key set `{source}`: {error}"));
+    problems.extend(error.map(|error| {
+        match &error {
+            KeySetError::NotJson(NotJson { what, at: Some((line, column)) }) if is_file => {
+                let of_json = Place { file: Path::new(source).into(), line: *line, column: *column };
+                Problem::error(of_json, format!("key set `{source}`: not JSON{what}"))
+                    .related(at.clone(), "the policy names the file here")
+            }
+            KeySetError::Mixed(_) => problem(&error)
+                .help("replace the shared secrets: anyone who can read the set of public keys knows them"),
+            KeySetError::Discovery { jwks_uri } => problem(&error)
+                .help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")),
+            KeySetError::TooLong
+            | KeySetError::NotJson(_)
+            | KeySetError::NotAKeySet
+            | KeySetError::NoUsableKey(_) => problem(&error),
+        }
+    }));
+    keys
 }

@@ -3,8 +3,8 @@
 use policy::model::{self, ClaimPath};
 use serde_json::{Map, Value};
 
+use super::claims::at;
 use super::detail::{shown, wrong_names};
-use super::place::at;
 use crate::{Subject, excerpts};
 
 /// Why the claims of a subject give it no role or no group: a claim that the policy names is missing or empty. Nothing for a

@@ -3,6 +3,8 @@
 use super::*;
 use crate::Subject;
 
+type Hit = CacheHit<Arc<CachedSubject<()>>>;
+
 const ALWAYS: Window = Window { from: UnixTime::ZERO, until: UnixTime::MAX };
 
 fn subject(name: &str) -> Arc<CachedSubject<()>> {
@@ -18,11 +20,11 @@ fn subject(name: &str) -> Arc<CachedSubject<()>> {
     Arc::new(CachedSubject { subject, attached: () })
 }
 
-fn found(name: &str, window: Window) -> Found<()> {
-    Found { cached: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
+fn found(name: &str, window: Window) -> Hit {
+    CacheHit { value: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
 }
 
-fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Found<()>) {
+fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Hit) {
     assert!(cache.get_or_look_up(authenticator, key, now, false, || Ok::<_, ()>(found)).is_ok());
 }
 
@@ -51,7 +53,7 @@ fn an_entry_is_used_no_longer_than_its_window_and_max_local_age() {
     insert(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
     assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
     assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
-    insert(&mut cache, 1, 7, at(6_000), Found { max_local_age: at(10), ..found("alice", ALWAYS) });
+    insert(&mut cache, 1, 7, at(6_000), CacheHit { max_local_age: at(10), ..found("alice", ALWAYS) });
     assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
     assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
 }
@@ -84,14 +86,14 @@ fn two_keys_of_one_set_are_both_cached() {
 #[test]
 fn a_large_subject_is_returned_but_not_cached() {
     let mut cache = LocalCache::default();
-    insert(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
+    insert(&mut cache, 1, 7, at(0), CacheHit { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
     assert_eq!(user(&mut cache, 1, 7, at(0)), None);
 }
 
 #[test]
 fn lookups_are_counted_by_where_they_were_found() {
     let mut cache = LocalCache::default();
-    let look_up = |cache: &mut LocalCache<()>, key, verified, found: Result<Found<()>, ()>| {
+    let look_up = |cache: &mut LocalCache<()>, key, verified, found: Result<Hit, ()>| {
         _ = cache.get_or_look_up(1, key, at(0), verified, || found).is_ok();
     };
     look_up(&mut cache, 7, false, Err(()));

@@ -6,7 +6,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::{Cost, MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
+use super::{Cost, Digest, MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
 
 /// An algorithm with its parameters, to hash a new password with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,12 +77,8 @@ impl HashAlgorithm {
         let algorithm = match (algorithm, parameters) {
             ("argon2id", [memory, passes, lanes]) => Some(Self::Argon2id { memory, passes, lanes }),
             ("bcrypt", [cost, ..]) => Some(Self::Bcrypt { cost }),
-            ("PBKDF2", [256, rounds, _]) => {
-                NonZeroU32::new(rounds).map(|rounds| Self::Pbkdf2Sha256 { rounds })
-            }
-            ("PBKDF2", [512, rounds, _]) => {
-                NonZeroU32::new(rounds).map(|rounds| Self::Pbkdf2Sha512 { rounds })
-            }
+            ("PBKDF2", [256, rounds, _]) => Some(Self::Pbkdf2Sha256 { rounds: rounds.try_into().ok()? }),
+            ("PBKDF2", [512, rounds, _]) => Some(Self::Pbkdf2Sha512 { rounds: rounds.try_into().ok()? }),
             ("SHA-crypt", [512, rounds, _]) => Some(Self::Sha512Crypt { rounds }),
             _ => None,
         }?;
@@ -102,8 +98,8 @@ pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String,
     let hash = match algorithm {
         HashAlgorithm::Argon2id { memory, passes, lanes } => argon2id(password, memory, passes, lanes),
         HashAlgorithm::Bcrypt { cost } => bcrypt(password, cost),
-        HashAlgorithm::Pbkdf2Sha256 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha256, rounds),
-        HashAlgorithm::Pbkdf2Sha512 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha512, rounds),
+        HashAlgorithm::Pbkdf2Sha256 { rounds } => pbkdf2(password, Digest::Sha256, rounds),
+        HashAlgorithm::Pbkdf2Sha512 { rounds } => pbkdf2(password, Digest::Sha512, rounds),
         HashAlgorithm::Sha512Crypt { rounds } => sha_crypt(password, rounds),
     }?;
     super::Stored::parse(&hash).map_err(|_| HashPasswordError::Parameters)?;
@@ -133,15 +129,15 @@ fn bcrypt(password: &str, cost: u32) -> Result<String, HashPasswordError> {
     Ok(format!("$2b${cost:02}${}{}", bcrypt::ALPHABET.encode(salt), bcrypt::ALPHABET.encode(digest)))
 }
 
-fn pbkdf2(password: &str, digest: pbkdf2::Digest, rounds: NonZeroU32) -> Result<String, HashPasswordError> {
+fn pbkdf2(password: &str, digest: Digest, rounds: NonZeroU32) -> Result<String, HashPasswordError> {
     if rounds.get() > pbkdf2::MAX_ROUNDS {
         return Err(HashPasswordError::Parameters);
     }
     let (salt, mut key) = (salt()?, [0; 32]);
-    aws_lc_rs::pbkdf2::derive(digest.algorithm(), rounds, &salt, password.as_bytes(), &mut key);
+    aws_lc_rs::pbkdf2::derive(pbkdf2::algorithm(digest), rounds, &salt, password.as_bytes(), &mut key);
     let name = match digest {
-        pbkdf2::Digest::Sha256 => "pbkdf2-sha256",
-        pbkdf2::Digest::Sha512 => "pbkdf2-sha512",
+        Digest::Sha256 => "pbkdf2-sha256",
+        Digest::Sha512 => "pbkdf2-sha512",
     };
     Ok(format!("${name}$i={rounds},l=32${}${}", STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(key)))
 }
@@ -151,11 +147,10 @@ fn sha_crypt(password: &str, rounds: u32) -> Result<String, HashPasswordError> {
         return Err(HashPasswordError::Parameters);
     }
     let params = ::sha_crypt::Params::new(rounds).map_err(|_| HashPasswordError::Parameters)?;
-    let digest = sha_crypt::Digest::Sha512;
     let salt = STANDARD_NO_PAD.encode(salt()?).replace('+', ".");
     let salt: String = salt.chars().take(16).collect();
-    let hash = digest.of(password.as_bytes(), salt.as_bytes(), params);
-    Ok(format!("$6$rounds={rounds}${salt}${}", digest.write(&hash)))
+    let hash = sha_crypt::write_sha512(password.as_bytes(), salt.as_bytes(), params);
+    Ok(format!("$6$rounds={rounds}${salt}${hash}"))
 }
 
 fn salt() -> Result<[u8; 16], HashPasswordError> {

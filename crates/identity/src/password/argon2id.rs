@@ -3,7 +3,9 @@
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 
-use super::{HashError, Parsed, Weakness, damaged, decimal, phc_base64, same, too_costly};
+use super::{
+    Cost, HashError, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, same, too_costly,
+};
 
 /// The most memory of one check, in KiB: 1 GiB.
 const MAX_MEMORY: u32 = 1 << 20;
@@ -19,14 +21,14 @@ const RECOMMENDED_WORK: u64 = 35_840;
 /// The memory over all passes from which a check takes about a second, in KiB: 1 GiB.
 const SLOW_WORK: u64 = 1 << 20;
 
-pub(super) struct Hash {
+struct Hash {
     params: Params,
     salt: Box<[u8]>,
     digest: Box<[u8]>,
 }
 
 /// Parses what follows `$argon2id$`.
-pub(super) fn parse(text: &str) -> Parsed<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Stored> {
     let fields: Vec<&str> = text.split('$').collect();
     let [version, costs, salt, digest] = fields.as_slice() else {
         return Err(damaged("an argon2id hash that is not `$argon2id$v=19$m=…,t=…,p=…$salt$digest`"));
@@ -39,7 +41,7 @@ pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let salt = salt.ok_or(damaged("an argon2id hash whose salt is not 8 to 64 bytes in base64"))?;
     let digest = phc_base64(digest).filter(|digest| (16..=64).contains(&digest.len()));
     let digest = digest.ok_or(damaged("an argon2id hash whose digest is not 16 to 64 bytes in base64"))?;
-    Ok((Hash { params, salt, digest }, weakness))
+    Ok((Stored(Box::new(Hash { params, salt, digest })), weakness))
 }
 
 fn parameters(text: &str) -> Parsed<Params> {
@@ -69,13 +71,13 @@ pub(super) fn check_cost(memory: u32, passes: u32, lanes: u32) -> Result<u64, Ha
     Ok(work)
 }
 
-impl Hash {
-    /// The parameters that the time of a check depends on.
-    pub(super) fn cost(&self) -> [u32; 3] {
-        [self.params.m_cost(), self.params.t_cost(), self.params.p_cost()]
+impl PasswordHash for Hash {
+    fn cost(&self) -> Cost {
+        let parameters = [self.params.m_cost(), self.params.t_cost(), self.params.p_cost()];
+        Cost { algorithm: "argon2id", parameters }
     }
 
-    pub(super) fn matches(&self, password: &[u8]) -> bool {
+    fn matches(&self, password: &[u8]) -> bool {
         let mut digest = Zeroizing::new(vec![0; self.digest.len()]);
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone());
         argon2.hash_password_into(password, &self.salt, &mut digest).is_ok() && same(&digest, &self.digest)

@@ -6,8 +6,7 @@ use base64::alphabet::BCRYPT;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{Parsed, Weakness, damaged, too_costly};
-use crate::password::same;
+use super::{Cost, Parsed, PasswordHash, Stored, Weakness, damaged, same, too_costly};
 
 /// bcrypt ignores what follows this many bytes. A longer password is invalid: otherwise two passwords that differ only
 /// in what follows would both be right.
@@ -25,14 +24,14 @@ const SLOW_COST: u32 = 14;
 pub(super) const ALPHABET: GeneralPurpose =
     GeneralPurpose::new(&BCRYPT, NO_PAD.with_decode_allow_trailing_bits(true));
 
-pub(super) struct Hash {
+struct Hash {
     cost: u32,
     salt: [u8; 16],
     digest: [u8; 23],
 }
 
 /// Parses what follows `$2b$`.
-pub(super) fn parse(text: &str) -> Parsed<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Stored> {
     let bad = damaged("a bcrypt hash that is not `$2b$`, two digits, `$` and 53 characters");
     let (cost, rest) = text.split_once('$').ok_or(bad)?;
     if cost.len() != 2 || !cost.bytes().all(|byte| byte.is_ascii_digit()) || rest.len() != 53 {
@@ -44,7 +43,7 @@ pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let digest = decode(digest).ok_or(bad)?;
     match cost {
         ..MIN_COST => Err(damaged("a bcrypt hash whose cost is below 4")),
-        MIN_COST..=MAX_COST => Ok((Hash { cost, salt, digest }, weakness(cost))),
+        MIN_COST..=MAX_COST => Ok((Stored(Box::new(Hash { cost, salt, digest })), weakness(cost))),
         _ => Err(too_costly("a bcrypt hash whose cost is above 16: seconds a check")),
     }
 }
@@ -61,14 +60,13 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     ALPHABET.decode(text).ok()?.try_into().ok()
 }
 
-impl Hash {
-    /// The parameters that the time of a check depends on.
-    pub(super) fn cost(&self) -> [u32; 3] {
-        [self.cost, 0, 0]
+impl PasswordHash for Hash {
+    fn cost(&self) -> Cost {
+        Cost { algorithm: "bcrypt", parameters: [self.cost, 0, 0] }
     }
 
-    /// Whether this is the password. One that is too long costs as much as any other.
-    pub(super) fn matches(&self, password: &[u8]) -> bool {
+    /// A password that is too long costs as much as any other.
+    fn matches(&self, password: &[u8]) -> bool {
         let digest = Zeroizing::new(digest(self.cost, self.salt, password));
         let fits = password.len() <= MAX_PASSWORD;
         fits & digest.get(..23).is_some_and(|digest| same(digest, &self.digest))

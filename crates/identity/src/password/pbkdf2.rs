@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512};
 
-use super::{Parsed, Weakness, damaged, decimal, phc_base64, too_costly};
+use super::{Cost, Digest, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, too_costly};
 
 /// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
@@ -15,14 +15,7 @@ pub(super) const MAX_ROUNDS: u32 = 10_000_000;
 /// The rounds from which a check takes about a second.
 const SLOW_ROUNDS: u32 = 3_000_000;
 
-/// The hash function inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Digest {
-    Sha256,
-    Sha512,
-}
-
-pub(super) struct Hash {
+struct Hash {
     digest: Digest,
     rounds: NonZeroU32,
     salt: Box<[u8]>,
@@ -30,7 +23,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$pbkdf2-sha256$` or `$pbkdf2-sha512$`.
-pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
+pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Stored> {
     let bad = damaged("a PBKDF2 hash that is not `$pbkdf2-sha256$i=…,l=…$salt$digest`");
     let fields: Vec<&str> = text.split('$').collect();
     let [costs, salt, key] = fields.as_slice() else { return Err(bad) };
@@ -46,11 +39,11 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
     if rounds.get() > MAX_ROUNDS {
         return Err(too_costly("a PBKDF2 hash of more than 10,000,000 rounds: seconds a check"));
     }
-    Ok((Hash { digest, rounds, salt, key }, weakness(digest, rounds)))
+    Ok((Stored(Box::new(Hash { digest, rounds, salt, key })), weakness(digest, rounds)))
 }
 
 /// Parses what follows the number of the hash function in a hash of OpenSearch. What has other fields is none.
-pub(super) fn parse_of_opensearch(code: &str, text: &str) -> Option<Parsed<Hash>> {
+pub(super) fn parse_opensearch(code: &str, text: &str) -> Option<Parsed<Stored>> {
     let fields: Vec<&str> = text.split('$').collect();
     let [costs, salt, key] = fields.as_slice() else { return None };
     let costs = costs.bytes().all(|byte| byte.is_ascii_digit()).then(|| costs.parse::<u64>())?.ok()?;
@@ -97,31 +90,21 @@ fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
     }
 }
 
-impl Hash {
-    /// The parameters that the time of a check depends on.
-    pub(super) fn cost(&self) -> [u32; 3] {
+impl PasswordHash for Hash {
+    fn cost(&self) -> Cost {
         // At most 64 bytes.
         let key = u32::try_from(self.key.len()).unwrap_or(u32::MAX);
-        [self.digest.bits(), self.rounds.get(), key]
+        Cost { algorithm: "PBKDF2", parameters: [self.digest as u32, self.rounds.get(), key] }
     }
 
-    pub(super) fn matches(&self, password: &[u8]) -> bool {
-        pbkdf2::verify(self.digest.algorithm(), self.rounds, &self.salt, password, &self.key).is_ok()
+    fn matches(&self, password: &[u8]) -> bool {
+        pbkdf2::verify(algorithm(self.digest), self.rounds, &self.salt, password, &self.key).is_ok()
     }
 }
 
-impl Digest {
-    const fn bits(self) -> u32 {
-        match self {
-            Self::Sha256 => 256,
-            Self::Sha512 => 512,
-        }
-    }
-
-    pub(super) fn algorithm(self) -> pbkdf2::Algorithm {
-        match self {
-            Self::Sha256 => PBKDF2_HMAC_SHA256,
-            Self::Sha512 => PBKDF2_HMAC_SHA512,
-        }
+pub(super) fn algorithm(digest: Digest) -> pbkdf2::Algorithm {
+    match digest {
+        Digest::Sha256 => PBKDF2_HMAC_SHA256,
+        Digest::Sha512 => PBKDF2_HMAC_SHA512,
     }
 }

@@ -1,4 +1,5 @@
-//! What invalid credentials say, for logs: whoever is on call must know whose credentials are not valid, and why.
+//! Callers without a verification: the names that invalid credentials claim, for logs; claims, for people and test cases;
+//! and callers whose credentials another policy has verified.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use crate::authorization::{self, Scheme};
 use crate::basic::Credentials;
 use crate::jwt;
 use crate::names::is_name;
-use crate::{CredentialsError, UnixTime};
+use crate::{CredentialsError, HeapSize, Subject, UnixTime};
 
 use super::Authenticator;
 
@@ -22,7 +23,7 @@ pub struct Attempted {
     pub detail: Option<String>,
 }
 
-impl<T> Authenticator<T> {
+impl<T: HeapSize> Authenticator<T> {
     /// What the credentials in an `Authorization` header say, which are invalid because of this error. Only methods that
     /// the policy configures are read: the user name of others may be a secret, such as an API key.
     #[must_use]
@@ -67,5 +68,72 @@ impl<T> Authenticator<T> {
         let user = issuer.and_then(|issuer| jwt::user(&claims, &issuer.settings));
         let issuer = claims.get("iss").and_then(Value::as_str).filter(|issuer| is_name(issuer));
         Attempted { user: user.map(|user| user.to_string()), issuer: issuer.map(str::to_owned), detail }
+    }
+
+    /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
+    ///
+    /// # Errors
+    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
+    pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
+        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
+        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
+        jwt::subject(members.clone(), &issuer.settings, issuer.source)
+    }
+
+    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of them is required.
+    ///
+    /// # Errors
+    /// If no token with these claims is valid now.
+    pub fn check_claims(&self, claims: &Value, now: UnixTime) -> Result<(), CredentialsError> {
+        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
+        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
+        jwt::check_given(members.clone(), &issuer.settings, now)
+    }
+
+    /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
+    #[must_use]
+    pub fn basic_user(&self, user: &str) -> Option<&Subject> {
+        self.basic.as_ref()?.accounts.with_prefix(user).map(|account| &account.subject)
+    }
+
+    /// The subject of the Basic user with this name, which has no prefix, once its password was verified elsewhere.
+    ///
+    /// # Errors
+    /// If no password of a user with this name is valid here.
+    pub fn basic_user_verified_elsewhere(&self, name: &str) -> Result<Subject, CredentialsError> {
+        let basic = self.basic.as_ref().ok_or(CredentialsError::UnsupportedScheme)?;
+        if !basic.verify {
+            return Ok(basic.accounts.unverified_subject(name));
+        }
+        let account = basic.accounts.named(name).filter(|account| account.stored.is_some());
+        account.map(|account| account.subject.clone()).ok_or(CredentialsError::BadPassword)
+    }
+
+    /// The subject of a token whose signature was verified elsewhere, by its [`signed_part`]. Everything but the signature
+    /// and the key is checked.
+    ///
+    /// # Errors
+    /// If a token with this header and these claims is not valid here, whatever its signature.
+    pub fn token_verified_elsewhere(
+        &self,
+        signed_part: &[u8],
+        now: UnixTime,
+    ) -> Result<Subject, CredentialsError> {
+        if self.issuers.is_empty() {
+            return Err(CredentialsError::UnsupportedScheme);
+        }
+        let (header, payload) = jwt::parse_signed(signed_part)?;
+        let issuer = jwt::find_issuer(&self.issuers, payload.get("iss"))?;
+        issuer.accept_verified((header, payload), now)
+    }
+}
+
+/// Header and payload of the token in the value of an `Authorization` header, without its signature. So they are no
+/// credentials.
+#[must_use]
+pub fn signed_part(authorization: &[u8]) -> Option<&[u8]> {
+    match authorization::parse(authorization) {
+        Scheme::Bearer(token) => token.get(..token.iter().rposition(|byte| *byte == b'.')?),
+        Scheme::Basic(_) | Scheme::Other => None,
     }
 }
