@@ -10,7 +10,6 @@ use crate::error::BundleError;
 use crate::keys::{KeyError, KeyPair};
 use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
 use crate::open::Bundle;
-use crate::signature::Signature;
 
 /// Why a bundle cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +33,7 @@ pub enum BuildError {
 /// # Errors
 /// When a name cannot be in a bundle, or there are too many files.
 pub fn build(policy: &str, revision: u64, files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, BuildError> {
-    let entries = files.iter().map(|(name, bytes)| Entry::of(name, bytes)).collect();
+    let entries = files.iter().map(|(name, bytes)| Entry::new(name, bytes)).collect();
     let manifest = Manifest::new(policy.to_owned(), revision, entries);
     if let Some(fault) = manifest.fault() {
         return Err(BuildError::Files(fault));
@@ -49,9 +48,8 @@ pub fn build(policy: &str, revision: u64, files: &BTreeMap<String, Vec<u8>>) -> 
 /// # Errors
 /// When it is not a valid bundle with files of at most `max_size` bytes, or the key cannot be used.
 pub fn sign(bundle: &[u8], key: &KeyPair, max_size: u64) -> Result<Vec<u8>, BuildError> {
-    let id = key.public_key()?.id();
     let Bundle { manifest, manifest_bytes, files, .. } = Bundle::open(bundle, &[], max_size)?;
-    let signature = Signature::of(&manifest_bytes, key, &id);
+    let signature = key.sign(&manifest_bytes)?;
     let signature = serde_json::to_vec(&signature).map_err(io::Error::from)?;
     let head = [(MANIFEST, manifest_bytes.as_slice()), (SIGNATURE, signature.as_slice())];
     let files = manifest.files.iter().filter_map(|file| {

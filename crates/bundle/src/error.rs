@@ -1,7 +1,12 @@
-//! Why a bundle is not accepted.
+//! Why a bundle is not accepted. Errors are logged, and printed on terminals, so no text of a bundle, which anyone may have
+//! made, is shown as it is.
 
 use crate::keys::KeyId;
-use crate::shown::one_line;
+
+/// The most bytes of a text that are shown, but for the last character.
+const MAX_TEXT: usize = 200;
+/// The most bytes of a name, so that what is wrong with it is not cut off.
+const MAX_NAME: usize = 100;
 
 /// Why a bundle is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +31,28 @@ pub enum BundleError {
 impl BundleError {
     /// [`Self::Malformed`], with a text that may repeat something of the bundle.
     pub(crate) fn malformed(text: impl AsRef<str>) -> Self {
-        Self::Malformed(one_line(text.as_ref()))
+        Self::Malformed(escape(text.as_ref(), &['"', '\'', '\\'], MAX_TEXT))
     }
+}
+
+/// The beginning of a name, in quotes.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", escape(name, &['\''], MAX_NAME))
+}
+
+/// The beginning of a text, on one line. Characters are escaped unless they are `plain`.
+fn escape(text: &str, plain: &[char], max: usize) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        if escaped.len() >= max {
+            escaped.push('\u{2026}');
+            break;
+        }
+        if plain.contains(&letter) {
+            escaped.push(letter);
+        } else {
+            escaped.extend(letter.escape_debug());
+        }
+    }
+    escaped
 }

@@ -8,7 +8,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+use serde::{Deserialize, Serialize};
 
+use crate::error::BundleError;
 use crate::manifest::hex;
 
 /// What comes before the 32 bytes of a public key in its DER form (RFC 8410, 4).
@@ -17,8 +19,8 @@ const DER_PREFIX: [u8; 12] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x
 const KEY_ID: usize = 8;
 
 /// Identifies a public key: the first 16 hex digits of the SHA-256 of its DER form.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyId(pub(crate) String);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct KeyId(String);
 
 /// A public key, which verifies signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,10 +46,32 @@ pub enum KeyError {
     Randomness,
 }
 
-impl KeyId {
-    /// Whether this text is one.
-    pub(crate) fn is_valid(text: &str) -> bool {
-        text.len() == 2 * KEY_ID && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+/// `signature.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Signature {
+    /// The id of the key.
+    pub(crate) key: KeyId,
+    /// The signature over the bytes of the manifest, in base64.
+    ed25519: String,
+}
+
+impl Signature {
+    /// Reads a signature; `None` if it is none. People are shown its key, so that must be an id.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let signature: Self = serde_json::from_slice(bytes).ok()?;
+        let KeyId(id) = &signature.key;
+        let is_id =
+            id.len() == 2 * KEY_ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_id.then_some(signature)
+    }
+
+    /// Verifies it with the key among these that it names.
+    pub(crate) fn verify(&self, manifest: &[u8], trusted: &[PublicKey]) -> Result<(), BundleError> {
+        let key = trusted.iter().find(|key| key.id() == self.key);
+        let key = key.ok_or_else(|| BundleError::UnknownKey(self.key.clone()))?;
+        let signature = BASE64_STANDARD.decode(&self.ed25519).map_err(|_| BundleError::WrongSignature)?;
+        if key.verifies(manifest, &signature) { Ok(()) } else { Err(BundleError::WrongSignature) }
     }
 }
 
@@ -57,9 +81,9 @@ impl PublicKey {
     /// # Errors
     /// When the text is no such key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
-        let mut all = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
-        let der = all.next().and_then(Result::ok).ok_or(KeyError::Public)?;
-        if all.next().is_some() {
+        let mut keys = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
+        let der = keys.next().and_then(Result::ok).ok_or(KeyError::Public)?;
+        if keys.next().is_some() {
             return Err(KeyError::Several);
         }
         let key = der.as_ref().strip_prefix(&DER_PREFIX).ok_or(KeyError::Public)?;
@@ -79,7 +103,7 @@ impl PublicKey {
         KeyId(hex(hash.as_ref().get(..KEY_ID).unwrap_or_default()))
     }
 
-    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.0).verify(message, signature).is_ok()
     }
 
@@ -124,8 +148,10 @@ impl KeyPair {
         self.0.public_key().as_ref().try_into().map(PublicKey).map_err(|_| KeyError::Public)
     }
 
-    pub(crate) fn sign(&self, message: &[u8]) -> Vec<u8> {
-        self.0.sign(message).as_ref().to_vec()
+    /// Signs the bytes of a manifest.
+    pub(crate) fn sign(&self, manifest: &[u8]) -> Result<Signature, KeyError> {
+        let ed25519 = BASE64_STANDARD.encode(self.0.sign(manifest));
+        Ok(Signature { key: self.public_key()?.id(), ed25519 })
     }
 }
 
@@ -169,9 +195,12 @@ mod tests {
         let pair = KeyPair::generate().unwrap();
         let public = pair.public_key().unwrap();
         let again = KeyPair::from_pem(pair.to_pem().unwrap().as_bytes()).unwrap();
-        assert!(public.verifies(b"message", &again.sign(b"message")));
-        assert!(!public.verifies(b"other", &again.sign(b"message")));
-        assert!(!KeyPair::generate().unwrap().public_key().unwrap().verifies(b"m", &pair.sign(b"m")));
+        let signature = again.sign(b"message").unwrap();
+        assert_eq!(signature.verify(b"message", std::slice::from_ref(&public)), Ok(()));
+        let wrong = signature.verify(b"other", std::slice::from_ref(&public));
+        assert_eq!(wrong, Err(BundleError::WrongSignature));
+        let other = KeyPair::generate().unwrap().public_key().unwrap();
+        assert_eq!(signature.verify(b"message", &[other]), Err(BundleError::UnknownKey(public.id())));
         assert_eq!(public.id().to_string().len(), 16);
     }
 

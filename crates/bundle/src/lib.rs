@@ -13,8 +13,6 @@ mod error;
 mod keys;
 mod manifest;
 mod open;
-mod shown;
-mod signature;
 
 pub use build::{BuildError, build, sign};
 pub use error::BundleError;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::shown::quoted;
+use crate::error::{BundleError, quoted};
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -58,14 +58,16 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let manifest: Self =
-            serde_json::from_slice(bytes).map_err(|error| format!("its manifest: {error}"))?;
-        match manifest.fault() {
-            Some(fault) => Err(format!("its manifest: {fault}")),
-            None => Ok(manifest),
-        }
+    /// If something is wrong with it.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, BundleError> {
+        let fault = match serde_json::from_slice::<Self>(bytes) {
+            Ok(manifest) => match manifest.fault() {
+                Some(fault) => fault,
+                None => return Ok(manifest),
+            },
+            Err(error) => error.to_string(),
+        };
+        Err(BundleError::malformed(format!("its manifest: {fault}")))
     }
 
     /// The sum of the sizes of the files, in bytes.
@@ -74,6 +76,7 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 
+    /// What is wrong with it, for people.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.format != FORMAT {
             return Some(format!("format {} is unknown", self.format));
@@ -81,21 +84,23 @@ impl Manifest {
         if self.files.len() > MAX_FILES {
             return Some(format!("more than {MAX_FILES} files"));
         }
-        let name = self.files.iter().find_map(|file| Some((&file.name, name_fault(&file.name)?)));
-        if let Some((name, fault)) = name {
-            return Some(format!("the name {} {fault}", quoted(name)));
+        let mut previous: Option<&str> = None;
+        for Entry { name, .. } in &self.files {
+            if let Some(fault) = name_fault(name) {
+                return Some(format!("the name {} {fault}", quoted(name)));
+            }
+            if previous.is_some_and(|previous| previous >= name.as_str()) {
+                return Some(format!("the name {} is there twice, or not sorted", quoted(name)));
+            }
+            previous = Some(name);
         }
-        let names = || self.files.iter().map(|file| &file.name);
-        if let Some((_, name)) = names().zip(names().skip(1)).find(|(one, next)| one >= next) {
-            return Some(format!("the name {} is there twice, or not sorted", quoted(name)));
-        }
-        let listed = names().any(|name| *name == self.policy);
-        (!listed).then(|| format!("the policy {} is not one of the files", quoted(&self.policy)))
+        let is_listed = self.files.iter().any(|file| file.name == self.policy);
+        (!is_listed).then(|| format!("the policy {} is not one of the files", quoted(&self.policy)))
     }
 }
 
 impl Entry {
-    pub(crate) fn of(name: &str, bytes: &[u8]) -> Self {
+    pub(crate) fn new(name: &str, bytes: &[u8]) -> Self {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Self { name: name.to_owned(), size, sha256: sha256(bytes) }
     }
@@ -113,8 +118,8 @@ fn name_fault(name: &str) -> Option<&'static str> {
     if name.contains('\\') || name.contains(char::is_control) {
         return Some("has a backslash or a control character");
     }
-    let part_fault = |part: &str| matches!(part, "" | "." | "..");
-    name.split('/').any(part_fault).then_some("is not a plain path below the bundle")
+    let is_plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    (!is_plain).then_some("is not a plain path below the bundle")
 }
 
 /// The SHA-256 of some bytes, in lower-case hex.
@@ -150,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_manifest_lists_each_file_once_and_the_policy() {
-        let entries = |names: &[&str]| names.iter().map(|name| Entry::of(name, b"")).collect();
+        let entries = |names: &[&str]| names.iter().map(|name| Entry::new(name, b"")).collect();
         let fault = |names: &[&str]| Manifest::new("p".into(), 1, entries(names)).fault();
         assert_eq!(fault(&["a", "p"]), None);
         assert!(fault(&["p", "a"]).unwrap().contains("sorted"));

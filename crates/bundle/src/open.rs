@@ -8,11 +8,9 @@ use document::MapFiles;
 use flate2::bufread::GzDecoder;
 use tar::{Archive, Entries, EntryType};
 
-use crate::error::BundleError;
-use crate::keys::{KeyId, PublicKey};
-use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE, sha256};
-use crate::shown::quoted;
-use crate::signature::Signature;
+use crate::error::{BundleError, quoted};
+use crate::keys::{KeyId, PublicKey, Signature};
+use crate::manifest::{MANIFEST, Manifest, SIGNATURE, sha256};
 
 /// Maximum size of the manifest, in bytes: room for 10,000 files with long names.
 const MAX_MANIFEST: u64 = 4 << 20;
@@ -46,16 +44,16 @@ impl Bundle {
     pub fn open(bytes: &[u8], trusted: &[PublicKey], max_size: u64) -> Result<Self, BundleError> {
         let left = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 6 * BLOCK);
         let mut archive = Archive::new(Bounded { inner: GzDecoder::new(bytes), left: &left });
-        let mut reader = Reader { entries: archive.entries().map_err(malformed)?.raw(true) };
-        let manifest_bytes = reader.file(MANIFEST, MAX_MANIFEST)?;
-        let manifest = Manifest::read(&manifest_bytes).map_err(BundleError::malformed)?;
-        let mut next = reader.next()?;
-        let mut signature: Option<Signature> = None;
-        if let Some(entry) = next.as_mut().filter(|entry| entry.name == SIGNATURE) {
-            let bytes = entry.read(MAX_SIGNATURE)?;
-            let read = Signature::read(&bytes);
-            signature = Some(read.ok_or_else(|| BundleError::malformed("its signature cannot be read"))?);
-            next = reader.next()?;
+        let mut entries = archive.entries().map_err(malformed)?.raw(true);
+        let manifest_bytes = expect_file(next_file(&mut entries)?, MANIFEST, MAX_MANIFEST)?;
+        let manifest = Manifest::read(&manifest_bytes)?;
+        let mut next = next_file(&mut entries)?;
+        let mut signature = None;
+        if next.as_ref().is_some_and(|file| file.name == SIGNATURE) {
+            let bytes = expect_file(next, SIGNATURE, MAX_SIGNATURE)?;
+            let unreadable = || BundleError::malformed("its signature cannot be read");
+            signature = Some(Signature::read(&bytes).ok_or_else(unreadable)?);
+            next = next_file(&mut entries)?;
         }
         match &signature {
             Some(signature) if !trusted.is_empty() => signature.verify(&manifest_bytes, trusted)?,
@@ -65,29 +63,26 @@ impl Bundle {
         if manifest.size() > max_size {
             return Err(BundleError::TooLarge(max_size));
         }
-        let room = |file: &Entry| file.size.saturating_add(2 * BLOCK);
-        left.set(
-            manifest.files.iter().fold(left.get() + MAX_END, |sum, file| sum.saturating_add(room(file))),
-        );
+        for file in &manifest.files {
+            left.set(left.get().saturating_add(file.size).saturating_add(2 * BLOCK));
+        }
+        left.set(left.get().saturating_add(MAX_END));
         let mut files = MapFiles::default();
         for file in &manifest.files {
-            let entry = next.as_mut().filter(|entry| entry.name == file.name);
-            let entry = entry.ok_or_else(|| missing(&file.name))?;
-            let bytes = entry.read(file.size)?;
+            let bytes = expect_file(next, &file.name, file.size)?;
             if u64::try_from(bytes.len()) != Ok(file.size) || sha256(&bytes) != file.sha256 {
-                return Err(BundleError::malformed(format!(
-                    "{} is not as the manifest says",
-                    quoted(&file.name)
-                )));
+                let name = quoted(&file.name);
+                return Err(BundleError::malformed(format!("{name} is not as the manifest says")));
             }
             files.0.insert(PathBuf::from(&file.name), bytes);
-            next = reader.next()?;
+            next = next_file(&mut entries)?;
         }
-        if let Some(entry) = next {
-            return Err(BundleError::malformed(format!("{} is not in the manifest", quoted(&entry.name))));
+        if let Some(file) = next {
+            let name = quoted(&file.name);
+            return Err(BundleError::malformed(format!("{name} is not in the manifest")));
         }
         end(archive.into_inner())?;
-        Ok(Self { manifest, signed_by: signature.map(|signature| signature.key()), files, manifest_bytes })
+        Ok(Self { manifest, signed_by: signature.map(|signature| signature.key), files, manifest_bytes })
     }
 
     /// The SHA-256 of the manifest, in hex: equal for bundles with the same revision and files.
@@ -108,46 +103,40 @@ fn end(mut archive: Bounded<'_, GzDecoder<&[u8]>>) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The entries of the archive, as its headers have them: an extension such as a long name is an entry of another type.
-struct Reader<'a, R: Read> {
-    entries: Entries<'a, R>,
-}
-
-struct Unread<'a, R: Read> {
+/// An entry of the archive whose contents are not read yet.
+struct ArchivedFile<'a, R: Read> {
     name: String,
     entry: tar::Entry<'a, R>,
 }
 
-impl<'a, R: Read> Reader<'a, R> {
-    fn next(&mut self) -> Result<Option<Unread<'a, R>>, BundleError> {
-        let Some(entry) = self.entries.next().transpose().map_err(malformed)? else { return Ok(None) };
-        let name = String::from_utf8(entry.path_bytes().into_owned());
-        let name = name.map_err(|_| BundleError::malformed("a name is not UTF-8"))?;
-        let kind = entry.header().entry_type();
-        if kind != EntryType::Regular {
-            return Err(BundleError::malformed(format!(
-                "{} is not a plain file but {kind:?}",
-                quoted(&name)
-            )));
-        }
-        Ok(Some(Unread { name, entry }))
+/// The next file of the archive, as its header has it: an extension such as a long name is an entry of another type.
+fn next_file<'a, R: Read>(entries: &mut Entries<'a, R>) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
+    let Some(entry) = entries.next().transpose().map_err(malformed)? else { return Ok(None) };
+    let name = String::from_utf8(entry.path_bytes().into_owned())
+        .map_err(|_| BundleError::malformed("a name is not UTF-8"))?;
+    let kind = entry.header().entry_type();
+    if kind != EntryType::Regular {
+        let name = quoted(&name);
+        return Err(BundleError::malformed(format!("{name} is not a plain file but {kind:?}")));
     }
-
-    fn file(&mut self, name: &str, max: u64) -> Result<Vec<u8>, BundleError> {
-        let entry = self.next()?.filter(|entry| entry.name == name);
-        entry.ok_or_else(|| missing(name))?.read(max)
-    }
+    Ok(Some(ArchivedFile { name, entry }))
 }
 
-impl<R: Read> Unread<'_, R> {
-    fn read(&mut self, max: u64) -> Result<Vec<u8>, BundleError> {
-        if self.entry.header().size().map_err(malformed)? > max {
-            return Err(BundleError::malformed(format!("{} is larger than it may be", quoted(&self.name))));
-        }
-        let mut bytes = Vec::new();
-        self.entry.read_to_end(&mut bytes).map_err(malformed)?;
-        Ok(bytes)
+/// The contents of a file, which must have this name and at most `max` bytes.
+fn expect_file<R: Read>(
+    file: Option<ArchivedFile<'_, R>>,
+    name: &str,
+    max: u64,
+) -> Result<Vec<u8>, BundleError> {
+    let Some(mut file) = file.filter(|file| file.name == name) else {
+        return Err(BundleError::malformed(format!("{} is not where it must be", quoted(name))));
+    };
+    if file.entry.header().size().map_err(malformed)? > max {
+        return Err(BundleError::malformed(format!("{} is larger than it may be", quoted(name))));
     }
+    let mut bytes = Vec::new();
+    file.entry.read_to_end(&mut bytes).map_err(malformed)?;
+    Ok(bytes)
 }
 
 /// A reader that gives at most `left` bytes: a small archive may be large unpacked.
@@ -163,10 +152,6 @@ impl<R: Read> Read for Bounded<'_, R> {
         self.left.set(left.ok_or_else(|| io::Error::other("it is larger than its manifest says"))?);
         Ok(read)
     }
-}
-
-fn missing(name: &str) -> BundleError {
-    BundleError::malformed(format!("{} is not where it must be", quoted(name)))
 }
 
 fn malformed(error: io::Error) -> BundleError {
