@@ -13,7 +13,6 @@
 mod algorithm;
 mod key;
 
-use std::collections::HashMap;
 use std::fmt;
 
 use policy::KeyUrl;
@@ -124,12 +123,16 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     if !secrets.is_empty() {
         return Err(KeySetError::Mixed(secrets));
     }
-    let duplicates = duplicate_kids(&set);
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
     for (position, jwk) in (1..).zip(&set) {
-        match Key::parse(jwk).and_then(|key| unique(key, &duplicates)) {
+        match Key::parse(jwk) {
+            // Such a `kid` identifies neither (RFC 7517, 4.5).
+            Ok(key) if key.kid().is_some() && count_keys(&set, key.kid()) > 1 => {
+                let fault = Fault::rejected("another key has the same `kid`");
+                faults.push((fault.in_key(position, jwk), jwk));
+            }
             Ok(key) => keys.push(key),
-            Err(fault) => faults.push((fault.of(position, jwk), jwk)),
+            Err(fault) => faults.push((fault.in_key(position, jwk), jwk)),
         }
     }
     if keys.is_empty() {
@@ -148,13 +151,15 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
 /// whole set is rejected and the last good one is kept; to ignore only the secret would let the leak go unnoticed. A
 /// policy that verifies with both kinds has them in separate files, one issuer for each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
-    let kind = |jwk: &Map<String, Value>| jwk.get("kty").and_then(Value::as_str).map(str::to_owned);
-    let is_public = |jwk| matches!(kind(jwk).as_deref(), Some("RSA" | "EC" | "OKP"));
-    if !set.iter().any(is_public) {
+    if !set.iter().any(|jwk| matches!(key_type(jwk), Some("RSA" | "EC" | "OKP"))) {
         return Vec::new();
     }
-    let secrets = (1..).zip(set).filter(|(_, jwk)| kind(jwk).as_deref() == Some("oct"));
-    secrets.map(|(position, jwk)| label_of(position, jwk)).take(MAX_SHOWN).collect()
+    let secrets = (1..).zip(set).filter(|(_, jwk)| key_type(jwk) == Some("oct"));
+    secrets.map(|(position, jwk)| label(position, jwk)).take(MAX_SHOWN).collect()
+}
+
+fn key_type(jwk: &Map<String, Value>) -> Option<&str> {
+    jwk.get("kty").and_then(Value::as_str)
 }
 
 /// Whether a key says that it is for encryption (RFC 7517, 4.2).
@@ -179,13 +184,12 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     if keys.len() > MAX_KEYS {
         return Err(KeySetError::NotAKeySet);
     }
-    let object = |key| match key {
-        Value::Object(members) => Ok(members),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(KeySetError::NotAKeySet)
-        }
-    };
-    keys.into_iter().map(object).collect()
+    let mut objects = Vec::new();
+    for key in keys {
+        let Value::Object(members) = key else { return Err(KeySetError::NotAKeySet) };
+        objects.push(members);
+    }
+    Ok(objects)
 }
 
 impl fmt::Display for NotJson {
@@ -228,19 +232,9 @@ fn invalid(bytes: &[u8], error: &serde_json::Error) -> NotJson {
     NotJson { what: format!(": {what}"), at: (line > 0).then_some(at) }
 }
 
-fn duplicate_kids(set: &[Map<String, Value>]) -> Vec<&str> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    let kids = set.iter().filter_map(|jwk| jwk.get("kid").and_then(Value::as_str));
-    kids.for_each(|kid| *counts.entry(kid).or_default() += 1);
-    counts.into_iter().filter(|(_, count)| *count > 1).map(|(kid, _)| kid).collect()
-}
-
-/// Rejects a key whose `kid` another key has too: such a `kid` identifies neither (RFC 7517, 4.5).
-fn unique(key: Key, duplicates: &[&str]) -> Result<Key, Fault> {
-    match key.kid() {
-        Some(kid) if duplicates.contains(&kid) => Err(Fault::rejected("another key has the same `kid`")),
-        _ => Ok(key),
-    }
+/// The number of keys with this `kid`.
+fn count_keys(set: &[Map<String, Value>], kid: Option<&str>) -> usize {
+    set.iter().filter(|jwk| jwk.get("kid").and_then(Value::as_str) == kid).count()
 }
 
 impl KeySet {
@@ -298,13 +292,13 @@ impl Fault {
         Self { message, other_purpose: true }
     }
 
-    fn of(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
-        KeyFault { key: label_of(position, jwk), message: self.message, other_purpose: self.other_purpose }
+    fn in_key(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
+        KeyFault { key: label(position, jwk), message: self.message, other_purpose: self.other_purpose }
     }
 }
 
 /// How an error names a key: by its position and its `kid`, never by its content.
-fn label_of(position: usize, jwk: &Map<String, Value>) -> String {
+fn label(position: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
         Some(Value::String(kid)) => format!("key {position} (`{}`)", excerpt(kid)),
         _ => format!("key {position}"),
