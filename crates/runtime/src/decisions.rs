@@ -134,21 +134,20 @@ impl DecisionSink for Decisions {
     }
 
     fn tracing(&self) -> Option<Tracing> {
-        let joined = || self.exported.as_ref().map(|_| Tracing::JOINED);
-        self.spans.as_ref().map(|spans| spans.tracing).or_else(joined)
+        let joined = self.exported.as_ref().map(|_| Tracing::Joined);
+        self.spans.as_ref().map(|spans| spans.tracing).or(joined)
     }
 
     fn offer(&self, record: &DecisionRecord<'_>) {
-        let recorded = record.trace.and_then(|trace| Some((trace.context, trace.recorded?)));
-        let recorded = self.spans.as_ref().zip(recorded);
+        let recorded = self.spans.as_ref().zip(record.trace.filter(|trace| trace.is_recorded));
         let is_logged = self.takes(record);
         if recorded.is_none() && !is_logged {
             return;
         }
         let masked = self.masks.of(record);
         let line = Line::of(record, &masked);
-        if let Some((spans, (context, span))) = recorded {
-            spans.offer(context, span, &line.exported(record));
+        if let Some((spans, trace)) = recorded {
+            spans.offer(trace, &line.exported(record));
         }
         if is_logged {
             self.log(record, line);

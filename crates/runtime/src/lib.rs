@@ -65,4 +65,4 @@ pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten,
 pub use shadow::ShadowStats;
 pub use start_error::start_error;
 pub use thread_authorizer::ThreadAuthorizer;
-pub use trace_context::{DecisionTrace, Id, RecordedSpan, TraceContext, Tracing};
+pub use trace_context::{DecisionTrace, Id, TraceContext, Tracing};

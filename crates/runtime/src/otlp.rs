@@ -59,7 +59,7 @@ impl Otlp {
             let (queue, writer, counts) = exporter::start(Signal::Traces, settings, driver.clone())?;
             otlp.writers.push(writer);
             otlp.counts.traces = Some(counts);
-            otlp.spans = Some(Spans { queue, tracing: Tracing::recorded(settings.trace_ratio) });
+            otlp.spans = Some(Spans { queue, tracing: Tracing::Recorded(settings.trace_ratio) });
         }
         if exports_log {
             let (queue, writer, counts) = exporter::start(Signal::Logs, settings, driver)?;

@@ -127,7 +127,8 @@ impl ThreadAuthorizer {
         if !is_wanted && recorded.is_none() {
             return;
         }
-        let trace = recorded.or(of_caller.map(|context| DecisionTrace { context, recorded: None }));
+        let joined = of_caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
+        let trace = recorded.or(joined);
         let duration = decided_at.saturating_duration_since(received.at);
         let logged = Logged { request, client, received, duration, trace };
         record::offer(sink, verdict, authorizer, logged);

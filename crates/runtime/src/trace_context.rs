@@ -26,22 +26,19 @@ pub struct TraceContext {
 pub struct DecisionTrace {
     /// With the span of the decision if one is recorded, else with that of who sent the request.
     pub context: TraceContext,
-    /// The span that is recorded.
-    pub recorded: Option<RecordedSpan>,
-}
-
-/// A span that is recorded of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedSpan {
-    /// The span that it belongs to, if it does not begin the trace.
+    /// Whether a span of the decision is recorded.
+    pub is_recorded: bool,
+    /// The span that the recorded one belongs to, if it does not begin the trace.
     pub parent: Option<Id<8>>,
 }
 
-/// Of which decisions spans are recorded.
+/// The decisions that are part of traces, and those of which spans are recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Tracing {
-    /// The share of requests without a trace that begin one; `None` if no spans are recorded.
-    ratio: Option<Share>,
+pub enum Tracing {
+    /// Decisions are part of traces, but spans are not recorded.
+    Joined,
+    /// Spans of decisions in traces that are recorded; of requests without a trace, this share begins one.
+    Recorded(Share),
 }
 
 impl<const N: usize> Id<N> {
@@ -90,29 +87,16 @@ impl TraceContext {
 }
 
 impl Tracing {
-    /// Decisions are part of traces, but spans are not recorded.
-    pub(crate) const JOINED: Self = Self { ratio: None };
-
-    /// Spans of decisions in traces that are recorded; of requests without a trace, this share begins one.
-    pub(crate) fn recorded(ratio: Share) -> Self {
-        Self { ratio: Some(ratio) }
-    }
-
-    /// The trace of a decision about a request in this one. The sampled flag of a request counts; without a trace, the ratio.
+    /// The trace of a decision about a request in this trace, if a span is recorded: the sampled flag of the request counts,
+    /// and without a trace the share.
     pub(crate) fn begin(self, caller: Option<TraceContext>) -> Option<DecisionTrace> {
-        let ratio = self.ratio?;
-        match caller {
-            Some(caller) if caller.is_sampled => {
-                let context = TraceContext { span_id: Id::random(), ..caller };
-                Some(DecisionTrace { context, recorded: Some(RecordedSpan { parent: Some(caller.span_id) }) })
-            }
-            Some(_) => None,
-            None => ratio.takes().then(|| {
-                let (trace_id, span_id) = (Id::random(), Id::random());
-                let context = TraceContext { trace_id, span_id, is_sampled: true };
-                DecisionTrace { context, recorded: Some(RecordedSpan { parent: None }) }
-            }),
-        }
+        let Self::Recorded(share) = self else { return None };
+        let is_sampled = caller.map_or_else(|| share.takes(), |caller| caller.is_sampled);
+        is_sampled.then(|| {
+            let trace_id = caller.map_or_else(Id::random, |caller| caller.trace_id);
+            let context = TraceContext { trace_id, span_id: Id::random(), is_sampled };
+            DecisionTrace { context, is_recorded: true, parent: caller.map(|caller| caller.span_id) }
+        })
     }
 }
 
@@ -135,13 +119,14 @@ impl<const N: usize> Serialize for Id<N> {
 }
 
 fn parse_byte(pair: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+    let [high, low] = pair else { return None };
+    Some(parse_digit(*high)? << 4 | parse_digit(*low)?)
+}
+
+fn parse_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
     }
 }
@@ -193,15 +178,16 @@ mod tests {
 
     #[test]
     fn the_callers_flag_counts_and_without_a_trace_the_ratio() {
-        let (all, none) = (Tracing::recorded(Share::ALL), Tracing::recorded(Share::NONE));
+        let (all, none) = (Tracing::Recorded(Share::ALL), Tracing::Recorded(Share::NONE));
         let sampled = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
         let begun = none.begin(Some(sampled)).unwrap();
         assert_eq!(begun.context.trace_id, sampled.trace_id);
         assert_ne!(begun.context.span_id, sampled.span_id);
-        assert_eq!(begun.recorded, Some(RecordedSpan { parent: Some(sampled.span_id) }));
+        assert_eq!((begun.is_recorded, begun.parent), (true, Some(sampled.span_id)));
         assert_eq!(all.begin(Some(TraceContext { is_sampled: false, ..sampled })), None);
         assert_eq!(none.begin(None), None);
-        assert_eq!(Tracing::JOINED.begin(Some(sampled)), None);
-        assert_eq!(all.begin(None).unwrap().recorded, Some(RecordedSpan { parent: None }));
+        assert_eq!(Tracing::Joined.begin(Some(sampled)), None);
+        let begun = all.begin(None).unwrap();
+        assert_eq!((begun.is_recorded, begun.parent), (true, None));
     }
 }

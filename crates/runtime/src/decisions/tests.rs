@@ -171,7 +171,7 @@ fn the_table_of_fields_is_what_lines_have() {
         permitted_indices: &["logs-a"],
         query: "expand_wildcards=all",
         trace: TraceContext::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
-            .map(|context| DecisionTrace { context, recorded: None }),
+            .map(|context| DecisionTrace { context, is_recorded: false, parent: None }),
         scheme: "bearer",
         ..record(false, "/people")
     };

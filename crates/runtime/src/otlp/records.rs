@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span, Status};
 use prost::Message as _;
 
 use crate::lines::Lines;
-use crate::trace_context::{DecisionTrace, RecordedSpan, TraceContext, Tracing};
+use crate::trace_context::{DecisionTrace, Tracing};
 
 /// The name of each span.
 const SPAN_NAME: &str = "rolegate check";
@@ -58,14 +58,15 @@ pub(crate) struct LogRecords {
 
 impl Spans {
     /// Puts the span of a decision into the queue.
-    pub(crate) fn offer(&self, context: TraceContext, span: RecordedSpan, decision: &ExportedDecision<'_>) {
+    pub(crate) fn offer(&self, trace: DecisionTrace, decision: &ExportedDecision<'_>) {
+        let DecisionTrace { context, parent, .. } = trace;
         let is_error = decision.status.is_some_and(|status| status >= 500);
         let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
-        let remote = if span.parent.is_some() { FLAG_REMOTE } else { 0 };
+        let remote = if parent.is_some() { FLAG_REMOTE } else { 0 };
         let span = Span {
             trace_id: context.trace_id.bytes().to_vec(),
             span_id: context.span_id.bytes().to_vec(),
-            parent_span_id: span.parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
+            parent_span_id: parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
             flags: FLAGS | remote,
             name: SPAN_NAME.to_owned(),
             kind: SpanKind::Server.into(),
