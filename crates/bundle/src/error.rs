@@ -1,5 +1,5 @@
-//! Why a bundle is not accepted. Errors are logged, and printed on terminals, so no text of a bundle, which anyone may have
-//! made, is shown as it is.
+//! Why a bundle is not accepted. Errors are logged, and printed on terminals, so no text of a
+//! bundle, which anyone may have made, is shown as it is.
 
 use crate::keys::KeyId;
 

@@ -10,7 +10,8 @@ use crate::format::{KeyId, MAC_LEN};
 /// Minimum length of a secret in bytes: that of the hash, as RFC 2104, section 3 asks for.
 const MIN_LEN: usize = 32;
 
-/// A secret key. It makes the first 16 bytes of HMAC-SHA256 (RFC 2104; section 5 permits half of the hash).
+/// A secret key. It makes the first 16 bytes of HMAC-SHA256 (RFC 2104; section 5 permits half of
+/// the hash).
 #[derive(Clone)]
 pub struct Key {
     id: KeyId,
@@ -52,7 +53,8 @@ impl Key {
         mac.first_chunk().copied().unwrap_or_default()
     }
 
-    /// Whether `mac` is the code of `message`. The comparison takes the same time wherever they differ.
+    /// Whether `mac` is the code of `message`. The comparison takes the same time wherever they
+    /// differ.
     pub(crate) fn verify(&self, message: &[u8], mac: &[u8; MAC_LEN]) -> bool {
         self.hmac.clone().chain_update(message).verify_truncated_left(mac).is_ok()
     }

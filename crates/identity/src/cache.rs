@@ -10,20 +10,22 @@ use dashmap::DashMap;
 
 use crate::UnixTime;
 
-/// How many entries in a row an eviction spares because they were used since it last saw them. After these it evicts
-/// one even if it was used, so that the cost of an insertion does not grow with the cache. Chosen, not measured: more
-/// keep used entries longer, fewer make an insertion into a full cache cheaper.
+/// How many entries in a row an eviction spares because they were used since it last saw them.
+/// After these it evicts one even if it was used, so that the cost of an insertion does not grow
+/// with the cache. Chosen, not measured: more keep used entries longer, fewer make an insertion
+/// into a full cache cheaper.
 const MAX_SECOND_CHANCES: usize = 8;
 
 /// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
-/// Only verified credentials are inserted, so a caller without valid credentials cannot evict anything. A caller with
-/// some can at most fill the cache with valid ones. The cache evicts what was not used since the last round (the clock
-/// algorithm: one queue, and one bit per entry). True LRU would write to memory that all threads share on every hit.
+/// Only verified credentials are inserted, so a caller without valid credentials cannot evict
+/// anything. A caller with some can at most fill the cache with valid ones. The cache evicts what
+/// was not used since the last round (the clock algorithm: one queue, and one bit per entry). True
+/// LRU would write to memory that all threads share on every hit.
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
-    /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this lock, look-ups do
-    /// not. The three numbers are changed while it is held, and read without it.
+    /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this
+    /// lock, look-ups do not. The three numbers are changed while it is held, and read without it.
     queue: Mutex<VecDeque<u128>>,
     len: AtomicUsize,
     bytes: AtomicUsize,
@@ -40,8 +42,8 @@ pub(crate) struct Cache<V> {
 pub(crate) enum Lookup<R> {
     /// An entry that is valid now.
     Valid(R),
-    /// An entry whose window does not contain this time: its credentials were verified once, and must be verified
-    /// again.
+    /// An entry whose window does not contain this time: its credentials were verified once, and
+    /// must be verified again.
     Expired,
     /// No entry.
     Missing,
@@ -70,8 +72,8 @@ struct Entry<V> {
     value: V,
     /// When the entry is valid without any renewal.
     window: Window,
-    /// By how many seconds renewals have moved the window. They move both ends: so if the clock is set back after a
-    /// renewal, the entry is not valid until the clock reaches that time again.
+    /// By how many seconds renewals have moved the window. They move both ends: so if the clock is
+    /// set back after a renewal, the entry is not valid until the clock reaches that time again.
     renewed_by: AtomicU64,
     /// Bytes that its value holds.
     bytes: usize,
@@ -85,16 +87,19 @@ pub struct CacheSize {
     pub entries: usize,
     /// The memory that they take.
     pub bytes: usize,
-    /// The number of entries that were evicted to make room since the start, also under previous policies.
+    /// The number of entries that were evicted to make room since the start, also under previous
+    /// policies.
     pub evicted: u64,
 }
 
 impl<V: Clone> Cache<V> {
-    /// The most memory that one entry takes in the table and in the queue, in bytes: a table that has just grown has 16
-    /// slots for seven entries, with one more byte per slot; a queue has two slots per key.
+    /// The most memory that one entry takes in the table and in the queue, in bytes: a table that
+    /// has just grown has 16 slots for seven entries, with one more byte per slot; a queue has two
+    /// slots per key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
-    /// An empty cache of at most `max_entries` entries, which with all they hold take at most `max_bytes` bytes.
+    /// An empty cache of at most `max_entries` entries, which with all they hold take at most
+    /// `max_bytes` bytes.
     pub(crate) fn new(max_entries: usize, max_bytes: usize) -> Self {
         Self {
             entries: DashMap::default(),
@@ -108,16 +113,18 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// The same cache, with entries that are valid for `lifetime` from their last use. The window of
-    /// an inserted entry must end `lifetime` after its insertion.
+    /// The same cache, with entries that are valid for `lifetime` from their last use. The window
+    /// of an inserted entry must end `lifetime` after its insertion.
     ///
-    /// Only a use in the last three quarters of that time renews an entry: a renewal writes to memory that all threads
-    /// read. So an entry may expire up to a quarter of `lifetime` earlier than its last use suggests.
+    /// Only a use in the last three quarters of that time renews an entry: a renewal writes to
+    /// memory that all threads read. So an entry may expire up to a quarter of `lifetime` earlier
+    /// than its last use suggests.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
         Self { lifetime: Some(lifetime), ..self }
     }
 
-    /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews entries.
+    /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews
+    /// entries.
     pub(crate) fn find(&self, key: u128, now: UnixTime) -> Lookup<CacheHit<V>> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
@@ -135,8 +142,8 @@ impl<V: Clone> Cache<V> {
         Lookup::Valid(self.hit(entry.value.clone(), entry.window(), entry.bytes))
     }
 
-    /// Inserts a value, in place of any with this key. `bytes` is the memory that it holds besides its own size. A
-    /// value that alone exceeds a limit is not inserted.
+    /// Inserts a value, in place of any with this key. `bytes` is the memory that it holds besides
+    /// its own size. A value that alone exceeds a limit is not inserted.
     pub(crate) fn insert(&self, key: u128, value: V, window: Window, bytes: usize) -> CacheHit<V> {
         let hit = self.hit(value.clone(), window, bytes);
         let weight = bytes.saturating_add(Self::ENTRY_BYTES);
@@ -184,7 +191,8 @@ impl<V: Clone> Cache<V> {
         self.evicted.store(previous.evicted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// A quarter of its lifetime: after that, a look-up renews the entry, so a caller who keeps calling does not expire.
+    /// A quarter of its lifetime: after that, a look-up renews the entry, so a caller who keeps
+    /// calling does not expire.
     fn hit(&self, value: V, window: Window, bytes: usize) -> CacheHit<V> {
         let max_local_age = self.lifetime.map_or(Duration::MAX, |lifetime| lifetime / 4);
         CacheHit { value, window, bytes, max_local_age }
@@ -233,8 +241,9 @@ impl<V> Entry<V> {
 
     /// Makes the entry valid for `lifetime` from now on, rounded down to seconds.
     ///
-    /// One relaxed store suffices. Two threads that renew at once write the same to within a second, since both count
-    /// from `window`, which never changes. No other memory is read because of this value.
+    /// One relaxed store suffices. Two threads that renew at once write the same to within a
+    /// second, since both count from `window`, which never changes. No other memory is read because
+    /// of this value.
     fn renew(&self, now: UnixTime, lifetime: Duration) {
         let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
         self.renewed_by.store(moved, Ordering::Relaxed);
@@ -258,7 +267,8 @@ impl Window {
     }
 }
 
-/// Takes the low half of a key as its hash: keys are keyed hashes already, and no client can choose them.
+/// Takes the low half of a key as its hash: keys are keyed hashes already, and no client can choose
+/// them.
 #[derive(Default)]
 struct AlreadyHashed(u64);
 

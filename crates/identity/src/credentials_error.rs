@@ -3,8 +3,8 @@
 /// Defines the errors: each with its name in metrics, logs and answers, and its text for people.
 macro_rules! credentials_errors {
     ($($(#[$doc:meta])+ $error:ident: $name:literal, $text:literal;)+) => {
-        /// Why credentials are invalid. The list is closed. No entry says what the credentials were, or whether a user
-        /// exists.
+        /// Why credentials are invalid. The list is closed. No entry says what the credentials
+        /// were, or whether a user exists.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
         pub enum CredentialsError {
             $($(#[$doc])+ #[error($text)] $error,)+
@@ -28,18 +28,19 @@ macro_rules! credentials_errors {
 credentials_errors! {
     /// The policy does not configure this scheme.
     UnsupportedScheme: "unsupported_scheme", "unsupported scheme";
-    /// The Basic credentials are too long, or not the canonical base64 of `user:password` in UTF-8 without control
-    /// characters (RFC 7617, 2).
+    /// The Basic credentials are too long, or not the canonical base64 of `user:password` in UTF-8
+    /// without control characters (RFC 7617, 2).
     MalformedCredentials: "malformed_credentials", "malformed credentials";
-    /// The password is wrong or longer than any that is hashed, or the user is unknown: the error is the same for each.
+    /// The password is wrong or longer than any that is hashed, or the user is unknown: the error
+    /// is the same for each.
     BadPassword: "bad_password", "bad password";
-    /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a part that is not
-    /// strict JSON.
+    /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a
+    /// part that is not strict JSON.
     MalformedToken: "malformed_token", "malformed token";
     /// No key can have this `alg`; `none` is one of these (RFC 8725, 3.1 and 3.2).
     UnsupportedAlgorithm: "unsupported_algorithm", "unsupported algorithm";
-    /// A header parameter of the token brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be understood (`crit`), or
-    /// changes how the token is read (`b64`, `zip`, `enc`).
+    /// A header parameter of the token brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be
+    /// understood (`crit`), or changes how the token is read (`b64`, `zip`, `enc`).
     UnsafeHeader: "unsafe_header", "unsafe token header";
     /// The `typ` is not the one that the issuer's tokens must have (RFC 8725, 3.11).
     WrongType: "wrong_type", "wrong token type";
@@ -47,13 +48,15 @@ credentials_errors! {
     UnknownIssuer: "unknown_issuer", "unknown issuer";
     /// The issuer's keys have not been fetched yet.
     KeysUnavailable: "keys_unavailable", "keys unavailable";
-    /// No key has the token's `kid`; or the token has no `kid`, and not exactly one key has its algorithm.
+    /// No key has the token's `kid`; or the token has no `kid`, and not exactly one key has its
+    /// algorithm.
     UnknownKey: "unknown_key", "unknown key";
     /// The `alg` is not that of the key (RFC 8725, 3.1).
     WrongAlgorithm: "wrong_algorithm", "wrong algorithm";
     /// The signature was not made with the key.
     BadSignature: "bad_signature", "bad signature";
-    /// A claim is missing or has the wrong type, or the token says that its roles or groups are elsewhere.
+    /// A claim is missing or has the wrong type, or the token says that its roles or groups are
+    /// elsewhere.
     MalformedClaims: "malformed_claims", "malformed claims";
     /// The `aud` has none of the audiences that the policy names (RFC 7519, 4.1.3).
     WrongAudience: "wrong_audience", "wrong audience";

@@ -33,14 +33,15 @@ pub enum DiscoveryError {
 /// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not `https`, or `http` on a
 /// loopback address where the document itself is.
 pub fn key_set_url(document: &[u8], at: &KeyUrl, issuer: &str) -> Result<KeyUrl, DiscoveryError> {
-    let not_json = |error| DiscoveryError::NotJson(jwks::not_json(document, &error).to_string());
-    let members = json::parse(document).map_err(not_json)?;
-    let text = |name| members.get(name).and_then(Value::as_str);
-    if text("issuer") != Some(issuer) {
-        let found = text("issuer").map_or("missing".to_owned(), |found| format!("`{}`", excerpt(found)));
+    let members = json::parse(document)
+        .map_err(|error| DiscoveryError::NotJson(jwks::not_json(document, &error).to_string()))?;
+    let named = members.get("issuer").and_then(Value::as_str);
+    if named != Some(issuer) {
+        let found = named.map_or("missing".to_owned(), |named| format!("`{}`", excerpt(named)));
         return Err(DiscoveryError::WrongIssuer { found, expected: excerpt(issuer) });
     }
-    at.key_set(text("jwks_uri").ok_or(DiscoveryError::NoKeys)?).map_err(DiscoveryError::Url)
+    let url = members.get("jwks_uri").and_then(Value::as_str).ok_or(DiscoveryError::NoKeys)?;
+    at.key_set(url).map_err(DiscoveryError::Url)
 }
 
 #[cfg(test)]

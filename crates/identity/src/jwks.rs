@@ -1,6 +1,7 @@
 //! JSON Web Key Sets (RFC 7517): the keys that verify tokens.
 //!
-//! Every key is pinned to exactly one algorithm when it is loaded (RFC 8725, 3.1), so a token cannot choose:
+//! Every key is pinned to exactly one algorithm when it is loaded (RFC 8725, 3.1), so a token
+//! cannot choose:
 //!
 //! | key | algorithm |
 //! |---|---|
@@ -48,8 +49,9 @@ pub struct KeyFault {
     pub key: String,
     /// Why the key cannot be used.
     pub message: &'static str,
-    /// True if the key is sound but has another purpose than verifying tokens here, such as encryption: many issuers
-    /// publish such keys too. False if the key is weak, damaged or must not be in the set.
+    /// True if the key is sound but has another purpose than verifying tokens here, such as
+    /// encryption: many issuers publish such keys too. False if the key is weak, damaged or must
+    /// not be in the set.
     pub other_purpose: bool,
 }
 
@@ -71,7 +73,8 @@ pub enum KeySetError {
     /// Not an object whose `keys` are a list of objects (RFC 7517, 5), or too many keys.
     #[error("not an object with a list `keys` of at most 256 keys")]
     NotAKeySet,
-    /// Shared secrets (`oct`) in a set that also has public keys. Lists the secrets, by their positions and `kid`s.
+    /// Shared secrets (`oct`) in a set that also has public keys. Lists the secrets, by their
+    /// positions and `kid`s.
     #[error("shared secrets among public keys: {}", .0.join(", "))]
     Mixed(Vec<String>),
     /// No key can be used. Lists the reasons.
@@ -79,7 +82,8 @@ pub enum KeySetError {
     NoUsableKey(Vec<KeyFault>),
 }
 
-/// What a text is that is not JSON, or what is wrong with it and where. Displayed as what follows `not JSON`.
+/// What a text is that is not JSON, or what is wrong with it and where. Displayed as what follows
+/// `not JSON`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotJson {
     /// What it is or what is wrong with it. Never contains a secret.
@@ -112,11 +116,12 @@ pub fn why_unusable(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// Parses a key set: the keys that can be used, and what is wrong with the others. A sound key for encryption beside
-/// them is nothing wrong: issuers such as Keycloak publish one.
+/// Parses a key set: the keys that can be used, and what is wrong with the others. A sound key for
+/// encryption beside them is nothing wrong: issuers such as Keycloak publish one.
 ///
 /// # Errors
-/// If this is not a key set, it has shared secrets among public keys, or none of its keys can be used.
+/// If this is not a key set, it has shared secrets among public keys, or none of its keys can be
+/// used.
 pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     let set = objects(bytes)?;
     let secrets = secrets_among_public_keys(&set);
@@ -145,11 +150,12 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
 
 /// The shared secrets of a set that also has public keys.
 ///
-/// Such a set allows no algorithm confusion here, as each key is pinned to one algorithm (RFC 8725, 3.1 and 3.2). But a
-/// set with public keys is meant to be public, and a shared secret that is public lets anyone sign: it has leaked,
-/// whether it is sound, weak or for another purpose. The public keys beside it may come from the same source. So the
-/// whole set is rejected and the last good one is kept; to ignore only the secret would let the leak go unnoticed. A
-/// policy that verifies with both kinds has them in separate files, one issuer for each.
+/// Such a set allows no algorithm confusion here, as each key is pinned to one algorithm (RFC 8725,
+/// 3.1 and 3.2). But a set with public keys is meant to be public, and a shared secret that is
+/// public lets anyone sign: it has leaked, whether it is sound, weak or for another purpose. The
+/// public keys beside it may come from the same source. So the whole set is rejected and the last
+/// good one is kept; to ignore only the secret would let the leak go unnoticed. A policy that
+/// verifies with both kinds has them in separate files, one issuer for each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     if !set.iter().any(|jwk| matches!(key_type(jwk), Some("RSA" | "EC" | "OKP"))) {
         return Vec::new();
@@ -199,23 +205,22 @@ impl fmt::Display for NotJson {
     }
 }
 
-/// Why a text is not JSON. Only markup is shown, which most servers answer that have no key set at this URL: other text
-/// may be a secret.
+/// Why a text is not JSON. Only markup is shown, which most servers answer that have no key set at
+/// this URL: other text may be a secret.
 pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> NotJson {
     let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
     let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
-    let is = |what: String| NotJson { what, at: None };
-    if text.is_empty() && bytes.len() < MAX_BEGINNING {
-        return is(": it is empty".to_owned());
-    }
-    if text.starts_with("-----BEGIN ") {
-        return is(": it is PEM; convert its public key to a JWK".to_owned());
-    }
     let tag = text.split_inclusive('>').next().unwrap_or_default();
-    match Some(tag).filter(|tag| tag.starts_with('<') && tag.ends_with('>')) {
-        Some(tag) => is(format!(" (begins with `{}`)", excerpt(tag))),
-        None => invalid(bytes, error),
-    }
+    let what = if text.is_empty() && bytes.len() < MAX_BEGINNING {
+        ": it is empty".to_owned()
+    } else if text.starts_with("-----BEGIN ") {
+        ": it is PEM; convert its public key to a JWK".to_owned()
+    } else if tag.starts_with('<') && tag.ends_with('>') {
+        format!(" (begins with `{}`)", excerpt(tag))
+    } else {
+        return invalid(bytes, error);
+    };
+    NotJson { what, at: None }
 }
 
 /// The error of the parser, with its place.
@@ -240,8 +245,8 @@ fn count_keys(set: &[Map<String, Value>], kid: Option<&str>) -> usize {
 impl KeySet {
     /// The key that a token with this header must have been signed with.
     ///
-    /// If there is a `kid`, the key with that `kid`. If not, the only key of this algorithm, if there is exactly one:
-    /// trying several would let a token choose its key.
+    /// If there is a `kid`, the key with that `kid`. If not, the only key of this algorithm, if
+    /// there is exactly one: trying several would let a token choose its key.
     pub(crate) fn select(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
         if kid.is_some() {
             return self.keys.iter().find(|key| key.kid() == kid);

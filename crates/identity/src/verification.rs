@@ -1,5 +1,5 @@
-//! Verification of credentials apart from the request, so that the calling crate decides when and on which thread it
-//! runs.
+//! Verification of credentials apart from the request, so that the calling crate decides when and
+//! on which thread it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,18 @@ use crate::jwt::{self, Issuer, VerifiedToken};
 use crate::memory::allocated;
 use crate::{CredentialsError, UnixTime};
 
-/// Credentials that have to be verified before their subject is known. Hashing a password takes milliseconds, so it
-/// must not run on a thread that serves requests. Verifying a token takes microseconds (HS512) to hundreds of
-/// microseconds (ES512; November 2026; `make bench BENCH=identity`), and the whole check of a caller whose credentials
-/// are cached about one: a thread that serves requests may run one, but not many in a row. If tokens were verified as
-/// they arrive, a flood of wrong signatures would delay all other requests of the thread.
+/// Credentials that have to be verified before their subject is known. Hashing a password takes
+/// milliseconds, so it must not run on a thread that serves requests. Verifying a token takes
+/// microseconds (HS512) to hundreds of microseconds (ES512; November 2026; `make bench
+/// BENCH=identity`), and the whole check of a caller whose credentials are cached about one: a
+/// thread that serves requests may run one, but not many in a row. If tokens were verified as they
+/// arrive, a flood of wrong signatures would delay all other requests of the thread.
 ///
 /// The credentials in it are overwritten when it is dropped.
 pub struct Verification {
     pub(crate) credentials: PendingCredentials,
-    /// The key of the credentials in the cache: the keyed hash of user and password, or of the token.
+    /// The key of the credentials in the cache: the keyed hash of user and password, or of the
+    /// token.
     pub(crate) cache_key: u128,
     pub(crate) key: u128,
     pub(crate) verified_before: bool,
@@ -31,7 +33,8 @@ pub(crate) enum PendingCredentials {
         account: Arc<Account>,
         /// False if `account` is the decoy of a user that does not exist.
         exists: bool,
-        /// The user name in the credentials. It is copied for a user that exists too, so that both cost the same.
+        /// The user name in the credentials. It is copied for a user that exists too, so that both
+        /// cost the same.
         user: Box<str>,
         password: Zeroizing<Vec<u8>>,
     },
@@ -52,7 +55,8 @@ pub enum VerificationKind {
 }
 
 /// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
-/// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another hash or other keys.
+/// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another
+/// hash or other keys.
 #[derive(Clone)]
 pub struct VerificationResult {
     pub(crate) result: CredentialsResult,
@@ -92,27 +96,28 @@ impl Verification {
             }
     }
 
-    /// Whether the same credentials were verified before in this process against the same stored hash, but too long ago
-    /// to count now. Never true for a token.
+    /// Whether the same credentials were verified before in this process against the same stored
+    /// hash, but too long ago to count now. Never true for a token.
     ///
-    /// Queues let such a verification go first, because nobody without valid credentials can cause one: so a flood of
-    /// wrong passwords does not delay users who were verified before. It can be false for credentials that were
-    /// verified, because the cache is bounded. It is only a hint: the credentials must still be verified.
+    /// Queues let such a verification go first, because nobody without valid credentials can cause
+    /// one: so a flood of wrong passwords does not delay users who were verified before. It can be
+    /// false for credentials that were verified, because the cache is bounded. It is only a hint:
+    /// the credentials must still be verified.
     #[must_use]
     pub fn verified_before(&self) -> bool {
         self.verified_before
     }
 
-    /// Equal for equal passwords under the same stored hash, so that equal verifications can be run once. For a token it
-    /// does not depend on the keys: the result of one policy may not count under another. Depends on a secret of this
-    /// process.
+    /// Equal for equal passwords under the same stored hash, so that equal verifications can be run
+    /// once. For a token it does not depend on the keys: the result of one policy may not count
+    /// under another. Depends on a secret of this process.
     #[must_use]
     pub fn key(&self) -> u128 {
         self.key
     }
 
-    /// Runs it. Never run a password on a thread that serves requests. It takes as long for a user that does not exist
-    /// as for one that does.
+    /// Runs it. Never run a password on a thread that serves requests. It takes as long for a user
+    /// that does not exist as for one that does.
     #[must_use]
     pub fn run(self) -> VerificationResult {
         let result = match self.credentials {

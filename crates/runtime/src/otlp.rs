@@ -1,12 +1,13 @@
 //! Export over OTLP (OpenTelemetry, gRPC): spans of decisions, and the decision log.
 //!
-//! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per signal sends batches
-//! of them. While the collector is away, it sends the same batch again and again. Records that do not fit into the queue
-//! meanwhile are dropped and counted, and so is a batch that the collector refuses several times. So an answer never
-//! waits, and memory is bounded.
+//! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per
+//! signal sends batches of them. While the collector is away, it sends the same batch again and
+//! again. Records that do not fit into the queue meanwhile are dropped and counted, and so is a
+//! batch that the collector refuses several times. So an answer never waits, and memory is bounded.
 //!
-//! The messages are those of `opentelemetry-proto`. `opentelemetry-otlp` and its SDK are not used: they do not return how
-//! many records a collector rejects, and bound their queues in records, not in bytes.
+//! The messages are those of `opentelemetry-proto`. `opentelemetry-otlp` and its SDK are not used:
+//! they do not return how many records a collector rejects, and bound their queues in records, not
+//! in bytes.
 //!
 //! [`Lines`]: crate::lines::Lines
 

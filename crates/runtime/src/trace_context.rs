@@ -1,4 +1,5 @@
-//! Which trace a request belongs to (W3C Trace Context), and whether a span is recorded of its decision.
+//! Which trace a request belongs to (W3C Trace Context), and whether a span is recorded of its
+//! decision.
 
 use std::fmt;
 
@@ -37,7 +38,8 @@ pub struct DecisionTrace {
 pub enum Tracing {
     /// Decisions are part of traces, but spans are not recorded.
     Joined,
-    /// Spans of decisions in traces that are recorded; of requests without a trace, this share begins one.
+    /// Spans of decisions in traces that are recorded; of requests without a trace, this share
+    /// begins one.
     Recorded(Share),
 }
 
@@ -72,7 +74,8 @@ impl<const N: usize> Id<N> {
 }
 
 impl TraceContext {
-    /// Parses the value of a `traceparent` (W3C Trace Context, 3.2): `00-TRACE-SPAN-FLAGS`. Later versions may have more parts.
+    /// Parses the value of a `traceparent` (W3C Trace Context, 3.2): `00-TRACE-SPAN-FLAGS`. Later
+    /// versions may have more parts.
     #[must_use]
     pub fn parse(traceparent: &[u8]) -> Option<Self> {
         let mut parts = traceparent.splitn(5, |byte| *byte == b'-');
@@ -87,8 +90,8 @@ impl TraceContext {
 }
 
 impl Tracing {
-    /// The trace of a decision about a request in this trace, if a span is recorded: the sampled flag of the request counts,
-    /// and without a trace the share.
+    /// The trace of a decision about a request in this trace, if a span is recorded: the sampled
+    /// flag of the request counts, and without a trace the share.
     pub(crate) fn begin(self, caller: Option<TraceContext>) -> Option<DecisionTrace> {
         let Self::Recorded(share) = self else { return None };
         let is_sampled = caller.map_or_else(|| share.takes(), |caller| caller.is_sampled);

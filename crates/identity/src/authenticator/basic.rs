@@ -13,27 +13,28 @@ use crate::limits::Limits;
 use crate::memory::Names;
 use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
-/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
-/// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not
-/// measured: usual corrections of the clock are far smaller, so they cause no hashing; more would let credentials stay
-/// valid for longer.
+/// How far the clock may be set back without effect on cached Basic credentials. If it is set back
+/// further, they must be verified again, so that a clock that was wrong for a while cannot keep
+/// them valid for longer. Chosen, not measured: usual corrections of the clock are far smaller, so
+/// they cause no hashing; more would let credentials stay valid for longer.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// HTTP Basic: the users, and the credentials that have been verified.
 pub(super) struct Basic<T> {
     pub(super) accounts: Accounts,
     pub(super) verify: bool,
-    /// Verified credentials, by the keyed hash of user and password, or of the user alone where passwords are not
-    /// checked.
+    /// Verified credentials, by the keyed hash of user and password, or of the user alone where
+    /// passwords are not checked.
     pub(super) credentials: Cache<Arc<CachedSubject<T>>>,
     /// Credentials that were verified under the previous policy against the same stored hashes.
     pub(super) carried: CarriedCredentials,
     lifetime: Duration,
 }
 
-/// Verified credentials of the previous policy, by keyed hash. They never change once the policy is active, so they need
-/// no lock. Credentials that are found here are inserted into the cache, where use renews them. Expired ones are carried
-/// over too: they show that the caller was verified before, so its next check comes before others in the queue.
+/// Verified credentials of the previous policy, by keyed hash. They never change once the policy is
+/// active, so they need no lock. Credentials that are found here are inserted into the cache, where
+/// use renews them. Expired ones are carried over too: they show that the caller was verified
+/// before, so its next check comes before others in the queue.
 #[derive(Default)]
 pub(super) struct CarriedCredentials(HashMap<u128, (Arc<Account>, Window)>);
 
@@ -49,8 +50,9 @@ impl<T: HeapSize> Basic<T> {
         }
     }
 
-    /// Carries over the credentials that `previous` has verified, of users whose stored hash is the same here: at most as
-    /// many as the limits of the cache allow, those that are valid for longest.
+    /// Carries over the credentials that `previous` has verified, of users whose stored hash is the
+    /// same here: at most as many as the limits of the cache allow, those that are valid for
+    /// longest.
     pub(super) fn carry_over(&mut self, previous: &Self, limits: Limits) {
         self.credentials.continue_count(&previous.credentials);
         if !self.verify || !previous.verify {
@@ -86,8 +88,8 @@ impl<T: HeapSize> Basic<T> {
         self.insert(key, CachedSubject::new(&account.subject, attach), Names::OwnedByPolicy, now)
     }
 
-    /// The user of credentials whose password something between the client and Envoy checks (`verify: false`). The name
-    /// comes from the caller, and the policy need not have it.
+    /// The user of credentials whose password something between the client and Envoy checks
+    /// (`verify: false`). The name comes from the caller, and the policy need not have it.
     pub(super) fn unverified(
         &self,
         key: u128,
@@ -116,7 +118,8 @@ impl<T: HeapSize> Basic<T> {
 }
 
 impl CarriedCredentials {
-    /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16 slots for seven entries.
+    /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16
+    /// slots for seven entries.
     const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
 
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<&Arc<Account>> {

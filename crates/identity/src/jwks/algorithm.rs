@@ -25,9 +25,10 @@ pub(crate) enum KeyKind {
     Edwards(&'static dyn VerificationAlgorithm),
 }
 
-/// All of them. Only registered names count (RFC 7518, 3.1); they are case-sensitive (RFC 7515, 4.1.1), and `none` is not
-/// among them. Some libraries accept `ES521`, after the curve P-521, as an alias of `ES512`. A check elsewhere, such as a
-/// list of allowed algorithms, may not know an alias.
+/// All of them. Only registered names count (RFC 7518, 3.1); they are case-sensitive (RFC 7515,
+/// 4.1.1), and `none` is not among them. Some libraries accept `ES521`, after the curve P-521, as
+/// an alias of `ES512`. A check elsewhere, such as a list of allowed algorithms, may not know an
+/// alias.
 static ALGORITHMS: [Algorithm; 13] = [
     Algorithm { name: "HS256", key: KeyKind::Secret(HMAC_SHA256) },
     Algorithm { name: "HS384", key: KeyKind::Secret(HMAC_SHA384) },

@@ -13,8 +13,8 @@ use crate::{CredentialsError, Subject, UnixTime};
 /// When a token with these claims is valid.
 ///
 /// # Errors
-/// If `exp` is missing; `exp`, `nbf` or `iat` is not a number; `max_age` is set and `iat` is missing; or the token is
-/// not valid now.
+/// If `exp` is missing; `exp`, `nbf` or `iat` is not a number; `max_age` is set and `iat` is
+/// missing; or the token is not valid now.
 pub(super) fn window(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
@@ -50,7 +50,8 @@ pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Uni
     }
 }
 
-/// A time before the epoch becomes the epoch, and one that is too late to represent becomes the last time there is.
+/// A time before the epoch becomes the epoch, and one that is too late to represent becomes the
+/// last time there is.
 pub(super) fn since_epoch(number: &Number) -> UnixTime {
     match (number.as_u64(), number.as_f64()) {
         (Some(seconds), _) => Duration::from_secs(seconds),
@@ -96,7 +97,8 @@ pub(crate) fn check_given(
 /// The subject of these claims, with the prefixes of this issuer.
 ///
 /// # Errors
-/// If there is no user name, or a claim that the policy reads names from has another type or an invalid name.
+/// If there is no user name, or a claim that the policy reads names from has another type or an
+/// invalid name.
 pub(crate) fn subject(
     claims: Map<String, Value>,
     issuer: &model::Issuer,
@@ -111,26 +113,27 @@ pub(crate) fn subject(
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
 }
 
-/// The roles that the claims of a subject name. They have an effect only if the policy defines them and
-/// `roles_from_token` of this issuer, its own, lists them. Empty without claims: a cached subject has none.
+/// The roles that the claims of a subject name. They have an effect only if the policy defines them
+/// and `roles_from_token` of this issuer, its own, lists them. Empty without claims: a cached
+/// subject has none.
 pub fn named_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
-    let claims = subject.claims.as_object();
-    let named = |claims| names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator).ok();
-    claims.and_then(named).unwrap_or_default()
+    let Some(claims) = subject.claims.as_object() else { return Vec::new() };
+    names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator).unwrap_or_default()
 }
 
-/// The names in a claim: a list of strings, or one string with this between names. Empty if the claim is missing.
+/// The names in a claim: a list of strings, or one string with this between names. Empty if the
+/// claim is missing.
 ///
-/// A claim of another type, or one that is not in the token, is an error and not an empty list: a `deny` rule may apply
-/// to the groups that would be lost.
+/// A claim of another type, or one that is not in the token, is an error and not an empty list: a
+/// `deny` rule may apply to the groups that would be lost.
 fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
     prefix: &str,
     separator: Separator,
 ) -> Result<Vec<Arc<str>>, CredentialsError> {
-    let found = path.map_or(Ok(None), |path| find_names(claims, path));
-    let found = match found.map_err(|_| CredentialsError::MalformedClaims)? {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let names = match find_names(claims, path).map_err(|_| CredentialsError::MalformedClaims)? {
         None => Vec::new(),
         Some(Value::String(text)) => {
             let names: Vec<&str> = match separator {
@@ -142,8 +145,8 @@ fn names(
         Some(Value::Array(list)) => texts(list)?,
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };
-    if found.iter().all(|name| is_name(name)) {
-        Ok(found.into_iter().map(|name| prefixed(prefix, name)).collect())
+    if names.iter().all(|name| is_name(name)) {
+        Ok(names.into_iter().map(|name| prefixed(prefix, name)).collect())
     } else {
         Err(CredentialsError::MalformedClaims)
     }
@@ -168,8 +171,9 @@ pub fn claim<'a>(subject: &'a Subject, path: &ClaimPath) -> Option<&'a Value> {
 /// Why a token does not say what a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// The path leads through a value that cannot have what follows: one that is neither an object nor a list, or a list
-    /// where the next name is no index. This many names of the path lead to that value.
+    /// The path leads through a value that cannot have what follows: one that is neither an object
+    /// nor a list, or a list where the next name is no index. This many names of the path lead to
+    /// that value.
     Mistyped(usize),
     /// The claim is not in the token: this claim says so.
     Elsewhere(&'static str),
@@ -209,25 +213,26 @@ pub(super) fn find_names<'a>(
     claims: &'a Map<String, Value>,
     path: &ClaimPath,
 ) -> Result<Option<&'a Value>, Unreadable> {
-    let found = find(claims, path)?;
+    let claim = find(claims, path)?;
     match marker_of_absence(claims, path) {
-        Some(marker) if found.is_none() => Err(Unreadable::Elsewhere(marker)),
-        Some(_) | None => Ok(found),
+        Some(marker) if claim.is_none() => Err(Unreadable::Elsewhere(marker)),
+        Some(_) | None => Ok(claim),
     }
 }
 
 /// The claim that says that the one at this path has to be fetched from another place.
 ///
-/// `_claim_names` does so for aggregated and distributed claims (OpenID Connect Core 1.0, 5.6.2). Microsoft Entra sends
-/// it for a user with more groups than fit in a token, and `hasgroups` where a token has to fit in a URL.
+/// `_claim_names` does so for aggregated and distributed claims (OpenID Connect Core 1.0, 5.6.2).
+/// Microsoft Entra sends it for a user with more groups than fit in a token, and `hasgroups` where
+/// a token has to fit in a URL.
 fn marker_of_absence(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'static str> {
     let first = &**path.0.first()?;
     let named = claims.get("_claim_names").and_then(Value::as_object);
     if named.is_some_and(|named| named.contains_key(first)) {
         return Some("_claim_names");
     }
-    let is_false = |value: &Value| value.is_null() || value == false || value == "false";
-    let has_groups = claims.get("hasgroups").is_some_and(|value| !is_false(value));
+    let has_groups =
+        claims.get("hasgroups").is_some_and(|value| !value.is_null() && value != false && value != "false");
     (has_groups && first == "groups" && path.0.len() == 1).then_some("hasgroups")
 }
 

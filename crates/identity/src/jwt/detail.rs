@@ -1,5 +1,5 @@
-//! What in a token led to an error, for whoever operates the server. Never for the client: what is known and expected
-//! here is none of its business.
+//! What in a token led to an error, for whoever operates the server. Never for the client: what is
+//! known and expected here is none of its business.
 
 use policy::model;
 use serde_json::{Map, Value};
@@ -15,8 +15,9 @@ type Members = Map<String, Value>;
 
 /// The parameter or claim of a token that led to this error, and what was expected instead.
 ///
-/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and escaped, because whoever
-/// sends a token chooses them. Of a malformed token it shows only where it is malformed.
+/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and
+/// escaped, because whoever sends a token chooses them. Of a malformed token it shows only where it
+/// is malformed.
 pub(crate) fn detail(
     token: &Unverified<'_>,
     issuers: &[Issuer],
@@ -73,11 +74,11 @@ pub(crate) fn detail(
 }
 
 fn malformed_parameter(header: &Members) -> Option<String> {
-    let is_malformed = |name: &&str| match header.get(*name) {
+    let name = ["alg", "kid", "typ"].into_iter().find(|name| match header.get(*name) {
         None => *name == "alg",
         Some(value) => !value.is_string(),
-    };
-    ["alg", "kid", "typ"].iter().find(|name| is_malformed(name)).map(|name| is(header, name))
+    })?;
+    Some(is(header, name))
 }
 
 fn unsafe_parameter(header: &Members) -> Option<String> {
@@ -122,24 +123,27 @@ pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> Strin
         .unwrap_or_else(|| "a name of a group or a role has a control character".to_owned())
 }
 
-/// What is wrong with the first claim of groups or roles that is neither absent, nor a text, nor a list of names.
+/// What is wrong with the first claim of groups or roles that is neither absent, nor a text, nor a
+/// list of names.
 pub(super) fn wrong_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
-    let is_text = |value: &Value| value.as_str().is_some_and(is_name);
-    let fault = |path: &model::ClaimPath| match find_names(claims, path) {
+    let paths = [issuer.claims.groups.as_ref(), issuer.role_claim()];
+    paths.into_iter().flatten().find_map(|path| wrong_name(claims, path))
+}
+
+fn wrong_name(claims: &Members, path: &model::ClaimPath) -> Option<String> {
+    let name = shown(path);
+    match find_names(claims, path) {
         Ok(None | Some(Value::String(_))) => None,
-        Ok(Some(Value::Array(list))) if list.iter().all(is_text) => None,
+        Ok(Some(Value::Array(list))) if list.iter().all(|item| item.as_str().is_some_and(is_name)) => None,
         Ok(Some(_)) => {
-            Some(format!("{} is neither a text nor a list of texts without control characters", shown(path)))
+            Some(format!("{name} is neither a text nor a list of texts without control characters"))
         }
         Err(Unreadable::Mistyped(depth)) => {
             let outer = model::ClaimPath(path.0.iter().take(depth).cloned().collect());
-            Some(format!("{} cannot be read: {} has another type", shown(path), shown(&outer)))
+            Some(format!("{name} cannot be read: {} has another type", shown(&outer)))
         }
-        Err(Unreadable::Elsewhere(marker)) => {
-            Some(format!("{} is not in the token (`{marker}`)", shown(path)))
-        }
-    };
-    [issuer.claims.groups.as_ref(), issuer.role_claim()].into_iter().flatten().find_map(fault)
+        Err(Unreadable::Elsewhere(marker)) => Some(format!("{name} is not in the token (`{marker}`)")),
+    }
 }
 
 /// A claim as a policy names it: a pointer (RFC 6901) if it is inside another one.
@@ -156,8 +160,8 @@ fn skew(issuer: &Issuer) -> String {
 
 /// The latest of these times, relative to now.
 fn time(claims: &Members, names: &[&'static str], now: UnixTime) -> Option<String> {
-    let time = |name| Some((since_epoch(claims.get(name)?.as_number()?), name));
-    let (time, name) = names.iter().copied().filter_map(time).max()?;
+    let times = names.iter().filter_map(|name| Some((since_epoch(claims.get(*name)?.as_number()?), *name)));
+    let (time, name) = times.max()?;
     Some(match now.checked_sub(time) {
         Some(past) => format!("`{name}` was {} s ago", past.as_secs()),
         None => format!("`{name}` is in {} s", time.saturating_sub(now).as_secs()),

@@ -1,4 +1,5 @@
-//! Where the roles and groups of a token are that the claims in the policy do not find, for people. Never the value of a claim.
+//! Where the roles and groups of a token are that the claims in the policy do not find, for people.
+//! Never the value of a claim.
 
 use policy::model::{self, ClaimPath};
 use serde_json::{Map, Value};
@@ -7,8 +8,8 @@ use super::claims::at;
 use super::detail::{shown, wrong_names};
 use crate::{Subject, excerpts};
 
-/// Why the claims of a subject give it no role or no group: a claim that the policy names is missing or empty. Nothing for a
-/// cached subject, which has no claims.
+/// Why the claims of a subject give it no role or no group: a claim that the policy names is
+/// missing or empty. Nothing for a cached subject, which has no claims.
 pub fn notes_on_claims(
     subject: &Subject,
     issuer: &model::Issuer,
@@ -17,14 +18,12 @@ pub fn notes_on_claims(
     let Some(claims) = subject.claims.as_object() else { return Vec::new() };
     let (roles, groups) = (issuer.claims.roles.as_ref(), issuer.claims.groups.as_ref());
     if roles.or(groups).is_none() {
-        let note = |found| {
-            format!(
-                "the policy reads no roles or groups from tokens of `{}`: `claims.roles` and `claims.groups` are not set; the \
-                 token has {found}",
-                issuer.issuer
-            )
-        };
-        return usual(claims, issuer, is_role).map(note).into_iter().collect();
+        let Some(usual) = usual(claims, issuer, is_role) else { return Vec::new() };
+        return vec![format!(
+            "the policy reads no roles or groups from tokens of `{}`: `claims.roles` and \
+             `claims.groups` are not set; the token has {usual}",
+            issuer.issuer
+        )];
     }
     let named = [("roles", issuer.role_claim()), ("groups", groups)];
     named.into_iter().filter_map(|(key, path)| note(claims, issuer, key, path?, is_role)).collect()
@@ -40,9 +39,9 @@ fn note(
     let name = shown(path);
     match at(claims, path) {
         None => {
-            let found =
-                usual(claims, issuer, is_role).map(|found| format!("; it has {found}")).unwrap_or_default();
-            Some(format!("the token has no claim {name}, which `claims.{key}` names{found}"))
+            let usual = usual(claims, issuer, is_role);
+            let usual = usual.map(|usual| format!("; it has {usual}")).unwrap_or_default();
+            Some(format!("the token has no claim {name}, which `claims.{key}` names{usual}"))
         }
         Some(value) if is_empty(value) => {
             Some(format!("the claim {name} of the token, which `claims.{key}` names, is empty"))
@@ -51,7 +50,8 @@ fn note(
     }
 }
 
-/// Where a subject, of whose roles the policy defines none, may have others; nothing for a cached subject, which has no claims.
+/// Where a subject, of whose roles the policy defines none, may have others; nothing for a cached
+/// subject, which has no claims.
 #[must_use]
 pub fn names_elsewhere(
     subject: &Subject,
@@ -59,17 +59,19 @@ pub fn names_elsewhere(
     is_role: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
     usual(subject.claims.as_object()?, issuer, is_role)
-        .map(|found| format!("the token also has {found}, which `claims` does not name"))
+        .map(|usual| format!("the token also has {usual}, which `claims` does not name"))
 }
 
-/// If a claim that the policy reads roles or groups from has another type or is not in the token: where the token probably has them.
+/// If a claim that the policy reads roles or groups from has another type or is not in the token:
+/// where the token probably has them.
 pub(crate) fn elsewhere(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<String> {
     wrong_names(claims, issuer)?;
-    usual(claims, issuer, &|_| false).map(|found| format!("the token has {found}"))
+    usual(claims, issuer, &|_| false).map(|usual| format!("the token has {usual}"))
 }
 
-/// The claims in which identity providers usually put roles or groups and in which this token has names, but for those that
-/// the policy names: Keycloak's, then those that many use. First those with a role of the policy.
+/// The claims in which identity providers usually put roles or groups and in which this token has
+/// names, but for those that the policy names: Keycloak's, then those that many use. Those with a
+/// role of the policy, if there are any.
 fn usual(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
@@ -84,19 +86,17 @@ fn usual(
     let realm = claims.get("realm_access").and_then(|realm| realm.get("roles"));
     let own = ["groups", "roles", "scope", "permissions"].map(|name| (name.to_owned(), claims.get(name)));
     let named = [&issuer.claims.roles, &issuer.claims.groups].map(|path| path.as_ref().map(shown));
-    let found = [("/realm_access/roles".to_owned(), realm)].into_iter().chain(clients).chain(own);
-    let found = found
+    let claims = [("/realm_access/roles".to_owned(), realm)].into_iter().chain(clients).chain(own);
+    let claims = claims
         .filter(|(name, value)| value.is_some_and(has_names) && !named.contains(&Some(format!("`{name}`"))));
-    let names_role = |value: Option<&Value>| value.is_some_and(|value| names(value).any(is_role));
-    let (with, without): (Vec<_>, Vec<_>) = found.partition(|(_, value)| names_role(*value));
-    let listed = |found: &[(String, _)]| excerpts(found.iter().map(|(name, _)| name.as_str()));
-    match (with.is_empty(), without.is_empty()) {
+    let (with_role, others): (Vec<_>, Vec<_>) =
+        claims.partition(|(_, value)| value.is_some_and(|value| names(value).any(is_role)));
+    let listed = if with_role.is_empty() { &others } else { &with_role };
+    let list = excerpts(listed.iter().map(|(name, _)| name.as_str()));
+    match (with_role.is_empty(), others.is_empty()) {
         (true, true) => None,
-        (true, false) => Some(listed(&without)),
-        (false, true) => Some(format!("roles of the policy in {}", listed(&with))),
-        (false, false) => {
-            Some(format!("roles of the policy in {}, and other names in {}", listed(&with), listed(&without)))
-        }
+        (true, false) => Some(list),
+        (false, _) => Some(format!("roles of the policy in {list}")),
     }
 }
 

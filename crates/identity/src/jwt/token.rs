@@ -1,5 +1,5 @@
-//! The shape of a token: the compact serialization (RFC 7515, 7.1) and no other. And its header (RFC 7515, 4): its algorithm,
-//! key id and type, and the parameters that make it invalid.
+//! The shape of a token: the compact serialization (RFC 7515, 7.1) and no other. And its header
+//! (RFC 7515, 4): its algorithm, key id and type, and the parameters that make it invalid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use crate::jwks::Algorithm;
 use crate::{CredentialsError, json};
 
-/// The longest token, in bytes. It bounds the time to hash and parse a token that may be invalid. Chosen, not measured:
-/// most tokens take one or two KiB, and Envoy accepts 60 KiB of headers by default.
+/// The longest token, in bytes. It bounds the time to hash and parse a token that may be invalid.
+/// Chosen, not measured: most tokens take one or two KiB, and Envoy accepts 60 KiB of headers by
+/// default.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
 
 /// A token of the right shape. Nothing in it is verified.
@@ -25,8 +26,8 @@ impl<'a> Token<'a> {
     /// Splits and decodes a token.
     ///
     /// # Errors
-    /// If it is not three parts in canonical base64url, of which the first two are JSON objects, or the header is
-    /// unsafe.
+    /// If it is not three parts in canonical base64url, of which the first two are JSON objects, or
+    /// the header is unsafe.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, CredentialsError> {
         let [header, payload, signature] = split(text)?;
         let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
@@ -70,8 +71,8 @@ impl From<Malformed> for CredentialsError {
     }
 }
 
-/// The header and the payload of a token of which nothing is verified, for logs. The token is decoded again for them, so
-/// that verifying one costs nothing for this.
+/// The header and the payload of a token of which nothing is verified, for logs. The token is
+/// decoded again for them, so that verifying one costs nothing for this.
 pub(crate) struct Unverified<'a> {
     text: &'a [u8],
     pub(super) header: Result<Map<String, Value>, Malformed>,
@@ -82,8 +83,9 @@ impl<'a> Unverified<'a> {
     /// Decodes what can be decoded.
     pub(crate) fn decode(text: &'a [u8]) -> Self {
         let mut parts = text.split(|byte| *byte == b'.').filter(|_| text.len() <= MAX_BYTES);
-        let mut next = |name| object(name, parts.next().unwrap_or_default());
-        Self { text, header: next("header"), payload: next("payload") }
+        let header = object("header", parts.next().unwrap_or_default());
+        let payload = object("payload", parts.next().unwrap_or_default());
+        Self { text, header, payload }
     }
 
     /// What is malformed in the token.
@@ -109,8 +111,9 @@ fn split(text: &[u8]) -> Result<[&[u8]; 3], Malformed> {
     parts.as_slice().try_into().map_err(|_| Malformed::Parts(parts.len()))
 }
 
-/// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other characters, such as
-/// `?`. Here, that would give a verified token a second text, which a proxy or a log may split elsewhere.
+/// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other
+/// characters, such as `?`. Here, that would give a verified token a second text, which a proxy or
+/// a log may split elsewhere.
 fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
@@ -128,9 +131,9 @@ fn decode(name: &'static str, part: &[u8]) -> Result<Vec<u8>, Malformed> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed::Base64(name))
 }
 
-/// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), `crit`, which lists
-/// extensions that must be understood (RFC 7515, 4.1.11: none is supported), and those of encrypted or compressed
-/// tokens.
+/// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10),
+/// `crit`, which lists extensions that must be understood (RFC 7515, 4.1.11: none is supported),
+/// and those of encrypted or compressed tokens.
 pub(super) const REJECTED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
 
 /// A header without unsafe parameters, with which a key may be selected.
@@ -152,13 +155,15 @@ impl Header {
         Ok(Self { algorithm, kid: text(members, "kid")?, typ: text(members, "typ")? })
     }
 
-    /// Whether the token has this `typ`. Case does not count, and `application/` may be left out (RFC 7515, 4.1.9).
+    /// Whether the token has this `typ`. Case does not count, and `application/` may be left out
+    /// (RFC 7515, 4.1.9).
     pub(super) fn is_of_type(&self, required: &str) -> bool {
         self.typ.as_deref().is_some_and(|typ| subtype(typ).eq_ignore_ascii_case(subtype(required)))
     }
 }
 
-/// A media type without `application/`, which is kept where another slash follows (RFC 7515, 4.1.9).
+/// A media type without `application/`, which is kept where another slash follows (RFC 7515,
+/// 4.1.9).
 fn subtype(typ: &str) -> &str {
     match typ.split_once('/') {
         Some((first, rest)) if first.eq_ignore_ascii_case("application") && !rest.contains('/') => rest,

@@ -46,7 +46,7 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
         ),
         (
             json!({ "groups": ["other"], "permissions": [], "scope": "read viewer" }),
-            "; it has roles of the policy in `scope`, and other names in `groups`\n",
+            "; it has roles of the policy in `scope`\n",
         ),
         (json!({ "scope": "read" }), "; it has `scope`\n"),
         (json!({ "realm_access": { "roles": 7 }, "groups": { "a": 1 }, "resource_access": ["x"] }), "\n"),

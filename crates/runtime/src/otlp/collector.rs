@@ -28,7 +28,8 @@ const PORT: u16 = 4317;
 /// Maximum size of a file with certificates, in bytes.
 const MAX_CA_FILE: usize = 1 << 20;
 
-/// The service of a collector for a signal. It connects with the first request, and after a failure.
+/// The service of a collector for a signal. It connects with the first request, and after a
+/// failure.
 #[derive(Debug)]
 pub(super) struct Collector {
     settings: OtlpSettings,
@@ -37,7 +38,8 @@ pub(super) struct Collector {
     grpc: Option<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>>,
 }
 
-/// A request to export spans or log records: the services of both have requests with these field numbers.
+/// A request to export spans or log records: the services of both have requests with these field
+/// numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportRequest {
     #[prost(message, optional, tag = "1")]
@@ -67,8 +69,9 @@ pub(super) struct SendError {
 pub(super) enum Retry {
     /// Until the collector has it: the collector is away or overloaded.
     Always,
-    /// A few times: the collector, or a gateway before it, refuses this request. The credentials may be renewed, but the
-    /// cause may also be in the batch, and the batches after it must not wait for ever.
+    /// A few times: the collector, or a gateway before it, refuses this request. The credentials
+    /// may be renewed, but the cause may also be in the batch, and the batches after it must not
+    /// wait for ever.
     FewTimes,
     /// The collector cannot process it.
     Never,
@@ -104,7 +107,8 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
 
 impl Collector {
     /// # Errors
-    /// When the endpoint is not a URL of a collector. The error does not show it: it may have a password.
+    /// When the endpoint is not a URL of a collector. The error does not show it: it may have a
+    /// password.
     pub(super) fn new(signal: Signal, settings: &OtlpSettings) -> Result<Self, LoadError> {
         let origin = origin(settings.endpoint.as_deref().unwrap_or_default()).ok_or_else(|| {
             LoadError::Setting(format!(
@@ -124,8 +128,8 @@ impl Collector {
         &self.origin
     }
 
-    /// Sends a request. Returns how many of its records are rejected, and why: the services of both signals answer with
-    /// these field numbers.
+    /// Sends a request. Returns how many of its records are rejected, and why: the services of both
+    /// signals answer with these field numbers.
     ///
     /// # Errors
     /// When the collector does not accept it, or a file cannot be used. No error shows a header.
@@ -156,7 +160,8 @@ impl Collector {
         Ok(answer.into_inner().partial_success.unwrap_or_default())
     }
 
-    /// The part of a collector's message that may be logged: nothing if it gets headers, because it may repeat some of them.
+    /// The part of a collector's message that may be logged: nothing if it gets headers, because it
+    /// may repeat some of them.
     pub(super) fn loggable(&self, message: &str) -> String {
         if self.sends_headers() { String::new() } else { https::shown(message) }
     }
@@ -238,7 +243,8 @@ fn has_retry_info(status: &Status) -> bool {
     status.details().windows(NAME.len()).any(|name| name == NAME)
 }
 
-/// An error of the connection. It ends with the text of a GOAWAY frame, as `(b"...")`, which may repeat a header.
+/// An error of the connection. It ends with the text of a GOAWAY frame, as `(b"...")`, which may
+/// repeat a header.
 fn without_goaway(mut reason: String, sends_headers: bool) -> String {
     if sends_headers && let Some(end) = reason.find(" (b\"") {
         reason.truncate(end);

@@ -105,8 +105,9 @@ struct Failure {
 }
 
 impl Exporter {
-    /// Sends a batch until the collector has it, or has refused it [`MAX_REFUSALS`] times, or it is hopeless, or after a last
-    /// attempt once `stop` is closed. Returns how many of its records were accepted.
+    /// Sends a batch until the collector has it, or has refused it [`MAX_REFUSALS`] times, or it is
+    /// hopeless, or after a last attempt once `stop` is closed. Returns how many of its records
+    /// were accepted.
     fn export(&mut self, batch: &[u8], records: u64, stop: &Receiver<()>) -> u64 {
         let request = self.request(batch);
         let (mut failures, mut refusals) = (0, 0);
@@ -144,8 +145,8 @@ impl Exporter {
         0
     }
 
-    /// The request for a batch. Each record was encoded as the only record of its scope; protobuf reads such messages one
-    /// after another as one with all records.
+    /// The request for a batch. Each record was encoded as the only record of its scope; protobuf
+    /// reads such messages one after another as one with all records.
     fn request(&self, batch: &[u8]) -> ExportRequest {
         let (name, version) = ("rolegate".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let scope = InstrumentationScope { name, version, ..InstrumentationScope::default() };

@@ -17,7 +17,8 @@ use crate::trace_context::{DecisionTrace, Tracing};
 const SPAN_NAME: &str = "rolegate check";
 /// The name of each log record.
 const EVENT_NAME: &str = "rolegate.decision";
-/// The flag of a trace that is recorded, with the note that it is known whether the parent is remote.
+/// The flag of a trace that is recorded, with the note that it is known whether the parent is
+/// remote.
 const FLAGS: u32 = 0x101;
 /// The flag of a span whose parent is remote.
 const FLAG_REMOTE: u32 = 0x200;
@@ -114,7 +115,8 @@ impl LogRecords {
 /// Reads the value of an attribute, if the decision has one.
 type ReadValue = fn(&ExportedDecision<'_>) -> Option<Value>;
 
-/// All attributes; `docs/operations.md` lists them. Where OpenTelemetry's semantic conventions have a name, it is that.
+/// All attributes; `docs/operations.md` lists them. Where OpenTelemetry's semantic conventions have
+/// a name, it is that.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("rolegate.decision", |decision| text(decision.decision)),
     ("rolegate.reason", |decision| decision.reason.and_then(text)),
