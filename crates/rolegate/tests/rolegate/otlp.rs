@@ -339,7 +339,7 @@ async fn a_batch_that_is_always_refused_is_dropped_alone() {
     assert!(collector.logs().is_empty() && collector.spans().is_empty(), "{collector:?}");
     wait_until(|| collector.logs().len() == 2 && collector.spans().len() == 2, || server.log());
     for signal in ["logs", "traces"] {
-        server.wait_for_log_line(&[&format!("takes the {signal} again"), "dropped=1"]);
+        server.wait_for_log_line(&[&format!("takes the {signal} again"), "\"dropped\":1"]);
         for (result, records) in [("dropped", 1.0), ("exported", 2.0)] {
             let name = format!("rolegate_otlp_records_total{{signal=\"{signal}\",result=\"{result}\"}}");
             server.wait_for_metric(&name, records);
