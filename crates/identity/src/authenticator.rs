@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use document::{Problem, Severity};
 use policy::KeyUrl;
 use policy::model::{self, SourceId};
-use policy::problem::{Problem, Severity};
 use zeroize::Zeroizing;
 
 use crate::authorization::{self, Scheme};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use policy::Warning;
-use policy::model::{self, BasicUser, Secret, SourceId};
-use policy::problem::Problem;
+use document::{Problem, Secret, Warning};
+use policy::model::{self, BasicUser, SourceId};
 use serde_json::Value;
 
 use crate::Subject;

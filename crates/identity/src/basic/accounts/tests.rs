@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use policy::model::{BasicUser, Secret};
-use policy::problem::Place;
+use document::{Place, Secret};
+use policy::model::BasicUser;
 
 use super::*;
 
