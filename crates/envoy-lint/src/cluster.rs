@@ -65,11 +65,12 @@ pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
 }
 
 /// Reports what is wrong with the clusters that checks are sent to, by each `GrpcService`. `are_all`: whether Envoy gets
-/// no further ones. `secrets` are those of all documents.
-pub(crate) fn lint(
-    services: &[View<'_>],
-    (clusters, are_all): (&[&View<'_>], bool),
-    secrets: &[&View<'_>],
+/// no further ones. `endpoints` and `secrets` are those of all documents.
+pub(crate) fn lint<'n>(
+    services: &[View<'n>],
+    (clusters, are_all): (&[&View<'n>], bool),
+    endpoints: &[&View<'n>],
+    secrets: &[&View<'n>],
     findings: &mut Findings,
 ) {
     for service in services {
@@ -97,7 +98,10 @@ pub(crate) fn lint(
         let retries = same.any(|service| service.get("retry_policy").is_some());
         lint_limits(cluster, retries, findings);
         lint_health(cluster, findings);
-        transport::lint(cluster, secrets, findings);
+        let name = name_of_endpoints(cluster);
+        let mut own = endpoints.to_vec();
+        own.retain(|endpoints| name.is_some() && endpoints.text_of("cluster_name") == name);
+        transport::lint(cluster, &own, secrets, findings);
     }
 }
 

@@ -206,7 +206,9 @@ impl<'n> Configuration<'n> {
         // The document's own first: another may be about another Envoy, whose cluster has the same name.
         let clusters = self.clusters.iter().chain(all.iter().flat_map(|one| &one.clusters));
         let secrets: Vec<&View<'_>> = all.iter().flat_map(|one| &one.secrets).collect();
-        cluster::lint(&services, (&clusters.collect::<Vec<_>>(), are_all), &secrets, findings);
+        let endpoints: Vec<&View<'_>> = all.iter().flat_map(|one| &one.endpoints).collect();
+        let clusters: Vec<&View<'_>> = clusters.collect();
+        cluster::lint(&services, (&clusters, are_all), &endpoints, &secrets, findings);
     }
 
     /// Listeners without authorization that reach what others protect, in one of `all` documents, and clusters by which those

@@ -119,8 +119,12 @@ fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings)
     }
 }
 
-/// Reports extensions that Envoy Gateway puts before dynamic modules.
+/// Reports extensions that Envoy Gateway puts before dynamic modules, if this policy has modules or is merged with one
+/// that has.
 fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
+    if policy.kind == "SecurityPolicy" {
+        return;
+    }
     for key in ["lua", "ext_proc", "wasm"] {
         if let Some(first) = policy.view.at(&["spec", key]) {
             let message = "this runs before rolegate: it acts on requests that are not authorized, or changes what rolegate sees";
@@ -174,10 +178,14 @@ fn lint_other(policy: &Policy<'_>, other: &Policy<'_>, objects: &[View<'_>], fin
                     other.name()
                 );
                 findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
-            } else if rank(more) > rank(target)
-                && may_be_in(more, target, other, objects)
-                && other.view.at(&["spec", "merge_type"]).is_none()
-            {
+                continue;
+            }
+            if rank(more) <= rank(target) || !may_be_in(more, target, other, objects) {
+                continue;
+            }
+            if other.view.at(&["spec", "merge_type"]).is_some() {
+                lint_first(other, findings);
+            } else {
                 let message = format!(
                     "this policy takes the place of `{}` here, and has no authorization: requests pass without it",
                     policy.name()

@@ -22,19 +22,27 @@ enum Protection<'n> {
     All,
 }
 
-/// Reports connections to this cluster that do not protect what is sent. `secrets` are those of all documents.
-pub(crate) fn lint(cluster: &View<'_>, secrets: &[&View<'_>], findings: &mut Findings) {
-    let addresses = addresses(cluster);
-    let remote: Vec<&View<'_>> =
-        addresses.iter().filter(|address| !address.text().is_some_and(is_loopback)).collect();
-    let is_local = cluster.get("load_assignment").is_some() && remote.is_empty();
-    if is_local {
+/// Reports connections to this cluster that do not protect what is sent. A control plane has
+/// `endpoints` for it. `secrets` are those of all documents.
+pub(crate) fn lint<'n>(
+    cluster: &View<'n>,
+    endpoints: &[&View<'n>],
+    secrets: &[&View<'n>],
+    findings: &mut Findings,
+) {
+    let mut remote = addresses(cluster);
+    remote.extend(endpoints.iter().flat_map(|endpoints| addresses(endpoints)));
+    remote.retain(|address| !address.text().is_some_and(is_loopback));
+    let is_known = cluster.get("load_assignment").is_some() || !endpoints.is_empty();
+    if is_known && remote.is_empty() {
         return;
     }
     let matches = cluster.list("transport_socket_matches");
-    let mut sockets: Vec<View<'_>> = matches.iter().filter_map(|one| one.get("transport_socket")).collect();
+    let mut sockets: Vec<View<'_>> =
+        matches.iter().filter_map(|socket| socket.get("transport_socket")).collect();
     let default = cluster.get("transport_socket");
-    let mut is_plain = default.is_none() && matches.is_empty();
+    // Without a default, Envoy does not encrypt for endpoints that match none of these.
+    let mut is_plain = default.is_none() && !matches.iter().any(is_for_all_endpoints);
     sockets.extend(default);
     for socket in &sockets {
         match protection(socket, secrets) {
@@ -58,6 +66,18 @@ pub(crate) fn lint(cluster: &View<'_>, secrets: &[&View<'_>], findings: &mut Fin
     for address in remote.iter().filter(|_| is_plain) {
         findings.add(address, Kind::Plaintext, PLAINTEXT, ENCRYPT);
     }
+    if is_plain && !is_known {
+        let at = cluster.get("eds_cluster_config").unwrap_or_else(|| cluster.clone());
+        let message = "the endpoints of this cluster are not in this file: whether checks are sent over \
+                       a network without encryption cannot be seen";
+        let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
+        findings.add(&at, Kind::UnseenEndpoints, message, fix);
+    }
+}
+
+/// Whether this item of `transport_socket_matches` has no condition.
+fn is_for_all_endpoints(socket: &View<'_>) -> bool {
+    socket.get("match").is_none_or(|condition| condition.entries().is_empty())
 }
 
 /// Reports a connection of Google's client library that does not protect what is sent.

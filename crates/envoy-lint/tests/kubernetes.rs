@@ -76,12 +76,18 @@ fn a_policy_has_the_target_that_it_names() {
 fn a_module_is_one_of_the_proxy_and_the_first() {
     let policy =
         |more: &str| object("EnvoyExtensionPolicy", "a", &format!("{}, {MODULE}{more}", to("Gateway", "g")));
+    let merged = |more: &str| {
+        let route = to("HTTPRoute", "r");
+        object("EnvoyExtensionPolicy", "b", &format!("{route}, mergeType: StrategicMerge, {more}"))
+    };
     let proxy = |module: &str| object("EnvoyProxy", "p", &format!("dynamicModules: [{{ {module} }}]"));
     for (documents, expected) in [
         (vec![policy(""), proxy("name: rolegate, doNotClose: true")], vec![]),
         (vec![policy(""), proxy("name: rolegate")], vec![Kind::ClosedModule]),
         (vec![policy(""), proxy("name: other")], vec![Kind::MissingProvider]),
         (vec![policy(", wasm: [{ name: a }]")], vec![Kind::EarlyFilter]),
+        (vec![policy(""), merged("lua: [{ type: Inline }]")], vec![Kind::EarlyFilter]),
+        (vec![policy(""), merged("")], vec![]),
     ] {
         assert_eq!(found(&documents), expected, "{documents:?}");
     }

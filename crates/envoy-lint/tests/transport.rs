@@ -79,6 +79,12 @@ fn a_connection_over_a_network_is_verified_and_encrypted() {
         tls("")
     );
     assert_eq!(kinds(REMOTE, &by_endpoint), [Kind::UnverifiedConnection]);
+    let encrypted = tls(&format!("validation_context: {{ {AUTHORITY}, {NAMES} }}"));
+    for (condition, expected) in [("{}", None), ("{ tls: on }", Some(Kind::Plaintext))] {
+        let matches = format!("[{{ name: a, match: {condition}, transport_socket: {encrypted} }}]");
+        let found = kinds(REMOTE, &format!("      transport_socket_matches: {matches}"));
+        assert_eq!(found, Vec::from_iter(expected), "{condition}");
+    }
     let wrapped = "      transport_socket: { name: a, typed_config: { \"@type\": x/xds.type.v3.TypedStruct, type_url: \
                    x/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, value: { common_tls_context: {} } } }";
     assert_eq!(kinds(REMOTE, wrapped), [Kind::UnverifiedConnection]);
@@ -123,5 +129,29 @@ fn googles_client_needs_credentials_over_a_network() {
         let google = format!("google_grpc: {{ target_uri: \"{target}\", {credentials}{authority} }}");
         let kinds = found(&GOOD.replace("envoy_grpc: { cluster_name: rolegate }", &google));
         assert_eq!(kinds.contains(&Kind::Plaintext), !is_safe, "{target} {kinds:?}");
+    }
+}
+
+/// The endpoints of a control plane are on another page of `/config_dump`, or unknown.
+#[test]
+fn endpoints_of_a_control_plane_count_where_they_are_here() {
+    let (before, _) = GOOD.split_once("      load_assignment:").unwrap_or_default();
+    let endpoints = |address: &str| {
+        format!(
+            "\n---\n\"@type\": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment\ncluster_name: checks\n\
+             endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: {address}, \
+             port_value: 1 }} }} }} }}] }}]\n"
+        )
+    };
+    for (endpoints, socket, expected) in [
+        (endpoints("127.0.0.1"), None, None),
+        (endpoints("10.0.0.1"), None, Some(Kind::Plaintext)),
+        (String::new(), None, Some(Kind::UnseenEndpoints)),
+        (String::new(), Some(tls("validation_context: { verify_certificate_spki: [a] }")), None),
+    ] {
+        let socket = socket.map(|socket| in_cluster(&socket)).unwrap_or_default();
+        let eds = format!("      eds_cluster_config: {{ service_name: checks }}\n{socket}\n");
+        let text = format!("{before}{eds}{endpoints}");
+        assert_eq!(found(&text), Vec::from_iter(expected), "{text}");
     }
 }
