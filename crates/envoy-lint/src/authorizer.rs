@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use document::View;
 
-use crate::boolean::unless_off;
 use crate::filter::{Filter, configured, type_of};
+use crate::values::{LINT_DUMP, unless_off};
 use crate::{Findings, Kind};
 
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
@@ -106,8 +106,7 @@ pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
         By::Unseen(elsewhere) => {
             let message = "the configuration of this filter is not in this file, but comes from elsewhere: whether it authorizes \
                            each request cannot be seen";
-            let fix = "lint what `/config_dump` of Envoy's admin page prints";
-            findings.add(elsewhere, Kind::UnseenFilter, message, fix);
+            findings.add(elsewhere, Kind::UnseenFilter, message, LINT_DUMP);
         }
         By::HttpService(config) => {
             lint_http_service(&config.get("http_service").unwrap_or_else(|| config.clone()), findings);

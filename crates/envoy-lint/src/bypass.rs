@@ -9,6 +9,7 @@ use document::View;
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
 use crate::routes::{self, Target};
+use crate::values::LINT_ENDPOINTS;
 use crate::{Findings, Kind, client_routing, cluster, rewrites};
 
 const FIX: &str = "add the filter here, or route to another cluster";
@@ -217,8 +218,7 @@ impl<'a, 'n> Protected<'a, 'n> {
                 "the cluster `{name}`, to which this listener routes without authorization, is not in this file: whether it leads \
                  to what another listener protects cannot be seen"
             );
-            let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
-            findings.add(at, Kind::UnseenEndpoints, message, fix);
+            findings.add(at, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
             return;
         };
         // Those of the others once, as there may be thousands of clusters.
@@ -226,8 +226,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         for eds in self.known.unseen_endpoints(cluster).iter().chain(others) {
             let message = "the endpoints of this cluster are not in this file: whether a listener without authorization reaches the \
                            same application as one with it cannot be seen";
-            let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
-            findings.add(eds, Kind::UnseenEndpoints, message, fix);
+            findings.add(eds, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
         }
     }
 

@@ -1,7 +1,10 @@
-//! What lets a client name the cluster, the host or the address that gets its request.
+//! What lets a client name the cluster, the host or the address that gets its request: headers, state, and plugins that choose
+//! the cluster of a route (cluster specifiers).
 
 use document::View;
 
+use crate::filter::type_of;
+use crate::values::has_text;
 use crate::{Findings, Kind};
 
 /// State of Envoy's own that decides neither where a request goes nor whom Envoy expects there.
@@ -45,4 +48,33 @@ pub(crate) fn by(what: &str, value: &View<'_>, findings: &mut Findings) {
     );
     let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
     findings.add(value, Kind::ClientRouting, message, fix);
+}
+
+const LUA: &str = "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig";
+const MATCHER: &str = "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
+
+/// Whether it chooses one of the clusters in its configuration, as routes do.
+pub(crate) fn is_matcher(plugin: &View<'_>) -> bool {
+    config_of(plugin).is_some_and(|config| type_of(&config) == Some(MATCHER))
+}
+
+/// Reports a plugin by which a client names the cluster, or of which it is not known whether one does.
+pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
+    let config = config_of(plugin);
+    match config.as_ref().and_then(type_of) {
+        Some(MATCHER) => return,
+        Some(LUA) if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) => {
+            by("headers that this code reads", plugin, findings);
+            return;
+        }
+        Some(_) | None => {}
+    }
+    let message = "a plugin chooses the cluster that gets the request, and by what cannot be seen: the policy decides by the host \
+                   that it was sent to";
+    let fix = "write `cluster`; or accept this if no client can choose a cluster by what the policy allows it to send";
+    findings.add(plugin, Kind::PluginRouting, message, fix);
+}
+
+fn config_of<'n>(plugin: &View<'n>) -> Option<View<'n>> {
+    plugin.at(&["extension", "typed_config"])
 }

@@ -2,7 +2,7 @@
 
 use document::{View, closest};
 
-use crate::boolean::unless_off;
+use crate::values::{LINT_DUMP, unless_off};
 use crate::{Findings, Kind, client_routing, transport};
 
 /// What Envoy allows by default: requests in flight, and retries.
@@ -86,8 +86,7 @@ pub(crate) fn lint<'n>(
                 continue;
             }
             let message = "this cluster is not in this file: its protocol and its limits cannot be seen";
-            let fix = "lint what `/config_dump` of Envoy's admin page prints";
-            findings.add(&name, Kind::UnseenCluster, message, fix);
+            findings.add(&name, Kind::UnseenCluster, message, LINT_DUMP);
             continue;
         };
         lint_protocol(cluster, findings);

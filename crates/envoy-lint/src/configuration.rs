@@ -1,10 +1,10 @@
-//! Finds the parts of a configuration: connection managers, other network filters, filters outside of one, clusters.
+//! Finds the parts of a configuration: connection managers, other network filters, filters outside of one, clusters. Of what
+//! `/config_dump` has on two of its pages, one is linted.
 
 use document::View;
 
 use crate::authorizer::Authorizer;
 use crate::bypass::{Known, Protected};
-use crate::config_dump::{self, is_same};
 use crate::connection_manager::{self, Manager};
 use crate::filter::{Discovered, Filter};
 use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
@@ -50,7 +50,7 @@ impl<'n> Configuration<'n> {
         let dynamic = root.get("dynamic_resources");
         let gets = |key: &str| dynamic.as_ref().is_some_and(|dynamic| dynamic.get(key).is_some());
         let mut found = Self {
-            static_listeners: config_dump::static_listeners(root),
+            static_listeners: static_listeners(root),
             is_bootstrap: root.get("static_resources").is_some(),
             gets_clusters: gets("cds_config") || gets("cds_resources_locator"),
             has_listeners: root.items().iter().chain([root]).any(is_plain_listener),
@@ -62,7 +62,7 @@ impl<'n> Configuration<'n> {
         found.search(root, "", discovered);
         let inline: Vec<View<'_>> =
             found.managers.iter().filter_map(|manager| manager.view.get("route_config")).collect();
-        let tables = config_dump::static_routes(root);
+        let tables = static_routes(root);
         let is_repeated = |table: &View<'_>| {
             tables.iter().any(|one| one.path == table.path) && inline.iter().any(|one| is_same(one, table))
         };
@@ -262,4 +262,44 @@ fn is_proxy(view: &View<'_>) -> bool {
     let kind = config.text_of("type_url").or_else(|| config.text_of("@type")).unwrap_or_default();
     [".filters.listener.", ".filters.network.", ".filters.udp."].iter().any(|part| kind.contains(part))
         && !kind.contains(".http_connection_manager.")
+}
+
+/// The static listeners on the page `ListenersConfigDump`. The page of the bootstrap has them, too.
+fn static_listeners<'n>(root: &View<'n>) -> Vec<View<'n>> {
+    on_page(root, "static_listeners", "listener")
+}
+
+/// The static routes on the page `RoutesConfigDump`. The connection managers have them, too.
+fn static_routes<'n>(root: &View<'n>) -> Vec<View<'n>> {
+    on_page(root, "static_route_configs", "route_config")
+}
+
+fn on_page<'n>(root: &View<'n>, list: &str, key: &str) -> Vec<View<'n>> {
+    let pages = root.list("configs");
+    pages.iter().flat_map(|page| page.list(list)).filter_map(|item| item.get(key)).collect()
+}
+
+/// Whether two values are the same but for their own `@type`, which only a value that stands alone has.
+fn is_same(one: &View<'_>, other: &View<'_>) -> bool {
+    is_same_without(one, other, Some("@type"))
+}
+
+fn is_same_without(one: &View<'_>, other: &View<'_>, left_out: Option<&str>) -> bool {
+    if one.text() != other.text() {
+        return false;
+    }
+    let [items, of_other] = [one, other].map(View::items);
+    let [entries, entries_of_other] = [one, other].map(|view| {
+        let mut entries = view.named_entries();
+        entries.retain(|(key, _)| Some(&**key) != left_out);
+        entries
+    });
+    let is_same = |(one, other): (&View<'_>, &View<'_>)| is_same_without(one, other, None);
+    items.len() == of_other.len()
+        && items.iter().zip(&of_other).all(is_same)
+        && entries.len() == entries_of_other.len()
+        && entries
+            .iter()
+            .zip(&entries_of_other)
+            .all(|((key, one), (name, other))| key == name && is_same((one, other)))
 }

@@ -9,6 +9,7 @@ use crate::authorizer::Authorizer;
 use crate::connection_manager::{is_manager, lint_merged};
 use crate::filter::{Discovered, Filter};
 use crate::filters::Filters;
+use crate::values::LINT_DUMP;
 use crate::{Findings, Kind};
 
 const ROUTER: &str = "envoy.filters.http.router";
@@ -100,8 +101,7 @@ fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
         if changes {
             let message =
                 "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
-            let fix = "lint what `/config_dump` of Envoy's admin page prints";
-            findings.add(&patch.view, Kind::UnseenFilter, message, fix);
+            findings.add(&patch.view, Kind::UnseenFilter, message, LINT_DUMP);
         } else if let Some(message) = patch.misplaced() {
             let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
             findings.add(&patch.place(), Kind::MisplacedFilter, message, fix);

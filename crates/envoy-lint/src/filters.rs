@@ -4,24 +4,13 @@ use document::View;
 
 use crate::authorizer::{Authorizer, By};
 use crate::filter::{Discovered, Filter};
+use crate::values::is_among;
 use crate::{Findings, Kind, rewrites, route_cache, routes};
 
 /// Filters that may run before authorization: they answer preflights, login pages or deny, or they only count.
-const MAY_BE_FIRST: [&str; 13] = [
-    "admission_control",
-    "bandwidth_limit",
-    "cors",
-    "csrf",
-    "fault",
-    "grpc_stats",
-    "istio",
-    "local_ratelimit",
-    "oauth2",
-    "on_demand",
-    "rate_limit_quota",
-    "ratelimit",
-    "rbac",
-];
+const MAY_BE_FIRST: &str = "\
+    admission_control bandwidth_limit cors csrf fault grpc_stats istio local_ratelimit \
+    oauth2 on_demand rate_limit_quota ratelimit rbac";
 
 /// A list of filters that a request passes.
 #[derive(Debug)]
@@ -66,7 +55,7 @@ impl<'n> Filters<'n> {
         let own = authorizer.filter.text_of("name").unwrap_or("rolegate");
         for filter in self.all.iter().take(*position) {
             let (name, kind) = (filter.name(), filter.kind());
-            if MAY_BE_FIRST.contains(&kind) {
+            if is_among(MAY_BE_FIRST, kind) {
                 continue;
             }
             if !is_on(filter, routes) {

@@ -2,7 +2,7 @@
 
 use document::View;
 
-use crate::boolean::unless_off;
+use crate::values::unless_off;
 use crate::{Findings, Kind, kubernetes};
 
 /// A `SecurityPolicy` or an `EnvoyExtensionPolicy`.

@@ -6,21 +6,16 @@
 //! `routes`, `authorizer` and `cluster` look at one part each, `bypass` at how parts are connected, and report [`Finding`]s, whose kinds `finding` lists.
 //! `filter` finds the configuration of a filter, also of one that Envoy gets by discovery; `filters` looks at the order of filters,
 //! `envoy_filter` at that of those that Istio inserts. `rewrites` looks at paths, methods and hosts that are rewritten behind the
-//! authorization, `route_cache` at filters that have Envoy choose another route there, `specifiers` at plugins that choose a cluster,
-//! `transport` looks at the connection to rolegate, `client_routing` says that a client does, and `texts` looks for texts.
-//! `gateway` and `mesh` look at resources of Envoy Gateway and Istio, which `kubernetes` finds.
-//! `credentials` finds them in logs. `library_route` reads what turns rolegate's library off on a route, `boolean` the settings that are on or off, and `config_dump`
-//! knows what a `/config_dump` has twice.
+//! authorization, `route_cache` at filters that have Envoy choose another route there, `transport` at the connection to rolegate,
+//! `client_routing` at what a client names, `credentials` at logs. `gateway` and `mesh` look at resources of Envoy Gateway and
+//! Istio, which `kubernetes` finds. `values` has what all of these ask of a value.
 //!
 //! The crate does no I/O.
 
 mod authorizer;
-mod boolean;
 mod bypass;
 mod client_routing;
 mod cluster;
-mod config_dump;
-mod config_map;
 mod configuration;
 mod connection_manager;
 mod credentials;
@@ -30,14 +25,12 @@ mod filters;
 mod finding;
 mod gateway;
 mod kubernetes;
-mod library_route;
 mod mesh;
 mod rewrites;
 mod route_cache;
 mod routes;
-mod specifiers;
-mod texts;
 mod transport;
+mod values;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -98,7 +91,7 @@ fn documents(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem
     let file: Arc<Path> = reader.place(Mark::START).file;
     let mut documents = parsed(reader, bytes)?;
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let inner = documents.iter().map(|root| config_map::configurations(&View::root(root, &file), text));
+    let inner = documents.iter().map(|root| kubernetes::configurations(&View::root(root, &file), text));
     let inner = inner.collect::<Result<Vec<_>, _>>().map_err(|problem| vec![problem])?;
     for text in inner.concat() {
         documents.extend(parsed(reader, text.as_bytes())?);

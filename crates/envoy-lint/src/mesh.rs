@@ -5,7 +5,7 @@ use std::time::Duration;
 use document::{View, closest};
 
 use crate::authorizer::duration;
-use crate::boolean::unless_off;
+use crate::values::unless_off;
 use crate::{Findings, Kind};
 
 /// Whether this policy has another service decide.

@@ -7,66 +7,21 @@
 use document::View;
 
 use crate::filter::Filter;
-use crate::texts::has_text;
+use crate::values::{has_text, is_among};
 use crate::{Findings, Kind, client_routing, route_cache};
 
-/// Filters that leave the path, the method and the host of a request as they were authorized.
-const HARMLESS: [&str; 53] = [
-    "a2a",
-    "adaptive_concurrency",
-    "admission_control",
-    "alternate_protocols_cache",
-    "api_key_auth",
-    "aws_eventstream_parser",
-    "aws_request_signing",
-    "bandwidth_limit",
-    "bandwidth_share",
-    "basic_auth",
-    "body_size_limit",
-    "buffer",
-    "cache",
-    "cache_v2",
-    "cdn_loop",
-    "compressor",
-    "cors",
-    "credential_injector",
-    "csrf",
-    // What it makes passes all filters again.
-    "custom_response",
-    "decompressor",
-    "dynamic_forward_proxy",
-    "ext_authz",
-    "fault",
-    "file_server",
-    "file_system_buffer",
-    "gcp_authn",
-    "geoip",
-    "grpc_field_extraction",
-    "grpc_stats",
-    "grpc_web",
-    "header_to_metadata",
-    "health_check",
-    "ip_tagging",
-    "istio",
-    "json_to_metadata",
-    "jwt_authn",
-    "local_ratelimit",
-    "mcp",
-    "oauth2",
-    "on_demand",
-    "original_src",
-    "proto_message_extraction",
-    "rate_limit_quota",
-    "ratelimit",
-    "rbac",
-    "router",
-    "set_metadata",
-    "sse_to_metadata",
-    "stateful_session",
-    "tap",
-    "thrift_to_metadata",
-    "upstream_codec",
-];
+/// Filters that leave the path, the method and the host of a request as they were authorized. What `custom_response` makes passes
+/// all filters again.
+const HARMLESS: &str = "\
+    a2a adaptive_concurrency admission_control alternate_protocols_cache api_key_auth \
+    aws_eventstream_parser aws_request_signing bandwidth_limit bandwidth_share basic_auth \
+    body_size_limit buffer cache cache_v2 cdn_loop compressor cors credential_injector csrf \
+    custom_response decompressor dynamic_forward_proxy ext_authz fault file_server \
+    file_system_buffer gcp_authn geoip grpc_field_extraction grpc_stats grpc_web \
+    header_to_metadata health_check ip_tagging istio json_to_metadata jwt_authn \
+    local_ratelimit mcp oauth2 on_demand original_src proto_message_extraction \
+    rate_limit_quota ratelimit rbac router set_metadata sse_to_metadata stateful_session tap \
+    thrift_to_metadata upstream_codec";
 
 /// Filters that run code which is not in the configuration.
 const PLUGINS: [&str; 4] = ["dynamic_modules", "ext_proc", "golang", "wasm"];
@@ -127,7 +82,7 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
                 }
             }
         }
-        kind if HARMLESS.contains(&kind) => {}
+        kind if is_among(HARMLESS, kind) => {}
         kind if PLUGINS.contains(&kind) => lint_plugin(filter, findings),
         _ => {
             let message = format!(

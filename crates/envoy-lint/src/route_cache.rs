@@ -3,24 +3,14 @@
 
 use document::View;
 
-use crate::boolean::unless_off;
 use crate::filter::Filter;
-use crate::texts::has_text;
+use crate::values::{has, has_text, is_among, unless_off};
 
 /// Filters that clear it, or run code that may.
-const CLEARING: [&str; 11] = [
-    "composite",
-    "dynamic_modules",
-    "filter_chain",
-    "golang",
-    "grpc_http1_bridge",
-    "grpc_http1_reverse_bridge",
-    "grpc_json_reverse_transcoder",
-    "ip_tagging",
-    "json_to_metadata",
-    "thrift_to_metadata",
-    "wasm",
-];
+const CLEARING: &str = "\
+    composite dynamic_modules filter_chain golang grpc_http1_bridge \
+    grpc_http1_reverse_bridge grpc_json_reverse_transcoder ip_tagging json_to_metadata \
+    thrift_to_metadata wasm";
 
 /// What a script calls to change headers, upon which Envoy clears the route of a request.
 const CHANGES: [&str; 3] = [":add", ":remove", ":replace"];
@@ -56,7 +46,7 @@ pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bo
         "mcp_json_rest_bridge" => !is_on("disable_clear_route_cache"),
         // Without a type that is known, it can be any.
         "" => true,
-        kind => CLEARING.contains(&kind),
+        kind => is_among(CLEARING, kind),
     }
 }
 
@@ -75,11 +65,4 @@ fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
         code.contains("clearRouteCache") || (changes && !keeps)
     };
     is_elsewhere(config) || has_text(config, &may_clear)
-}
-
-/// Whether this value, or one below it, is so.
-fn has(view: &View<'_>, is_it: &dyn Fn(&View<'_>) -> bool) -> bool {
-    is_it(view)
-        || view.entries().iter().any(|(_, value)| has(value, is_it))
-        || view.items().iter().any(|item| has(item, is_it))
 }

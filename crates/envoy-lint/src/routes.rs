@@ -1,9 +1,14 @@
 //! Routes: where they lead, and where they turn authorization or bodies off.
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use document::View;
+use serde_json::Value;
 
-use crate::boolean::unless_off;
-use crate::{Findings, Kind, client_routing, library_route, specifiers};
+use crate::filter::type_of;
+use crate::values::{LINT_DUMP, has, inner, unless_off};
+use crate::{Findings, Kind, client_routing};
 
 /// Where a route leads.
 #[derive(Debug)]
@@ -72,8 +77,7 @@ pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[&View<'_>], findings: &m
     unseen.extend(manager.at(&["route_config", "vhds"]));
     for at in unseen {
         let message = "the routes are not in this file: whether one leads past authorization cannot be seen";
-        let fix = "lint what `/config_dump` of Envoy's admin page prints";
-        findings.add(&at, Kind::UnseenRoutes, message, fix);
+        findings.add(&at, Kind::UnseenRoutes, message, LINT_DUMP);
     }
 }
 
@@ -84,7 +88,7 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
         match &*key {
             "cluster" if value.text().is_some() => found.push(Target::Cluster(value)),
             "cluster_header" => found.push(Target::Header(value)),
-            "inline_cluster_specifier_plugin" if specifiers::is_matcher(&value) => {
+            "inline_cluster_specifier_plugin" if client_routing::is_matcher(&value) => {
                 found.extend(targets(&value))
             }
             "cluster_specifier_plugin" | "inline_cluster_specifier_plugin" => {
@@ -109,9 +113,9 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
         match &*key {
             "cluster_header" | "host_rewrite_header" => client_routing::by_header(&value, findings),
             "host_rewrite_path_regex" => client_routing::by("its path", &value, findings),
-            "inline_cluster_specifier_plugin" => specifiers::lint(&value, findings),
+            "inline_cluster_specifier_plugin" => client_routing::lint_plugin(&value, findings),
             "cluster_specifier_plugins" => {
-                value.one_or_more().iter().for_each(|plugin| specifiers::lint(plugin, findings));
+                value.one_or_more().iter().for_each(|plugin| client_routing::lint_plugin(plugin, findings));
             }
             "on_request_headers" => {
                 value.one_or_more().iter().for_each(|state| client_routing::lint_state(state, findings));
@@ -129,17 +133,13 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
 
 /// Whether a route or virtual host says what happens to bodies (`context_extensions`).
 pub(crate) fn say_that_bodies_are_sent(view: &View<'_>) -> bool {
-    let own = view.at(&["check_settings", "context_extensions"]);
-    own.is_some_and(|own| own.text_of("request_body") == Some("buffered"))
-        || view.entries().iter().any(|(_, value)| say_that_bodies_are_sent(value))
-        || view.items().iter().any(say_that_bodies_are_sent)
+    let path = ["check_settings", "context_extensions", "request_body"];
+    has(view, &|view| view.at(&path).is_some_and(|body| body.text() == Some("buffered")))
 }
 
 /// Whether a route or virtual host has bodies sent.
 pub(crate) fn have_bodies_sent(view: &View<'_>) -> bool {
-    view.at(&["check_settings", "with_request_body"]).is_some()
-        || view.entries().iter().any(|(_, value)| have_bodies_sent(value))
-        || view.items().iter().any(have_bodies_sent)
+    has(view, &|view| view.at(&["check_settings", "with_request_body"]).is_some())
 }
 
 /// Routes that turn off the sending of bodies, and do not take back that each is sent, as others say.
@@ -156,8 +156,7 @@ pub(crate) fn lint_unsent_bodies(view: &View<'_>, findings: &mut Findings) {
         let fix = "context_extensions: { request_body: streamed }";
         findings.add(&at, Kind::MissingBodies, message, fix);
     }
-    view.entries().iter().for_each(|(_, value)| lint_unsent_bodies(value, findings));
-    view.items().iter().for_each(|item| lint_unsent_bodies(item, findings));
+    inner(view).iter().for_each(|value| lint_unsent_bodies(value, findings));
 }
 
 /// Routes, virtual hosts and weighted clusters on which the filters with these names are off.
@@ -173,7 +172,7 @@ pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Find
 
 /// What routes, virtual hosts and weighted clusters say about the checks of the filters with these names.
 pub(crate) fn check_settings<'n>(view: &View<'n>, names: &[&str]) -> Vec<View<'n>> {
-    let configs = filter_configs(view, names).into_iter().flat_map(|(_, config)| inner(&config));
+    let configs = filter_configs(view, names).into_iter().flat_map(|(_, config)| unwrapped(&config));
     configs.filter_map(|config| config.get("check_settings")).collect()
 }
 
@@ -194,7 +193,7 @@ pub(crate) fn cors_policy<'n>(view: &View<'n>) -> Option<View<'n>> {
     if view.get("allow_origin_string_match").is_some() {
         return Some(view.clone());
     }
-    view.entries().iter().map(|(_, value)| value).chain(&view.items()).find_map(cors_policy)
+    inner(view).iter().find_map(cors_policy)
 }
 
 /// The lists of virtual hosts below this value.
@@ -237,8 +236,8 @@ pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String
 
 /// Whether the type of this configuration is that of `ext_authz`, or of a library.
 fn is_of_authorizer(config: &View<'_>) -> bool {
-    inner(config).iter().any(|config| {
-        let kind = config.text_of("@type").or_else(|| config.text_of("type_url")).unwrap_or_default();
+    unwrapped(config).iter().any(|config| {
+        let kind = type_of(config).unwrap_or_default();
         [".ExtAuthzPerRoute", ".DynamicModuleFilterPerRoute"].iter().any(|name| kind.ends_with(name))
     })
 }
@@ -246,16 +245,51 @@ fn is_of_authorizer(config: &View<'_>) -> bool {
 /// What turns the filter off: of `ExtAuthzPerRoute`, of `FilterConfig`, or of the library's own configuration.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
     let off = |view: View<'n>| {
-        let of_library = || view.get("filter_config").filter(library_route::is_off);
+        let of_library = || view.get("filter_config").filter(is_off);
         unless_off(&view, "disabled").or_else(of_library)
     };
-    inner(config).into_iter().find_map(off)
+    unwrapped(config).into_iter().find_map(off)
 }
 
 /// The configuration of a filter, and what it may be inside of: a `FilterConfig`, a `TypedStruct`, or an `Any`, which may be inside of
 /// each other.
-fn inner<'n>(config: &View<'n>) -> Vec<View<'n>> {
+fn unwrapped<'n>(config: &View<'n>) -> Vec<View<'n>> {
     let within = ["value", "config", "filter_config"].iter().filter_map(|key| config.get(key));
-    let within = within.flat_map(|config| inner(&config));
+    let within = within.flat_map(|config| unwrapped(&config));
     [config.clone()].into_iter().chain(within).collect()
+}
+
+/// Like protocol buffers: with or without padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Whether this `filter_config` of a route turns the library off. What cannot be read counts as off; the fields of a `Struct` are
+/// for the caller to look at.
+fn is_off(filter_config: &View<'_>) -> bool {
+    let text = filter_config.text_of("value");
+    match type_of(filter_config) {
+        Some("google.protobuf.StringValue") => text.is_none_or(|json| is_off_in(json.as_bytes())),
+        Some("google.protobuf.BytesValue") => text.and_then(bytes).is_none_or(|json| is_off_in(&json)),
+        Some("google.protobuf.Struct") => text.is_some(),
+        Some(_) => true,
+        None => filter_config.text().is_some(),
+    }
+}
+
+fn is_off_in(json: &[u8]) -> bool {
+    match serde_json::from_slice(json) {
+        Ok(Value::Object(settings)) => {
+            settings.get("disabled").is_some_and(|disabled| *disabled != Value::Bool(false))
+        }
+        _ => true,
+    }
+}
+
+/// Protocol buffers write bytes in JSON as base64, and read both of its alphabets.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.replace('-', "+").replace('_', "/")).ok()
 }

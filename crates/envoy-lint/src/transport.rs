@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use document::View;
 
 use crate::filter::type_of;
+use crate::values::{LINT_DUMP, LINT_ENDPOINTS};
 use crate::{Findings, Kind};
 
 const PLAINTEXT: &str = "checks have passwords and tokens in them, and are sent over a network without encryption: whoever can answer \
@@ -57,8 +58,7 @@ pub(crate) fn lint<'n>(
             }
             Protection::Unseen(secret) => {
                 let message = "this secret is not in this file: whether Envoy verifies that rolegate answers cannot be seen";
-                let fix = "lint what `/config_dump` of Envoy's admin page prints";
-                findings.add(&secret, Kind::UnseenCluster, message, fix);
+                findings.add(&secret, Kind::UnseenCluster, message, LINT_DUMP);
             }
             Protection::All => {}
         }
@@ -70,8 +70,7 @@ pub(crate) fn lint<'n>(
         let at = cluster.get("eds_cluster_config").unwrap_or_else(|| cluster.clone());
         let message = "the endpoints of this cluster are not in this file: whether checks are sent over \
                        a network without encryption cannot be seen";
-        let fix = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
-        findings.add(&at, Kind::UnseenEndpoints, message, fix);
+        findings.add(&at, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
     }
 }
 
