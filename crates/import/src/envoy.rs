@@ -6,13 +6,12 @@ mod rbac;
 mod requirement;
 mod routes;
 
-use document::Problem;
+use document::{Problem, View};
 
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
-use crate::note::Effect;
-use crate::view::{Notes as _, View};
+use crate::note::{Effect, Notes as _};
 
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {
@@ -190,7 +189,7 @@ fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original
 
 /// Notes an HTTP filter that may deny requests, and such filters that the router has in itself.
 fn note_http(filter: &View<'_>, original: &mut Original) {
-    if may_deny(filter, "http", &HARMLESS) {
+    if may_deny(filter, "http", HARMLESS) {
         original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
     }
     for inner in config(filter).list("upstream_http_filters") {
@@ -201,7 +200,7 @@ fn note_http(filter: &View<'_>, original: &mut Original) {
 /// Notes which filters of connections may deny them.
 fn note_network(chain: &Chain<'_>, original: &mut Original) {
     let is_http = |filter: &View<'_>| config(filter).get("http_filters").is_some();
-    let denies = |filter: &&View<'_>| !is_http(filter) && may_deny(filter, "network", &HARMLESS_NETWORK);
+    let denies = |filter: &&View<'_>| !is_http(filter) && may_deny(filter, "network", HARMLESS_NETWORK);
     let network = chain.network.iter().filter(denies);
     original.notes.extend(network.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
 }
@@ -310,31 +309,16 @@ fn has_type(view: &View<'_>, is: &impl Fn(&str) -> bool) -> bool {
 
 /// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may: also `fault` and limits of rates,
 /// which can depend on headers, on addresses, or on another service.
-const HARMLESS: [&str; 17] = [
-    "adaptive_concurrency",
-    "admission_control",
-    "bandwidth_limit",
-    "buffer",
-    "compressor",
-    "cors",
-    "decompressor",
-    "grpc_http1_bridge",
-    "grpc_http1_reverse_bridge",
-    "grpc_stats",
-    "grpc_web",
-    "header_to_metadata",
-    "health_check",
-    "on_demand",
-    "router",
-    "stateful_session",
-    "upstream_codec",
-];
+const HARMLESS: &str = "\
+    adaptive_concurrency admission_control bandwidth_limit buffer compressor cors \
+    decompressor grpc_http1_bridge grpc_http1_reverse_bridge grpc_stats grpc_web \
+    header_to_metadata health_check on_demand router stateful_session upstream_codec";
 
 /// Network filters that deny nobody by who they are.
-const HARMLESS_NETWORK: [&str; 3] = ["connection_limit", "http_connection_manager", "tcp_proxy"];
+const HARMLESS_NETWORK: &str = "connection_limit http_connection_manager tcp_proxy";
 
 /// Whether this filter may deny: it is none of Envoy's own filters of this layer with these names.
-fn may_deny(filter: &View<'_>, layer: &str, harmless: &[&str]) -> bool {
+fn may_deny(filter: &View<'_>, layer: &str, harmless: &str) -> bool {
     let config = config(filter);
     let url = config.text_of("@type").or_else(|| config.text_of("type_url"));
     let name = match url.map(|url| url.rsplit('/').next().unwrap_or_default()) {
@@ -344,7 +328,8 @@ fn may_deny(filter: &View<'_>, layer: &str, harmless: &[&str]) -> bool {
         None => filter.text_of("name").and_then(|name| name.strip_prefix("envoy.filters.")),
     };
     let mut parts = name.unwrap_or_default().split('.');
-    parts.next() != Some(layer) || !parts.next().is_some_and(|name| harmless.contains(&name))
+    parts.next() != Some(layer)
+        || !parts.next().is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
 }
 
 /// A condition without a name of its own.

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use document::Place;
 
-use crate::literal::{Caller, Literal};
 use crate::note::{Effect, MORE_DENIED, Note};
-use crate::sets;
-use crate::term::{self, Term};
+use crate::term::{self, Caller, Literal, Term};
 
 /// A condition on a request and its caller.
 #[derive(Clone, Debug)]
@@ -168,19 +166,19 @@ impl Resolver<'_> {
                 .filter(|all: &BTreeSet<String>| !all.is_empty())?
                 .into(),
         };
-        let hosts = Self::combined(one.hosts.as_ref(), other.hosts.as_ref(), sets::common_hosts)?;
+        let hosts = Self::combined(one.hosts.as_ref(), other.hosts.as_ref(), term::common_hosts)?;
         // Where what they have in common cannot be written: both.
         let (paths, are_paths_known) = match (&one.paths, &other.paths) {
             (None, paths) | (paths, None) => (vec![paths.clone()], true),
-            (Some(one), Some(other)) => match sets::common_paths(one, other) {
+            (Some(one), Some(other)) => match term::common_paths(one, other) {
                 Some(all) if all.is_empty() => return None,
                 Some(all) => (vec![Some(all)], true),
                 None => (vec![Some(one.clone()), Some(other.clone())], false),
             },
         };
-        let (callers, is_caller_known) = match sets::common_caller(&one.caller, &other.caller) {
+        let (callers, is_caller_known) = match term::common_caller(&one.caller, &other.caller) {
             Ok(caller) => (vec![caller?], true),
-            Err(sets::Unknown) => (vec![one.caller.clone(), other.caller.clone()], false),
+            Err(term::Unknown) => (vec![one.caller.clone(), other.caller.clone()], false),
         };
         let mut not = one.not.clone();
         not.extend(other.not.iter().filter(|literal| !one.not.contains(literal)).cloned());

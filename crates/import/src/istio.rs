@@ -7,13 +7,12 @@ mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use document::{Place, Problem};
+use document::{Place, Problem, View};
 
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
-use crate::note::{Effect, Note};
-use crate::view::{Notes as _, View};
+use crate::note::{Effect, Note, Notes as _};
 
 /// Reads documents.
 pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {

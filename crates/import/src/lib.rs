@@ -6,35 +6,29 @@
 //! where a note says so, where `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate compares canonical
 //! paths. For Envoy a note says so; for Istio only `import istio --help` does, because Istio itself normalizes most paths.
 //! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
-//! the policy. `envoy` and `istio` read the originals, `view` makes notes about their values; `matcher` and
-//! `paths` turn Envoy's conditions on texts into patterns, and `sources` has the identity sources.
+//! the policy. `envoy` and `istio` read the originals, `note` has notes about their values; `matcher`, `paths` and `regex`
+//! turn Envoy's conditions on texts into patterns, `term` combines these, and `sources` has the identity sources.
 //!
 //! The crate does no I/O.
 
 mod envoy;
 mod expr;
 mod istio;
-mod literal;
 mod lower;
 mod matcher;
 mod note;
 mod paths;
 mod regex;
-mod sets;
 mod sources;
-mod spelling;
-mod template;
 mod term;
-mod text_matcher;
 mod tokens;
-mod view;
 mod write;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use document::{Mark, Place, Problem, Reader};
+use document::{Mark, Place, Problem, Reader, View};
 
 pub use note::{Effect, Note};
 
@@ -105,7 +99,7 @@ pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Import
     if reader.errors() > 0 {
         return Err(reader.finish());
     }
-    let root = view::View::root(&root, &file);
+    let root = View::root(&root, &file);
     let start = reader.place(Mark::START);
     as_strict_as_possible(options, |options| {
         let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
@@ -131,8 +125,7 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
             Some(_) | None => return Err(reader.finish()),
         }
     }
-    let views: Vec<view::View<'_>> =
-        documents.iter().map(|(file, root)| view::View::root(root, file)).collect();
+    let views: Vec<View<'_>> = documents.iter().map(|(file, root)| View::root(root, file)).collect();
     let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
     as_strict_as_possible(options, |options| {
         let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;

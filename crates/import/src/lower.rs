@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use document::Place;
-use policy::pattern::Pattern;
 
 use crate::expr::{Bound, Expr, Lost, Resolver, TooComplex};
-use crate::literal::{Caller, Literal};
 use crate::matcher;
 use crate::note::{Effect, Note};
 use crate::sources::Sources;
-use crate::term::{self, Term};
+use crate::term::{self, Caller, Literal, Term};
+use policy::pattern::Pattern;
 
 /// A configuration that was read.
 #[derive(Debug, Default)]

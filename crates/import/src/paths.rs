@@ -1,12 +1,11 @@
 //! Paths that a matcher of Envoy matches, as patterns of rolegate.
 
+use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
+use crate::matcher::Matcher;
 use crate::regex;
-use crate::sets::asterisk;
-use crate::spelling::{canonical, literals, one, starting, written_once};
-use crate::template::{self, Part};
-use crate::text_matcher::Matcher;
+use crate::term::asterisk;
 
 /// The paths that match.
 #[derive(Clone, Debug)]
@@ -146,7 +145,7 @@ fn template(text: &str) -> PathSet {
         "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
     let unknown = || PathSet::unknown("a rule has no such template");
     let is_canonical = |path: String| canonical(&path).is_some_and(|canonical| canonical == path);
-    let Some(parts) = template::parts(text) else { return unknown() };
+    let Some(parts) = template_parts(text) else { return unknown() };
     let mut segments = Vec::new();
     let mut is_near = true;
     for (number, part) in parts.iter().enumerate() {
@@ -187,4 +186,126 @@ fn wider(patterns: Vec<Pattern>, message: &str) -> PathSet {
         wider: Some(patterns),
         message: Some(message.to_owned()),
     }
+}
+
+/// What a template matches between two slashes, or from one to the end of the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// This text; it is empty after a slash at the end.
+    Literal(String),
+    /// `*`: one segment that is not empty, with this end.
+    Segment(String),
+    /// `**`: any number of segments, with this end.
+    Rest(String),
+}
+
+/// The parts of a template, with those of its variables; `None` if it is none. Envoy does not start with such a text.
+fn template_parts(template: &str) -> Option<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut text = template.strip_prefix('/')?;
+    loop {
+        // A slash at the end.
+        if text.is_empty() {
+            parts.push(Part::Literal(String::new()));
+            return Some(parts);
+        }
+        if let Some(inside) = text.strip_prefix('{') {
+            let (inside, after) = inside.split_once('}')?;
+            parts.extend(template_variable(inside)?);
+            text = after;
+        } else {
+            let (part, after) = template_part(text)?;
+            parts.push(part);
+            text = after;
+        }
+        let Some(after) = text.strip_prefix('/') else { break };
+        text = after;
+    }
+    if !text.is_empty() {
+        parts.last_mut()?.end_with(text)?;
+    }
+    Some(parts)
+}
+
+/// The parts of a variable, without its braces.
+fn template_variable(inside: &str) -> Option<Vec<Part>> {
+    let (name, mut pattern) = inside.split_once('=').unwrap_or((inside, "*"));
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    let mut parts = Vec::new();
+    loop {
+        let (part, after) = template_part(pattern)?;
+        parts.push(part);
+        if after.is_empty() {
+            return Some(parts);
+        }
+        pattern = after.strip_prefix('/')?;
+    }
+}
+
+/// An operator or a literal, and the text after it.
+fn template_part(text: &str) -> Option<(Part, &str)> {
+    if let Some(after) = text.strip_prefix("**") {
+        return Some((Part::Rest(String::new()), after));
+    }
+    if let Some(after) = text.strip_prefix('*') {
+        return Some((Part::Segment(String::new()), after));
+    }
+    let literal = text.split('/').next().filter(|literal| is_literal(literal))?;
+    Some((Part::Literal(literal.to_owned()), text.strip_prefix(literal)?))
+}
+
+impl Part {
+    /// Adds the text after the last part.
+    fn end_with(&mut self, text: &str) -> Option<()> {
+        let (Self::Literal(end) | Self::Segment(end) | Self::Rest(end)) = self;
+        end.push_str(Some(text).filter(|text| is_literal(text))?);
+        Some(())
+    }
+}
+
+/// Whether Envoy takes this for literal text: what RFC 3986 calls `pchar`, besides `*` and `=`.
+fn is_literal(text: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()+,;:@".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_known)
+}
+
+/// The paths below the segments of a pattern whose next segment starts with this.
+pub(crate) fn starting(folder: &Pattern, start: &str) -> Vec<Pattern> {
+    let with = |last: Option<Segment>, rest| Pattern {
+        segments: folder.segments.iter().cloned().chain(last).collect(),
+        rest,
+        ..folder.clone()
+    };
+    match start {
+        "" if folder.segments.is_empty() => vec![with(None, true)],
+        "" => vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)],
+        start => vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
+    }
+}
+
+/// Whether this path is canonical, and a rule can match it and no other spelling of it.
+pub(crate) fn is_plain(path: &str) -> bool {
+    canonical(path).is_some_and(|canonical| canonical == path) && written_once(path)
+}
+
+/// The canonical form of a path without a query; `None` if each request with it is invalid.
+fn canonical(path: &str) -> Option<String> {
+    let mut buffers = Buffers::default();
+    let paths = canonical::path(b"GET", path.as_bytes(), &mut buffers).ok()?;
+    String::from_utf8(paths.first().to_vec()).ok()
+}
+
+fn literals(path: &str) -> Vec<Segment> {
+    path.strip_prefix('/').unwrap_or(path).split('/').map(|text| Segment::Literal(text.into())).collect()
+}
+
+fn one() -> Segment {
+    Segment::One("any".into())
+}
+
+/// Whether a rule can match this text and no other spelling of it.
+fn written_once(text: &str) -> bool {
+    !text.contains(['%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"'])
 }

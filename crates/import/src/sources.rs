@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
+use document::View;
+
 use crate::expr::Expr;
-use crate::literal::Caller;
-use crate::note::{Effect, Note};
-use crate::view::{Notes as _, View};
+use crate::note::{Effect, Note, Notes as _};
+use crate::term::Caller;
 
 /// Why a condition on a token cannot be told.
 const ELSEWHERE: &str = "the token may be in a place that is not read";

@@ -1,11 +1,39 @@
-//! Conjunctions of conditions on a request and its caller.
+//! Conjunctions of conditions on a request and its caller, and what two sets of hosts, paths or callers have in common.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use policy::pattern::{Pattern, Scope};
+use policy::pattern::{Glob, Pattern, Scope, Segment};
 
-use crate::literal::{Caller, Literal};
-use crate::sets;
+/// What a rule of rolegate can express.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Methods(Vec<String>),
+    Hosts(Vec<Scope>),
+    Paths(Vec<Pattern>),
+    Caller(Caller),
+}
+
+/// A caller.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Caller {
+    Anyone,
+    Authenticated,
+    /// A user of an identity source, by its number.
+    User(usize, String),
+    Group(usize, String),
+}
+
+impl Literal {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Methods(all) => all.is_empty(),
+            Self::Hosts(all) => all.is_empty(),
+            Self::Paths(all) => all.is_empty(),
+            Self::Caller(_) => false,
+        }
+    }
+}
 
 /// A conjunction. The parts that are `None` are not limited.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,9 +82,7 @@ impl Term {
         let caller = (self.caller != Caller::Anyone).then(|| Literal::Caller(self.caller.clone()));
         methods.chain(hosts).chain(paths).chain(caller).collect()
     }
-}
 
-impl Term {
     /// Resolves what it excludes as far as that is possible without a `deny` rule. False if nothing is left.
     pub(crate) fn simplify(&mut self) -> bool {
         let mut kept = Vec::new();
@@ -78,7 +104,7 @@ impl Term {
                         if hosts.is_empty() {
                             return false;
                         }
-                        !sets::common_hosts(hosts, not).is_empty()
+                        !common_hosts(hosts, not).is_empty()
                     }
                     None => true,
                 },
@@ -88,12 +114,12 @@ impl Term {
                     let is_covered = |path: &Pattern| {
                         !path.absolute && !is_of_options || not.iter().any(|not| not.covers(path))
                     };
-                    let mut paths = self.paths.take().unwrap_or_else(|| sets::ANY.to_vec());
+                    let mut paths = self.paths.take().unwrap_or_else(|| ANY.to_vec());
                     paths.retain(|path| !is_covered(path));
                     if paths.is_empty() {
                         return false;
                     }
-                    let overlap = sets::paths_may_overlap(Some(&paths), Some(not));
+                    let overlap = paths_may_overlap(Some(&paths), Some(not));
                     self.paths = Some(paths);
                     overlap
                 }
@@ -104,7 +130,7 @@ impl Term {
                     if *not == Caller::Authenticated && self.caller != Caller::Anyone {
                         return false;
                     }
-                    !matches!(sets::common_caller(not, &self.caller), Ok(None))
+                    !matches!(common_caller(not, &self.caller), Ok(None))
                 }
             };
             if remains {
@@ -122,20 +148,8 @@ impl Term {
             (Some(_), None) => false,
             (Some(cover), Some(methods)) => methods.is_subset(cover),
         };
-        let hosts = match (&self.hosts, &other.hosts) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(hosts)) => {
-                hosts.iter().all(|host| cover.iter().any(|cover| cover.covers(host)))
-            }
-        };
-        let paths = match (&self.paths, &other.paths) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(paths)) => {
-                paths.iter().all(|path| cover.iter().any(|cover| cover.covers(path)))
-            }
-        };
+        let hosts = covers_all(self.hosts.as_deref(), other.hosts.as_deref(), Scope::covers);
+        let paths = covers_all(self.paths.as_deref(), other.paths.as_deref(), Pattern::covers);
         let caller = self.caller == other.caller
             || self.caller == Caller::Anyone
             || self.caller == Caller::Authenticated && other.caller != Caller::Anyone;
@@ -151,12 +165,21 @@ impl Term {
         };
         let hosts = match (&self.hosts, &other.hosts) {
             (None, _) | (_, None) => true,
-            (Some(one), Some(other)) => !sets::common_hosts(one, other).is_empty(),
+            (Some(one), Some(other)) => !common_hosts(one, other).is_empty(),
         };
         methods
             && hosts
-            && sets::paths_may_overlap(self.paths.as_deref(), other.paths.as_deref())
-            && !matches!(sets::common_caller(&self.caller, &other.caller), Ok(None))
+            && paths_may_overlap(self.paths.as_deref(), other.paths.as_deref())
+            && !matches!(common_caller(&self.caller, &other.caller), Ok(None))
+    }
+}
+
+/// Whether one limit includes all of another one; `None` is no limit.
+fn covers_all<T>(cover: Option<&[T]>, limit: Option<&[T]>, covers: fn(&T, &T) -> bool) -> bool {
+    match (cover, limit) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(cover), Some(limit)) => limit.iter().all(|part| cover.iter().any(|cover| covers(cover, part))),
     }
 }
 
@@ -183,4 +206,104 @@ pub(crate) fn without_redundant(mut terms: Vec<Term>) -> Vec<Term> {
     let mut redundant = redundant(&terms.iter().collect::<Vec<_>>()).into_iter();
     terms.retain(|_| !redundant.next().unwrap_or_default());
     terms
+}
+
+/// Whether two sets have something in common cannot be told, or what they have in common cannot be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unknown;
+
+/// The hosts that both include. Of two scopes, one includes the other or they have nothing in common.
+pub(crate) fn common_hosts(one: &[Scope], other: &[Scope]) -> Vec<Scope> {
+    let narrower = |a: &Scope, b: &Scope| {
+        if a.covers(b) { Some(b.clone()) } else { b.covers(a).then(|| a.clone()) }
+    };
+    one.iter().flat_map(|a| other.iter().filter_map(move |b| narrower(a, b))).collect()
+}
+
+/// The paths that both include; `None` if that cannot be written as patterns.
+pub(crate) fn common_paths(one: &[Pattern], other: &[Pattern]) -> Option<Vec<Pattern>> {
+    let mut common = Vec::new();
+    for (a, b) in one.iter().flat_map(|a| other.iter().map(move |b| (a, b))) {
+        match common_path(a, b) {
+            Ok(pattern) => common.extend(pattern.filter(|pattern| !common.contains(pattern))),
+            Err(Unknown) => return None,
+        }
+    }
+    Some(common)
+}
+
+fn common_path(one: &Pattern, other: &Pattern) -> Result<Option<Pattern>, Unknown> {
+    if !patterns_may_overlap(one, other) {
+        return Ok(None);
+    }
+    let length = one.segments.len().max(other.segments.len());
+    let segments: Result<Vec<Segment>, Unknown> = (0..length)
+        .map(|number| match (one.segments.get(number), other.segments.get(number)) {
+            (Some(a), Some(b)) if a.covers(b) => Ok(b.clone()),
+            (Some(a), Some(b)) if b.covers(a) => Ok(a.clone()),
+            (Some(_), Some(_)) | (None, None) => Err(Unknown),
+            (Some(only), None) | (None, Some(only)) => Ok(only.clone()),
+        })
+        .collect();
+    Ok(Some(Pattern { absolute: one.absolute, segments: segments?, rest: one.rest && other.rest }))
+}
+
+/// Whether a path may match both. False only if none does.
+fn patterns_may_overlap(one: &Pattern, other: &Pattern) -> bool {
+    let (a, b) = (one.segments.len(), other.segments.len());
+    let length = (a == b) || (a < b && one.rest) || (b < a && other.rest);
+    let pairs = || one.segments.iter().zip(&other.segments);
+    one.absolute == other.absolute && length && pairs().all(|(a, b)| segments_may_overlap(a, b))
+}
+
+fn segments_may_overlap(one: &Segment, other: &Segment) -> bool {
+    match (one, other) {
+        (Segment::Literal(_), _) => other.covers(one),
+        (_, Segment::Literal(_)) => one.covers(other),
+        (Segment::Glob(a), Segment::Glob(b)) => globs_may_overlap(a, b),
+        _ => true,
+    }
+}
+
+fn globs_may_overlap(one: &Glob, other: &Glob) -> bool {
+    let ends = |glob: &Glob| {
+        let first = glob.0.first().map(|piece| piece.to_string()).unwrap_or_default();
+        (first, glob.0.last().map(|piece| piece.to_string()).unwrap_or_default())
+    };
+    let ((a, b), (c, d)) = (ends(one), ends(other));
+    (a.starts_with(&c) || c.starts_with(&a)) && (b.ends_with(&d) || d.ends_with(&b))
+}
+
+/// Whether two sets of paths may have one in common. `None` is any path.
+pub(crate) fn paths_may_overlap(one: Option<&[Pattern]>, other: Option<&[Pattern]>) -> bool {
+    match (one, other) {
+        (None, _) | (_, None) => true,
+        (Some(one), Some(other)) => one.iter().any(|a| other.iter().any(|b| patterns_may_overlap(a, b))),
+    }
+}
+
+/// The callers that are both; `None` if nobody is.
+pub(crate) fn common_caller(one: &Caller, other: &Caller) -> Result<Option<Caller>, Unknown> {
+    match (one, other) {
+        (Caller::Anyone, caller) | (caller, Caller::Anyone) => Ok(Some(caller.clone())),
+        (Caller::Authenticated, caller) | (caller, Caller::Authenticated) => Ok(Some(caller.clone())),
+        (one, other) if one == other => Ok(Some(one.clone())),
+        (Caller::User(_, _), Caller::User(_, _)) => Ok(None),
+        (Caller::User(a, _) | Caller::Group(a, _), Caller::User(b, _) | Caller::Group(b, _)) => {
+            if a == b {
+                Err(Unknown)
+            } else {
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Any path: those that begin with a slash, and the one of `OPTIONS *`.
+pub(crate) static ANY: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
+
+/// The path `*` of `OPTIONS *`.
+pub(crate) fn asterisk() -> Pattern {
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
 }

@@ -1,10 +1,11 @@
 //! What Envoy's and Istio's configurations of tokens have in common.
 
+use document::View;
+
 use crate::Options;
 use crate::lower::Original;
-use crate::note::Effect;
+use crate::note::{Effect, Notes as _};
 use crate::sources::Kind;
-use crate::view::{Notes as _, View};
 
 /// The field that cannot be expressed, and why. Tokens of its issuer are not accepted.
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);

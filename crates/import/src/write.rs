@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use document::{MapFiles, Problem, Warning};
-use policy::pattern::{Pattern, Scope};
-use policy::written;
 
 use crate::Imported;
-use crate::literal::Caller;
 use crate::lower::{Role, Rule};
 use crate::sources::{Issuer, Keys, Kind, Source, Sources};
+use crate::term::Caller;
+use policy::pattern::{Pattern, Scope};
+use policy::written;
 
 /// A policy as it is written.
 #[derive(Debug)]

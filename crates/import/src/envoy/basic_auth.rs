@@ -1,10 +1,11 @@
 //! Envoy's filter `basic_auth`: users with their hashes.
 
+use document::View;
+
 use crate::expr::Expr;
 use crate::lower::Original;
-use crate::note::Effect;
+use crate::note::{Effect, Notes as _};
 use crate::sources::Kind;
-use crate::view::{Notes as _, View};
 
 /// Adds the users as an identity source.
 pub(crate) fn users(filter: &View<'_>, original: &mut Original) {

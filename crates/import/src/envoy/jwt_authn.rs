@@ -1,13 +1,14 @@
 //! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
 
 use super::requirement::Requirement;
+use document::View;
+
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
-use crate::note::Effect;
+use crate::note::{Effect, Notes as _};
 use crate::sources::{Issuer, Keys, Kind};
 use crate::tokens::{self, Unaccepted};
-use crate::view::{Notes as _, View};
 
 /// Adds the providers as identity sources.
 pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use document::View;
+
 use crate::expr::Expr;
-use crate::literal::Caller;
+use crate::note::Notes as _;
 use crate::sources::{Kind, Source, Sources};
-use crate::view::{Notes as _, View};
+use crate::term::Caller;
 
 /// A requirement of the filter `jwt_authn`.
 pub(super) struct Requirement<'n> {

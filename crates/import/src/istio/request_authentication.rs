@@ -1,11 +1,12 @@
 //! `RequestAuthentication`: issuers of tokens.
 
+use document::View;
+
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
 use crate::sources::{Issuer, Keys, Kind};
 use crate::tokens::{self, Unaccepted};
-use crate::view::View;
 
 /// Adds the issuers as identity sources.
 pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Original) {

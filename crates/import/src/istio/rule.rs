@@ -1,11 +1,12 @@
 //! A rule of an `AuthorizationPolicy`: from whom, to which operations, and when.
 
+use document::View;
+
 use crate::Options;
 use crate::expr::Expr;
-use crate::matcher;
+use crate::matcher::{self, Matcher};
+use crate::note::Notes as _;
 use crate::sources::{Kind, Sources};
-use crate::text_matcher::Matcher;
-use crate::view::{Notes as _, View};
 
 /// What is said of another value than a list. Kubernetes refuses it, unlike Envoy, which takes it for the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
