@@ -93,7 +93,7 @@ impl Acceptable<'_> {
             })
             .collect();
         let noun = self.noun;
-        for ((file, line, name), (comments, columns)) in lines {
+        for ((_, _, name), (comments, columns)) in lines {
             let all = columns.len();
             let (about, message, help) = if comments.len() < all {
                 (
@@ -101,26 +101,17 @@ impl Acceptable<'_> {
                     format!(
                         "there are {all} {noun}s `{name}` here, and each comment accepts one: none is accepted"
                     ),
-                    "write a comment for each of them, or put each on a line of its own".to_owned(),
+                    "write a comment for each of them, or put each on a line of its own",
                 )
             } else {
-                let others = found
-                    .iter()
-                    .zip(&findings)
-                    .filter(|((at, of), accepted)| !**accepted && at.file == file && *of == name);
-                let lines = others.map(|((at, _), _)| at.line);
-                let help = match lines.min_by_key(|other| other.abs_diff(line)) {
-                    Some(other) => {
-                        format!(
-                            "leave the comment out; one in line {other} or directly above it accepts the {noun} there"
-                        )
-                    }
-                    None => "leave the comment out".to_owned(),
-                };
-                (comments.get(all..), format!("there is no {noun} `{name}` here to accept"), help)
+                (
+                    comments.get(all..),
+                    format!("there is no {noun} `{name}` here to accept"),
+                    "leave the comment out, or write it on the line of the finding or directly above it",
+                )
             };
             for at in about.unwrap_or_default() {
-                wrong.push((at.clone(), message.clone(), help.clone()));
+                wrong.push((at.clone(), message.clone(), help.to_owned()));
             }
         }
         Accepted { findings, wrong }

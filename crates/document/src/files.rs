@@ -25,12 +25,9 @@ pub trait Files {
 #[error("{0}")]
 pub struct FileError(String);
 
-/// The message for a folder.
-const FOLDER: &str = "it is a folder";
-
 impl FileError {
-    /// An error with this message: lower case, no full stop. That of a missing file or folder begins with `no such`, that
-    /// of a folder where a file is expected is `it is a folder`.
+    /// An error with this message: lower case, no full stop. That of a missing file or
+    /// folder begins with `no such`.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
@@ -40,12 +37,6 @@ impl FileError {
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.0.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("no such"))
-    }
-
-    /// Whether it is a folder and not a file.
-    #[must_use]
-    pub fn is_folder(&self) -> bool {
-        self.0 == FOLDER
     }
 }
 
@@ -94,8 +85,7 @@ impl Files for MapFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let same = || self.0.iter().find(|(known, _)| normalized(known) == normalized(path));
         let bytes = self.0.get(path).or_else(|| same().map(|(_, bytes)| bytes));
-        let is_folder = || !path.as_os_str().is_empty() && self.0.keys().any(|known| known.starts_with(path));
-        bytes.cloned().ok_or_else(|| FileError::new(if is_folder() { FOLDER } else { "no such file" }))
+        bytes.cloned().ok_or_else(|| FileError::new("no such file"))
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {

@@ -5,8 +5,6 @@
 pub struct Hints {
     /// What to write instead of a key that other systems use.
     pub key: fn(mapping: &str, key: &str) -> Option<KeyHint>,
-    /// The help where a key belongs to another mapping of the file.
-    pub place: fn(mapping: &str, key: &str) -> Option<String>,
     /// How to write a value that must be `expected` (such as a list) and is not.
     pub shape: fn(value: &str, expected: &str) -> Option<&'static str>,
 }
@@ -42,5 +40,5 @@ impl KeyHint {
 
 impl Hints {
     /// A format without hints of its own: a similar key is still suggested.
-    pub const NONE: Self = Self { key: |_, _| None, place: |_, _| None, shape: |_, _| None };
+    pub const NONE: Self = Self { key: |_, _| None, shape: |_, _| None };
 }

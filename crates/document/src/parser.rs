@@ -340,37 +340,25 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec
     entries
 }
 
-/// The parser's error, with its usual cause if the line shows it.
+/// The parser's error. Its cause may be on a line above, or a tab on the next one.
 fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let marker = error.marker();
-    let (mut number, mut column) = (marker.line(), marker.col());
-    if error.info() == "while scanning a plain scalar, found a tab" {
-        // The parser's place is the start of the text before it.
-        let below = (number + 1..).zip(text.lines().skip(number));
-        let mut tabs = below.filter_map(|(number, line)| {
-            let indent = line.split(|letter: char| !letter.is_whitespace()).next()?;
-            Some((number, indent.chars().position(|letter| letter == '\t')?))
-        });
-        (number, column) = tabs.next().unwrap_or((number, column));
-    }
-    let at = mark(number, column);
-    let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
-    let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
-    let above =
-        text.lines().take(number.saturating_sub(1)).enumerate().filter(|(_, line)| !line.trim().is_empty());
-    if is_without_space(line) {
-        return problem.help(SPACE);
-    }
-    if let Some((index, _)) = above.last().filter(|(_, line)| is_without_space(line)) {
-        return problem.help(format!("{SPACE} on line {}", index + 1));
-    }
-    match cause(error.info(), line, line.chars().nth(column)) {
-        Some(help) => problem.help(help),
-        None => problem,
-    }
+    let near = || text.lines().skip(marker.line().saturating_sub(3)).take(4);
+    let help = if near().any(is_indented_by_tab) {
+        "indent with spaces"
+    } else if near().any(is_without_space) {
+        "write a space after the `:`"
+    } else {
+        "check the indentation here and above, close every quote, `[` and `{`, and quote a text that begins \
+         with a sign or has `: ` in it"
+    };
+    let message = format!("not valid YAML: {}", error.info());
+    Problem::error(reader.place(mark(marker.line(), marker.col())), message).help(help)
 }
 
-const SPACE: &str = "write a space after the `:`";
+fn is_indented_by_tab(line: &str) -> bool {
+    line.chars().take_while(|letter| letter.is_whitespace()).any(|letter| letter == '\t')
+}
 
 /// Whether a line begins like `reader:{` or `- allow:[`, which YAML does not read as a key and its value.
 fn is_without_space(line: &str) -> bool {
@@ -378,61 +366,4 @@ fn is_without_space(line: &str) -> bool {
     let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':').unwrap_or_default();
     let is_name = |letter: char| letter.is_alphanumeric() || "_-.\"'".contains(letter);
     value.starts_with(['{', '[']) && !key.is_empty() && key.chars().all(is_name)
-}
-
-/// Whether a line is like `a: 1, b: 2`.
-fn has_two_entries(line: &str) -> bool {
-    let after_first = line.split_once(": ").and_then(|(_, rest)| rest.split_once(", "));
-    after_first.is_some_and(|(_, second)| second.contains(": "))
-}
-
-/// How to fix a line that is not YAML from this character on.
-fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
-    let indentation = line.len() - line.trim_start().len();
-    if line.get(..indentation).is_some_and(|indent| indent.contains('\t')) {
-        return Some("indent with spaces");
-    }
-    match info {
-        "':' may not precede any of `[{` in flow mapping" => return Some(SPACE),
-        "while parsing a block mapping, did not find expected key"
-        | "while parsing a block collection, did not find expected '-' indicator" => {
-            return Some(
-                "check the indentation of this line and of those above: entries that belong together begin in one column",
-            );
-        }
-        "mapping values are not allowed in this context" if has_two_entries(line) => {
-            return Some("write each entry on a line of its own, or put them in `{` and `}`");
-        }
-        "simple key expect ':'" | "mapping values are not allowed in this context" => {
-            return Some(
-                "a `:` with a space after it is missing, or a `-` before a text, here or on a line above",
-            );
-        }
-        "invalid trailing content after double-quoted scalar"
-        | "invalid trailing content after single-quoted scalar"
-        | "invalid indentation in quoted scalar"
-        | "invalid indentation"
-        | "illegal placement of ':' indicator" => {
-            return Some("close every quote, `[` and `{`, perhaps one on a line above");
-        }
-        "unexpected character: `@'" => return Some("quote a text that starts with `@`"),
-        "unexpected character: ``'" => return Some("quote a text that starts with a backtick"),
-        "unexpected character: `%'" => return Some("quote a text that starts with `%`"),
-        "while scanning a block scalar, did not find expected comment or line break" => {
-            return Some("quote a text that starts with `>` or `|`");
-        }
-        _ if info.contains("unknown escape character") => {
-            return Some("in double quotes `\\` has a meaning of its own: use single quotes");
-        }
-        _ => {}
-    }
-    if here == Some('*') || line.trim_start().starts_with("- *") {
-        Some("quote a text that starts with `*`")
-    } else if line.trim().is_empty() || info == "invalid indentation in flow construct" {
-        Some("close every quote, `[` and `{`")
-    } else if line.contains(['{', '[']) {
-        Some("quote a text that has `{`, `}`, `[`, `]` or `,` in it, and close every quote, `[` and `{`")
-    } else {
-        None
-    }
 }

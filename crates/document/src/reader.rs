@@ -172,8 +172,7 @@ impl Reader {
             let help = match (&hint, close) {
                 (Some(hint), _) => hint.help.clone(),
                 (None, Some(close)) => format!("did you mean `{close}`?"),
-                (None, None) => (self.hints.place)(what, &key.text)
-                    .unwrap_or_else(|| format!("{what} has {}", enumerate(known))),
+                (None, None) => format!("{what} has {}", enumerate(known)),
             };
             self.error_help(key.at, message(&key.text), help);
             fields.meant.extend(hint.and_then(|hint| hint.key).or(close).map(str::to_owned));

@@ -6,16 +6,12 @@ use crate::related::Related;
 use crate::trie::{Node, NodeId, Ruled, Trie};
 use crate::warnings::Warnings;
 use document::{Problem, Warning};
-use policy::canonical;
 use policy::model::{Effect, Policy, RuleId};
 use policy::pattern::{Pattern, Segment};
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
-
-/// The maximum number of further paths that a warning names, and of warnings about one rule.
-const MAX_SHOWN: usize = 5;
 
 /// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
 /// no other rule is about that.
@@ -43,76 +39,30 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>
                 open.push((pattern, end, allow));
             }
         }
-        // One warning for the paths below which the same rule allows, and for which the same has to be written.
-        for _ in 0..MAX_SHOWN {
-            let Some(((pattern, end, allow), others)) = open.split_first() else { break };
-            let (alike, different): (Vec<_>, Vec<_>) =
-                others.iter().partition(|(_, of, by)| of == end && std::ptr::eq(by.rule, allow.rule));
-            let mut warning = warning(ruled, pattern, *end, allow);
-            warning.message.push_str(&also(pattern, alike.into_iter().map(|(other, _, _)| other)));
-            warnings.push(warning);
-            open = different;
+        if let Some(((pattern, end, allow), others)) = open.split_first() {
+            warnings.push(warning(ruled, pattern, *end, allow, others.len()));
         }
     }
 }
 
-/// The further paths of the rule of which the same is true. A path that can be spelled in two ways is two patterns.
-fn also<'p>(first: &'p Pattern, others: impl Iterator<Item = &'p Pattern>) -> String {
-    let spelled = |pattern: &Pattern| canonical::decoded(path(pattern).as_bytes());
-    let mut seen = vec![spelled(first)];
-    let mut also = String::new();
-    for other in others {
-        let spelled = spelled(other);
-        if seen.contains(&spelled) {
-            continue;
-        }
-        if seen.len() > MAX_SHOWN {
-            also.push_str(", …");
-            break;
-        }
-        also.push_str(if also.is_empty() { "; the same for " } else { ", " });
-        also.push_str(&format!("`{}`", path(other)));
-        seen.push(spelled);
+fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>, others: usize) -> Problem {
+    let path: String = pattern.segments.iter().map(|segment| format!("/{segment}")).collect();
+    let by = &allow.rule.name;
+    let mut message =
+        format!("`{}` does not deny what is below `{path}`, which `{by}` allows", ruled.rule.name);
+    if others > 0 {
+        message.push_str(&format!("; {others} more of its patterns are like this"));
     }
-    also
-}
-
-fn path(pattern: &Pattern) -> String {
-    pattern.segments.iter().map(|segment| format!("/{segment}")).collect()
-}
-
-fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>) -> Problem {
-    let path = path(pattern);
-    let (name, by) = (&ruled.rule.name, &allow.rule.name);
-    let (message, help) = match end {
-        End::Root | End::Name => (
-            format!("`{name}` matches this path only: `{by}` allows what is below it"),
-            format!("write `{}/**` for the path and everything below", path.trim_end_matches('/')),
-        ),
-        End::Start | End::Any => (
-            format!("`{name}` ends with this segment: `{by}` allows what is below it"),
-            format!("write `{path}/**` for these paths and everything below"),
-        ),
-        End::File => (
-            format!("`{name}` covers one depth: `{by}` allows deeper ones"),
-            format!(
-                "a pattern of one segment covers one depth, and `**` is only at the end of a path: write `{}` for the \
-                 next one, or allow fewer paths",
-                deeper(pattern)
-            ),
-        ),
+    let help = if end == End::File {
+        "a pattern of one segment covers one depth, and `**` is only at the end of a path: write a pattern for \
+         each depth, or allow fewer paths"
+            .to_owned()
+    } else {
+        format!("write `{}/**` for the path and everything below", path.trim_end_matches('/'))
     };
     Problem::warning(ruled.rule.at.clone(), Warning::OpenBelow, message)
         .help(help)
         .related(allow.rule.at.clone(), format!("`{by}` of the role `{}`", allow.named.name))
-}
-
-/// The path of this file pattern one folder further down.
-fn deeper(pattern: &Pattern) -> String {
-    let segments = pattern.segments.split_last();
-    let folders = segments.iter().flat_map(|(_, folders)| *folders).map(|folder| format!("/{folder}"));
-    let file = segments.iter().map(|(file, _)| format!("/{{dir}}/{file}"));
-    folders.chain(file).collect()
 }
 
 /// How a path ends that others can be below: not in a slash, and not like that of a file.

@@ -4,7 +4,7 @@ use crate::related::Related;
 use crate::trie::{NodeId, Ruled, Trie};
 use crate::warnings::Warnings;
 use document::{Problem, Warning};
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Policy, Rule, RuleId};
+use policy::model::{Effect, Policy, Rule, RuleId};
 use policy::pattern::{Pattern, Scope, Segment};
 
 /// The maximum number of comparisons for all rules together.
@@ -37,34 +37,18 @@ pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<
 }
 
 fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
-    let (name, by) = (&ruled.rule.name, &cover.rule.name);
-    let (role, of) = (&ruled.named.name, &cover.named.name);
+    let (name, by, of) = (&ruled.rule.name, &cover.rule.name, &cover.named.name);
     let (kind, message, help) = match (ruled.effect, cover.effect) {
         (Effect::Allow, Effect::Deny) => (
             Warning::DeniedRule,
-            if ruled.role == cover.role {
-                format!("`{name}` never allows anything: `{by}` denies all of it")
-            } else {
-                format!("`{name}` never allows anything: `{by}` of `{of}` denies all of it")
-            },
-            if ruled.role == cover.role {
-                "a `deny` wins over every `allow`: leave one of them out".to_owned()
-            } else if [ANYONE, AUTHENTICATED].contains(&&**of) {
-                format!(
-                    "a `deny` of `{of}` also applies to `{role}`: move it to the role whose `allow` is wider, or leave \
-                     it out: what no rule allows is denied"
-                )
-            } else {
-                format!("a `deny` of `{of}` also applies to `{role}`: leave one of them out")
-            },
+            format!("`{name}` never allows anything: `{by}` of `{of}` denies all of it"),
+            "a `deny` wins over every `allow` that a caller has: leave one of them out, or move the `deny` to the \
+             role whose `allow` is wider",
         ),
-        _ if name == by => {
-            (Warning::RedundantRule, format!("`{name}` is listed twice"), "leave it out".to_owned())
-        }
         _ => (
             Warning::RedundantRule,
             format!("`{name}` adds nothing: `{by}` covers all of it"),
-            "leave it out".to_owned(),
+            "leave it out",
         ),
     };
     let note = format!("`{by}` of the role `{of}`");

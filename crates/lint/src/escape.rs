@@ -124,8 +124,7 @@ impl<'s, 'p> Denial<'s, 'p> {
     }
 
     fn open_host(&self, allow: &Ruled<'_>, apex: Option<String>) -> Problem {
-        let Ruled { rule, .. } = self.ruled;
-        let (name, by) = (&rule.name, &allow.rule.name);
+        let (name, by) = (&self.ruled.rule.name, &allow.rule.name);
         let (message, help) = match apex {
             Some(apex) => (
                 format!(
@@ -135,14 +134,12 @@ impl<'s, 'p> Denial<'s, 'p> {
             ),
             None => (
                 format!(
-                    "`{name}` is for {} only: `{by}` allows this path on every other host, and the client chooses the host",
-                    if matches!(&*rule.scopes, [Scope::Exact(_)]) { "this host" } else { "these hosts" },
+                    "`{name}` is for some hosts only: `{by}` allows this path on every other one, and the client \
+                     chooses the host"
                 ),
-                if covers_paths(rule, allow.rule) {
-                    "write the `allow` with hosts, or accept this where the proxy routes by host".to_owned()
-                } else {
-                    "write the `deny` without a host, or the `allow` with hosts".to_owned()
-                },
+                "write the `deny` without a host, or the `allow` with hosts; or accept this where the proxy routes \
+                 by host"
+                    .to_owned(),
             ),
         };
         self.warning(Warning::OpenHost, allow, message, help)

@@ -1,16 +1,14 @@
 //! Granted names that no caller has, and granted names that two sources could provide.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use foldhash::HashSet;
-
-use crate::similar_names::{MAX_COMPARISONS, Work, differ_by_prefix};
 use crate::warnings::Warnings;
-use document::{Place, Problem, Warning, closest};
-use policy::ids::IdVec;
-use policy::model::{ANYONE, AUTHENTICATED, Basic, Identity, Piece, Policy, Role, RoleId};
+use document::{Place, Problem, Suggestions, Warning};
+use policy::model::{ANYONE, AUTHENTICATED, Identity, Piece};
 use policy::{NameRef, Parsed, UnresolvedGrant};
+
+/// The maximum number of comparisons of a granted name with a source.
+pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The maximum number of sources that are compared with each other.
 pub(crate) const MAX_SOURCES: usize = 64;
@@ -19,16 +17,12 @@ pub(crate) const MAX_SOURCES: usize = 64;
 pub(crate) fn identities(parsed: &Parsed, problems: &mut Vec<Problem>) {
     let identity = &parsed.policy.identity;
     claims_of_no_token(parsed, identity, problems);
-    match &identity.basic {
-        Some(basic) if basic.verify && identity.jwt.is_empty() => {
-            unknown_names(parsed, basic, &mut Warnings::new(problems));
-        }
-        None if identity.jwt.is_empty() => no_identity(parsed, problems),
-        Some(_) | None => {
-            let sources = sources(identity);
-            ambiguous_names(parsed, &sources, &mut Warnings::new(problems));
-            names_of_no_source(parsed, &sources, &mut Warnings::new(problems));
-        }
+    let sources = sources(identity);
+    if sources.is_empty() {
+        no_identity(parsed, problems);
+    } else {
+        ambiguous_names(parsed, &sources, &mut Warnings::new(problems));
+        names_of_no_source(parsed, &sources, &mut Warnings::new(problems));
     }
 }
 
@@ -54,23 +48,6 @@ fn no_identity(parsed: &Parsed, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Warns of granted names that are not users of Basic, if Basic is the only source.
-fn unknown_names(parsed: &Parsed, basic: &Basic, warnings: &mut Warnings<'_>) {
-    let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
-    let groups = basic.users.iter().flat_map(|user| &user.groups);
-    let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
-    let mut users = Known { names: users, work: Work::default() };
-    let mut groups = Known { names: groups, work: Work::default() };
-    for grant in &parsed.grants {
-        for named in &grant.users {
-            users.expect(grant, named, "user", &groups, warnings);
-        }
-        for named in &grant.groups {
-            groups.expect(grant, named, "group", &users, warnings);
-        }
-    }
-}
-
 /// Why a granted name is not what its author probably means: names are compared byte for byte, and no name stands for
 /// all callers.
 fn unlikely(name: &str) -> Option<&'static str> {
@@ -83,54 +60,6 @@ fn unlikely(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The known names.
-struct Known {
-    names: BTreeSet<String>,
-    work: Work,
-}
-
-impl Known {
-    fn expect(
-        &mut self,
-        grant: &UnresolvedGrant,
-        named: &NameRef,
-        what: &str,
-        others: &Self,
-        warnings: &mut Warnings<'_>,
-    ) {
-        if self.names.contains(&*named.name) {
-            return;
-        }
-        let problem = Problem::warning(
-            place(grant, named),
-            Warning::UnknownName,
-            format!("no {what} is called `{}`", named.name),
-        );
-        let other = if what == "user" { "group" } else { "user" };
-        if let Some(help) = unlikely(&named.name) {
-            warnings.push(problem.help(help));
-            return;
-        }
-        if others.names.contains(&*named.name) {
-            warnings.push(problem.help(format!("it is a {other}: write it under `{other}s`")));
-            return;
-        }
-        warnings.push(match self.near(&named.name) {
-            Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None => problem.help("`basic.users` names users and their groups, `users_file` more users"),
-        });
-    }
-
-    fn near(&mut self, name: &str) -> Option<String> {
-        if !self.work.take(self.names.len()) {
-            return None;
-        }
-        let mut names = self.names.iter().map(String::as_str);
-        let near = names.clone().find(|known| differ_by_prefix(name, known));
-        near.or_else(|| self.work.suggestions.closest(name, &mut names)).map(str::to_owned)
-    }
-}
-
 /// A source of names.
 pub(crate) struct Source<'i> {
     pub(crate) what: String,
@@ -139,29 +68,31 @@ pub(crate) struct Source<'i> {
     pub(crate) groups: Names<'i>,
 }
 
+impl<'i> Source<'i> {
+    /// The names of its users (`user`) or of its groups.
+    pub(crate) fn names(&self, what: &str) -> &Names<'i> {
+        if what == "user" { &self.users } else { &self.groups }
+    }
+}
+
 /// The names that a source may provide.
 pub(crate) struct Names<'i> {
     prefix: &'i str,
     /// The possible names, before the prefix; `None` means any.
-    only: Option<HashSet<&'i str>>,
+    only: Option<BTreeSet<&'i str>>,
 }
 
 /// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only the names on
 /// its own line.
 fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
-    let users = sources.iter().map(|source| (source, &source.users)).collect();
-    let groups = sources.iter().map(|source| (source, &source.groups)).collect();
-    let [users, groups] = [users, groups].map(sources_of_shared);
+    let [users, groups] = ["user", "group"].map(|what| sharing(sources, what));
     for grant in &parsed.grants {
-        for (named, what, sources) in grant
-            .users
-            .iter()
-            .map(|named| (named, "user", &users))
-            .chain(grant.groups.iter().map(|named| (named, "group", &groups)))
-        {
-            let having: Vec<_> =
-                sources.iter().filter(|(_, names)| names.may_be(&named.name)).copied().collect();
+        let users = grant.users.iter().map(|named| (named, "user", &users));
+        let groups = grant.groups.iter().map(|named| (named, "group", &groups));
+        for (named, what, sources) in users.chain(groups) {
+            let mut having = sources.clone();
+            having.retain(|source| source.names(what).may_be(&named.name));
             if having.len() > 1 {
                 warnings.push(ambiguous(grant, named, what, &having));
             }
@@ -170,53 +101,26 @@ fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warni
 }
 
 /// The sources that may provide a name that another one may provide too.
-fn sources_of_shared<'s, 'i>(
-    all: Vec<(&'s Source<'i>, &'s Names<'i>)>,
-) -> Vec<(&'s Source<'i>, &'s Names<'i>)> {
-    let meets =
-        |one: &Names<'_>| all.iter().any(|(_, other)| !std::ptr::eq(one, *other) && one.may_meet(other));
-    all.iter().copied().filter(|(_, names)| meets(names)).collect()
+pub(crate) fn sharing<'s, 'i>(sources: &'s [Source<'i>], what: &str) -> Vec<&'s Source<'i>> {
+    let meets = |one: &Source<'_>| {
+        sources
+            .iter()
+            .any(|other| !std::ptr::eq(one.at, other.at) && one.names(what).may_meet(other.names(what)))
+    };
+    sources.iter().filter(|source| meets(source)).collect()
 }
 
-fn ambiguous(
-    grant: &UnresolvedGrant,
-    named: &NameRef,
-    what: &str,
-    having: &[(&Source<'_>, &Names<'_>)],
-) -> Problem {
-    let (sources, names): (Vec<_>, Vec<_>) = having.iter().copied().unzip();
-    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", &sources));
-    let help = format!("{}, and grant to the name with it", keep_apart(what, &names));
+fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&Source<'_>]) -> Problem {
+    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", sources));
+    let help = format!("{}, and grant to the name with it", keep_apart(what));
     let problem = Problem::warning(place(grant, named), Warning::AmbiguousName, message).help(help);
-    related(problem, &sources)
+    related(problem, sources)
 }
 
-/// What to write so that no two of these have the same name. A prefix of its own is not enough: with the prefixes `p`
+/// What to write so that no two sources have the same name. A prefix of its own is not enough: with the prefixes `p`
 /// and `pa:` the name `pa:x` is `a:x` of the one and `x` of the other.
-pub(crate) fn keep_apart(what: &str, names: &[&Names<'_>]) -> String {
-    let mut prefixes: Vec<&str> = names.iter().map(|names| names.prefix).collect();
-    prefixes.sort_unstable();
-    let distinct = prefixes.is_sorted_by(|one, next| one < next) && !prefixes.contains(&"");
-    let nested = prefixes.iter().zip(prefixes.iter().skip(1)).find(|(one, next)| next.starts_with(**one));
-    // A name of Basic that begins with the prefix of the issuer.
-    let is_of_issuer = |names: &&Names<'_>| names.only.is_none() && !names.prefix.is_empty();
-    let is_of_basic = |names: &&Names<'_>| names.only.is_some() && names.prefix.is_empty();
-    match nested.filter(|_| distinct) {
-        None if names.len() == 2 && names.iter().any(is_of_issuer) && names.iter().any(is_of_basic) => {
-            format!("give `basic` a `{what}_prefix`")
-        }
-        Some((one, next)) => {
-            format!(
-                "`{next}` begins with `{one}`: give each a `{what}_prefix` that does not begin with another"
-            )
-        }
-        // Of Basic the names are known: none of them begins with a prefix that is chosen for an issuer.
-        None if names.iter().any(|names| names.only.is_some()) => match names.len() {
-            2 => format!("give the issuer a `{what}_prefix`"),
-            _ => format!("give each issuer a `{what}_prefix` of its own"),
-        },
-        None => format!("give each a `{what}_prefix` of its own"),
-    }
+pub(crate) fn keep_apart(what: &str) -> String {
+    format!("give each a `{what}_prefix` that does not begin with another")
 }
 
 /// The maximum number of sources that a warning names.
@@ -248,104 +152,54 @@ fn names_of_no_source(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Wa
     let most = MAX_COMPARISONS / sources.len().max(1);
     let users = parsed.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
     let groups = parsed.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
-    let mut work = Work::default();
-    for (grant, named) in users.take(most) {
-        let names = sources.iter().map(|source| (source, &source.users));
-        warn_of_absent(grant, named, "user", names, &mut work, warnings);
-    }
-    for (grant, named) in groups.take(most) {
-        let names = sources.iter().map(|source| (source, &source.groups));
-        warn_of_absent(grant, named, "group", names, &mut work, warnings);
-    }
-}
-
-fn warn_of_absent<'s, 'i: 's>(
-    grant: &UnresolvedGrant,
-    named: &NameRef,
-    what: &str,
-    sources: impl Iterator<Item = (&'s Source<'i>, &'s Names<'i>)>,
-    work: &mut Work,
-    warnings: &mut Warnings<'_>,
-) {
-    let name = &named.name;
-    if let Some(help) = unlikely(name) {
-        let message = format!("`{name}` is matched literally as the name of a {what}");
-        warnings.push(Problem::warning(place(grant, named), Warning::UnknownName, message).help(help));
-        return;
-    }
-    // The sources with the longest prefix that fits.
-    let sources: Vec<_> = sources.collect();
-    let mut likely = sources.clone();
-    likely.retain(|(_, names)| name.starts_with(names.prefix));
-    let longest = likely.iter().map(|(_, names)| names.prefix.len()).max();
-    likely.retain(|(_, names)| Some(names.prefix.len()) == longest);
-    if likely.iter().any(|(_, names)| names.may_be(name)) {
-        return;
-    }
-    let count = sources.iter().map(|(_, names)| names.only.as_ref().map_or(0, HashSet::len)).sum();
-    let may_compare = work.take(count);
-    let with_prefix = sources.iter().filter(|_| may_compare).find_map(|(_, names)| {
-        let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
-        known.filter(|known| differ_by_prefix(name, known)).min()
-    });
-    // An issuer may have any name, so the author may have left out its prefix.
-    let left_out = if longest.unwrap_or(0) > 0 { Vec::new() } else { prefixed(name, &sources) };
-    let (message, near) = match (with_prefix, likely.first()) {
-        (Some(near), _) => (format!("no {what} is called `{name}`"), Some(near)),
-        (None, Some((source, names))) => {
-            let own = name.strip_prefix(names.prefix).unwrap_or(name);
-            let mut known: Vec<&str> = names.only.iter().flatten().copied().filter(|_| may_compare).collect();
-            known.sort_unstable();
-            let near = work.suggestions.closest(own, known).map(|near| format!("{}{near}", names.prefix));
-            let message = match left_out.first() {
-                None => format!("{} has no {what} that is called `{name}`", source.what),
-                Some(_) => format!("no {what} is called `{name}`"),
-            };
-            (message, near)
+    let users = users.take(most).map(|(grant, named)| (grant, named, "user"));
+    let groups = groups.take(most).map(|(grant, named)| (grant, named, "group"));
+    let mut suggestions = Suggestions::for_a_file();
+    for (grant, named, what) in users.chain(groups) {
+        let at = place(grant, named);
+        if let Some((message, help)) = absent(&named.name, what, sources, &mut suggestions) {
+            warnings.push(Problem::warning(at, Warning::UnknownName, message).help(help));
         }
-        (None, None) => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
-    };
-    let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
-    let quoted = |names: Vec<String>| {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        names.join(" or ")
-    };
-    // Of Basic the names are known: rather than a mistyped one, this may be one that was removed.
-    let knows = |names: &Names<'_>| names.only.as_ref().is_some_and(|only| !only.is_empty());
-    let closed = likely.first().filter(|(_, names)| knows(names)).map(|(source, _)| source);
-    warnings.push(match (near, closed) {
-        (Some(near), _) => problem.help(format!("did you mean `{near}`?")),
-        (None, _) if left_out.is_empty() => problem,
-        (None, Some(source)) => problem.help(format!(
-            "remove the name, or add the {what} to {}; the {what} of a token would be {}",
-            source.what,
-            quoted(left_out)
-        )),
-        (None, None) => problem.help(format!("did you mean {}?", quoted(left_out))),
-    });
+    }
 }
 
-/// The maximum number of sources whose prefix is suggested.
-const MAX_SUGGESTED: usize = 3;
-
-/// This name with the prefix of each source that may have any name; where it begins with a misspelled prefix, with the
-/// right one.
-fn prefixed(name: &str, sources: &[(&Source<'_>, &Names<'_>)]) -> Vec<String> {
-    let open = sources.iter().filter(|(_, names)| names.only.is_none());
-    let mut meant: Vec<String> = open
-        .filter_map(|(_, Names { prefix, .. })| {
-            let separator = prefix.chars().next_back()?;
-            let end = name.find(separator).filter(|end| *end > 0 && !separator.is_alphanumeric());
-            let Some((head, own)) = end.and_then(|end| name.split_at_checked(end + separator.len_utf8()))
-            else {
-                return Some(format!("{prefix}{name}"));
-            };
-            (!own.is_empty()).then(|| closest(head, [*prefix]))?.map(|prefix| format!("{prefix}{own}"))
-        })
-        .take(MAX_SUGGESTED)
-        .collect();
-    meant.dedup();
-    meant
+/// What is wrong with the granted name of a user or a group that nobody has, and what to write.
+fn absent(
+    name: &str,
+    what: &str,
+    sources: &[Source<'_>],
+    suggestions: &mut Suggestions,
+) -> Option<(String, String)> {
+    let is_known = |source: &Source<'_>| source.names(what).only.is_some() && source.names(what).may_be(name);
+    if let Some(help) = unlikely(name).filter(|_| !sources.iter().any(is_known)) {
+        let message = format!("`{name}` is matched literally as the name of a {what}");
+        return Some((message, help.to_owned()));
+    }
+    let other = if what == "user" { "group" } else { "user" };
+    // The sources with the longest prefix that fits.
+    let mut likely: Vec<&Source<'_>> = sources.iter().collect();
+    likely.retain(|source| name.starts_with(source.names(what).prefix));
+    let longest = likely.iter().map(|source| source.names(what).prefix.len()).max();
+    likely.retain(|source| Some(source.names(what).prefix.len()) == longest);
+    if likely.iter().any(|source| source.names(what).may_be(name)) {
+        return None;
+    }
+    let Some(source) = likely.first() else {
+        let message = format!("no {what} is called `{name}`: it has the prefix of no source");
+        return Some((message, "write the prefix of its source before it, or leave it out".to_owned()));
+    };
+    let Names { prefix, only } = source.names(what);
+    let own = name.strip_prefix(prefix).unwrap_or(name);
+    let help = if source.names(other).only.is_some() && source.names(other).may_be(name) {
+        format!("it is a {other}: write it under `{other}s`")
+    } else if let Some(near) = suggestions.closest(own, only.iter().flatten().copied()) {
+        format!("did you mean `{prefix}{near}`?")
+    } else {
+        let place =
+            if sources.len() == 1 { "add it there" } else { "write the prefix of its source before it" };
+        format!("{place}, or leave it out")
+    };
+    Some((format!("{} has no {what} that is called `{name}`", source.what), help))
 }
 
 pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
@@ -367,7 +221,7 @@ pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
         users: Names { prefix: &issuer.user_prefix, only: None },
         groups: Names {
             prefix: &issuer.group_prefix,
-            only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::default()) },
+            only: if issuer.claims.groups.is_some() { None } else { Some(BTreeSet::new()) },
         },
     });
     basic.chain(jwt).collect()
@@ -398,82 +252,4 @@ impl Names<'_> {
 
 fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
     Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
-}
-
-/// Warns of a policy without a role: it is probably a part of one, such as a file that was cut off.
-pub(crate) fn no_roles(policy: &Policy, file: &Path, problems: &mut Vec<Problem>) {
-    if policy.roles.is_empty() && policy.search.is_none() {
-        let message = "there is no role, so every request is denied";
-        let problem = Problem::warning(Place::start_of(file), Warning::NoRoles, message);
-        problems.push(problem.help("add `roles`; if the policy had some, a part of it is missing"));
-    }
-}
-
-/// Warns of each role that no caller can have.
-pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
-    let by_token = |role: &Role| policy.identity.jwt.iter().any(|issuer| issuer.may_give(&role.name));
-    let by_token = policy.roles.entries().filter(|(_, role)| by_token(role)).map(|(id, _)| id);
-    let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
-    let is_granted = !open.is_empty();
-    let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
-    open.extend([ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)));
-    while let Some(role) = open.pop() {
-        if !std::mem::replace(had.at_mut(role), true) {
-            open.extend(&policy.roles.at(role).extends);
-        }
-    }
-    let mut unused = policy.roles.entries().filter(|(id, _)| !*had.at(*id)).map(|(_, role)| role);
-    if !is_granted {
-        // One warning is enough for all of them.
-        problems.extend(unused.next().map(no_grants));
-        return;
-    }
-    let mut warnings = Warnings::new(problems);
-    for role in unused {
-        let message = format!("nobody has the role `{}`", role.name);
-        let help = match role.name.to_ascii_lowercase().as_str() {
-            name if name == "guest" || sounds_like_anyone(name) => CALL_IT_ANYONE,
-            "users" | "user" | "logged_in" | "authenticated" | "signed_in" => {
-                "grant it, or call it `authenticated`, the role of every caller with credentials"
-            }
-            _ => "name it under `grants`, or let a role that is granted extend it",
-        };
-        warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
-    }
-    drop(warnings);
-    like_anyone(policy, &had, &mut Warnings::new(problems));
-}
-
-fn no_grants(role: &Role) -> Problem {
-    let is_like = sounds_like_anyone(&role.name.to_ascii_lowercase());
-    let help = if is_like { CALL_IT_ANYONE } else { "add `grants`" };
-    Problem::warning(role.at.clone(), Warning::UnusedRole, "no role is granted to anybody").help(help)
-}
-
-/// What to write instead of a role that sounds as if every caller had it, and that nobody has.
-const CALL_IT_ANYONE: &str = "grant it, or call it `anyone`, the role that every caller has";
-
-/// Whether a name, in lower case, sounds as if every caller had the role. A guest may be a user.
-fn sounds_like_anyone(name: &str) -> bool {
-    matches!(name, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous" | "anonymous_user")
-}
-
-/// Warns of each role that sounds as if every caller had it, and that only some have.
-fn like_anyone(policy: &Policy, had: &IdVec<RoleId, bool>, warnings: &mut Warnings<'_>) {
-    let mut everybodys: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
-    let mut open: Vec<RoleId> = [ANYONE, AUTHENTICATED].iter().filter_map(|name| policy.role(name)).collect();
-    while let Some(role) = open.pop() {
-        if !std::mem::replace(everybodys.at_mut(role), true) {
-            open.extend(&policy.roles.at(role).extends);
-        }
-    }
-    for (_, role) in policy.roles.entries().filter(|(id, _)| *had.at(*id) && !*everybodys.at(*id)) {
-        if sounds_like_anyone(&role.name.to_ascii_lowercase()) {
-            let message =
-                format!("`{}` is a role like any other: only callers to whom it is given have it", role.name);
-            let help = "call it `anyone`, the role that every caller has, or `authenticated`, that of every caller with \
-                        credentials: neither is granted or extended";
-            warnings.push(Problem::warning(role.at.clone(), Warning::LikeAnyone, message).help(help));
-        }
-    }
 }

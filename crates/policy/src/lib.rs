@@ -4,8 +4,8 @@
 //! matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference evaluator: slow,
 //! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
 //! rules), then [`load()`]: it reads the files as YAML (by the crate [`document`]), parses them, resolves names and reports
-//! [`Problem`](document::Problem)s, among them warnings of what is probably not intended; `instead` has hints for keys that other systems use, `levels` for those that are indented wrongly. [`cases`] are the
-//! test cases of a policy, and [`written`] writes values as YAML.
+//! [`Problem`](document::Problem)s. `keys` lists the keys of each mapping, `hints` those that other systems have in their
+//! place. [`cases`] are the test cases of a policy, and [`written`] writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
@@ -15,7 +15,7 @@ pub mod decision;
 mod hints;
 pub mod ids;
 mod key_url;
-mod levels;
+mod keys;
 mod load;
 pub mod model;
 mod parse;
@@ -28,4 +28,4 @@ pub use key_url::KeyUrl;
 pub use load::{Loaded, Parsed, load, parse};
 pub use model::Policy;
 pub use parse::htpasswd;
-pub use parse::unresolved::{Missing, NameRef, UnresolvedGrant};
+pub use parse::unresolved::{NameRef, UnresolvedGrant};

@@ -5,7 +5,7 @@ use std::path::Path;
 use document::{Files, PolicyFile, Problem, Severity};
 
 use crate::model::Policy;
-use crate::parse::unresolved::{Missing, UnresolvedGrant};
+use crate::parse::unresolved::UnresolvedGrant;
 use crate::parse::{self as parser};
 
 /// A valid policy, with everything that was read to load it.
@@ -28,8 +28,6 @@ pub struct Parsed {
     pub problems: Vec<Problem>,
     /// The grants as written, with their places.
     pub grants: Vec<UnresolvedGrant>,
-    /// What may be missing in the policy, because it could not be read.
-    pub missing: Missing,
     /// The main file.
     pub file: std::path::PathBuf,
     /// Every file that was read, in order of reading.
@@ -49,10 +47,9 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
 #[must_use]
 pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
     let parser::Parsed { policy: unresolved, mut problems, files } = parser::parse(files, file);
-    let missing = unresolved.missing;
     let grants = unresolved.grants.clone();
     let policy = parser::resolve(unresolved, &mut problems);
-    Parsed { policy, problems, grants, missing, file: file.to_owned(), files }
+    Parsed { policy, problems, grants, file: file.to_owned(), files }
 }
 
 impl Parsed {

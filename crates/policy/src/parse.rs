@@ -5,15 +5,11 @@
 
 mod basic;
 mod cached_files;
-mod grants;
 mod host;
 pub mod htpasswd;
-mod identity;
 mod identity_header;
 mod jwt;
 pub(crate) mod method;
-pub(crate) mod names;
-mod password;
 mod path;
 mod percent;
 mod resolve;
@@ -21,31 +17,27 @@ mod response;
 mod roles;
 mod rule;
 mod search;
-mod sections;
 mod template;
 pub(crate) mod unresolved;
 mod user_ids;
-mod values;
+pub(crate) mod values;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::hints::HINTS;
-use crate::levels::POLICY;
+use crate::keys::{IDENTITY, POLICY};
+use crate::model::Identity;
 use document::{Fields, Files, Node, Place, PolicyFile, Problem, Reader, Scalar, Text, Value, normalized};
 
 use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use self::unresolved::{Missing, UnresolvedPolicy};
+use self::unresolved::UnresolvedPolicy;
 
 pub(crate) use self::resolve::resolve;
 
 /// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
 const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
 
-/// The most names of other files that a message has.
-const MOST_NAMES: usize = 4;
-/// The most files that are read to find these.
-const MOST_READ: usize = 64;
 /// The maximum nesting depth of includes.
 const MAX_DEPTH: usize = 16;
 
@@ -71,12 +63,7 @@ pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
         Err(error) => {
             parser.all_missing();
             let message = format!("cannot read the policy: {error}");
-            let problem = Problem::error(Place::start_of(file), message);
-            let help = error.is_missing().then(|| other_names(files, file)).flatten();
-            parser.problems.push(match help {
-                Some(help) => problem.help(help),
-                None => problem,
-            });
+            parser.problems.push(Problem::error(Place::start_of(file), message));
         }
     }
     Parsed { policy: parser.policy, problems: parser.problems, files: parser.files.finish() }
@@ -118,31 +105,31 @@ impl PolicyParser<'_> {
 
     /// Records that a file could not be read: anything may be missing.
     fn all_missing(&mut self) {
-        self.policy.missing = Missing::ALL;
+        self.policy.lacks_roles = true;
+        self.policy.lacks_identity = true;
     }
 
     fn sections(&mut self, reader: &mut Reader, file: &Path, fields: &Fields<'_>) {
         version(reader, fields, self.open.len() == 1);
         self.mark_misspelled(fields);
-        // The keys of `roles` and `grants` are names.
+        // A section that is indented below another one is missing. The keys of `roles` and `grants` are names.
         let with_keys = fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
-        if with_keys.into_iter().any(|(_, node)| sections::has_section(node)) {
+        if with_keys.into_iter().any(|(_, node)| has_section(node)) {
             self.all_missing();
         }
         reader.report_empty(fields, NEVER_EMPTY);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
-            let read = identity::read(reader, &mut self.files, file, node);
-            self.policy.missing.identity |= reader.errors() > errors;
+            let read = identity(reader, &mut self.files, file, node);
+            self.policy.lacks_identity |= reader.errors() > errors;
             once(reader, "identity", fields, &mut self.policy.identity, read);
         }
         if let Some(node) = fields.value("roles") {
-            self.policy.missing.roles |= !matches!(node.value, Value::Map(_));
+            self.policy.lacks_roles |= !matches!(node.value, Value::Map(_));
             roles::read(reader, node, &mut self.policy);
         }
         if let Some(node) = fields.value("grants") {
-            self.policy.missing.grants |= !matches!(node.value, Value::Map(_));
-            grants::read(reader, node, &mut self.policy);
+            roles::read_grants(reader, node, &mut self.policy);
         }
         if let Some(node) = fields.value("allow_response") {
             let read = response::allow(reader, node);
@@ -173,9 +160,8 @@ impl PolicyParser<'_> {
         if fields.means("include") {
             self.all_missing();
         }
-        self.policy.missing.roles |= fields.means("roles");
-        self.policy.missing.grants |= fields.means("grants");
-        self.policy.missing.identity |= fields.means("identity");
+        self.policy.lacks_roles |= fields.means("roles");
+        self.policy.lacks_identity |= fields.means("identity");
     }
 
     fn includes(&mut self, reader: &mut Reader, file: &Path, node: &Node) {
@@ -261,16 +247,6 @@ impl PolicyParser<'_> {
         }
         match self.files.read(path) {
             Ok(bytes) => self.file(path, &bytes),
-            Err(error) if error.is_folder() => {
-                let help = match text.text.trim_end_matches('/') {
-                    "" => "name a file".to_owned(),
-                    name if name.contains('*') => {
-                        "end the name in `*.yaml`: it then matches files only".to_owned()
-                    }
-                    name => format!("write `{name}/*.yaml` for the files in it"),
-                };
-                reader.error_help(text.at, format!("cannot read `{}`: {error}", path.display()), help);
-            }
             Err(error) => unreadable(reader, text.at, path, &error),
         }
     }
@@ -281,32 +257,19 @@ fn is_not_utf8(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains(char::REPLACEMENT_CHARACTER))
 }
 
-/// The policies in the folder of one that does not exist: one of them may be meant. `None` without that folder.
-fn other_names(files: &dyn Files, file: &Path) -> Option<String> {
-    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let mut names = files.list(folder).ok()?;
-    names.retain(|name| name.ends_with(".yaml") || name.ends_with(".yml"));
-    names.sort_unstable();
-    names.truncate(MOST_READ);
-    names.retain(|name| {
-        name != "cases.yaml" && files.read(&folder.join(name)).is_ok_and(|text| may_be_policy(&text))
-    });
-    let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
-    let more = if names.len() > MOST_NAMES { ", …" } else { "" };
-    Some(match &*shown {
-        [] => format!("no file in the folder `{}` looks like a policy", folder.display()),
-        names => format!(
-            "the folder `{}` has {}{more}: if one of them is the policy, name it",
-            folder.display(),
-            names.join(", ")
-        ),
-    })
+/// Whether a section has a key that is the name of another one.
+fn has_section(node: &Node) -> bool {
+    matches!(&node.value, Value::Map(entries) if entries.iter().any(|(key, _)| POLICY.contains(&&*key.text)))
 }
 
-/// Whether a file has the key that each policy begins with, and the configuration of Envoy does not have.
-fn may_be_policy(text: &[u8]) -> bool {
-    let mut lines = text.split(|byte| *byte == b'\n');
-    lines.any(|line| line.starts_with(b"version:"))
+/// Reads `identity`: how callers authenticate.
+fn identity(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Identity> {
+    let fields = reader.fields(node, "`identity`", IDENTITY)?;
+    // An empty `basic` is reported as one without users.
+    reader.report_empty(&fields, &["jwt"]);
+    let basic = fields.field("basic").and_then(|field| basic::read(reader, files, file, field));
+    let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, file, node));
+    Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }
 
 /// Keeps a section that only one file may contain.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cases::{Case, Credentials, Expect, Request, json, time};
-use crate::parse::names::is_name;
+use crate::parse::values::is_name;
 use document::{Fields, Node, Reader, Value};
 
 /// Reads every case; a problem in one does not prevent reading the others.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::levels::{BASIC, USER};
+use crate::keys::{BASIC, USER};
 use crate::model::{Basic, BasicUser};
-use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use crate::parse::names::{names, prefix};
-use crate::parse::{htpasswd, password};
-use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Secret, Value, Warning};
+use crate::parse::cached_files::CachedFiles;
+use crate::parse::values::{names, prefix};
+use crate::parse::{htpasswd, values};
+use document::{Fields, Key, Mark, Node, Place, PolicyFile, Problem, Reader, Secret, Value, Warning};
 
 /// The default realm of the challenge.
 const REALM: &str = "rolegate";
@@ -148,16 +148,11 @@ fn inline(reader: &mut Reader, node: &Node, users: &mut Users) {
 
 /// One user, and whether it has a password, valid or not.
 fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
-    let named = password::is_user_name(reader, key.at, &key.text);
+    let named = values::is_user_name(reader, key.at, &key.text);
     if node.is_nothing() {
         let at = reader.place(key.at);
         let user = BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at };
         return named.then_some((user, false));
-    }
-    if matches!(node.value, Value::Scalar(_)) {
-        let help = "write `{ password: \"…\" }` with a hash";
-        reader.error_help(node.at, "a user must be a mapping, not text", help);
-        return None;
     }
     let fields = reader.secret_fields(node, "a user", USER)?;
     let hash = fields.value("password").and_then(|node| secret(reader, node));
@@ -179,7 +174,7 @@ fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
         return None;
     }
     let (text, hash) = reader.shared(node, "a password")?;
-    password::check(reader, text.at, text.text).then(|| Secret(hash.clone()))
+    values::is_hash(reader, text.at, text.text).then(|| Secret(hash.clone()))
 }
 
 /// Adds the users of the `users_file`; false if it, or a line of it, cannot be read.
@@ -191,28 +186,17 @@ fn from_file(
     users: &mut Users,
 ) -> bool {
     let Some(name) = reader.text(node, "`users_file`") else { return false };
-    if !is_file_name(reader, &name) {
-        return false;
+    let Some(PolicyFile { path, bytes }) = files.read_named(reader, file, &name) else { return false };
+    let (read, problems) = htpasswd::parse(&path, &bytes);
+    let faulty = problems.iter().any(|problem| !problem.is_warning());
+    problems.into_iter().for_each(|problem| reader.push(problem));
+    if read.is_empty() {
+        users.empty_file = Some((name.at, path));
     }
-    let path = beside(file, name.text);
-    match files.read(&path) {
-        Ok(bytes) => {
-            let (read, problems) = htpasswd::parse(&path, &bytes);
-            let faulty = problems.iter().any(|problem| !problem.is_warning());
-            problems.into_iter().for_each(|problem| reader.push(problem));
-            if read.is_empty() {
-                users.empty_file = Some((name.at, path));
-            }
-            for user in read {
-                users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
-            }
-            !faulty
-        }
-        Err(error) => {
-            unreadable(reader, name.at, &path, &error);
-            false
-        }
+    for user in read {
+        users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
     }
+    !faulty
 }
 
 fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {

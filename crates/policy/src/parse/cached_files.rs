@@ -40,6 +40,26 @@ impl<'f> CachedFiles<'f> {
     pub(crate) fn finish(self) -> Vec<PolicyFile> {
         self.read
     }
+
+    /// The file that a value of `file` names, with its contents; `None` if that was reported as an error.
+    pub(crate) fn read_named(
+        &mut self,
+        reader: &mut Reader,
+        file: &Path,
+        name: &Text<'_>,
+    ) -> Option<PolicyFile> {
+        if !is_file_name(reader, name) {
+            return None;
+        }
+        let path = beside(file, name.text);
+        match self.read(&path) {
+            Ok(bytes) => Some(PolicyFile { path, bytes }),
+            Err(error) => {
+                unreadable(reader, name.at, &path, &error);
+                None
+            }
+        }
+    }
 }
 
 /// The path of a file that another file names, relative to that file's folder.

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::levels::IDENTITY_HEADER;
+use crate::keys::IDENTITY_HEADER;
 use crate::model::{ClaimPath, IdentityFormat, IdentityHeader, IdentityKey};
-use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use crate::parse::names::is_name;
+use crate::parse::cached_files::CachedFiles;
 use crate::parse::response::header_name;
-use crate::parse::values;
-use document::{Fields, Node, Reader, Value};
+use crate::parse::values::{self, is_name};
+use document::{Fields, Node, PolicyFile, Reader};
 
 /// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
 const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
@@ -121,19 +120,9 @@ fn keys(
     reader.warn_of_duplicates(&names);
     let mut keys = Vec::new();
     for (name, _) in &names {
-        if !is_file_name(reader, name) {
-            continue;
-        }
-        let path = beside(file, name.text);
-        match files.read(&path) {
-            Ok(bytes) => {
-                keys.push(IdentityKey {
-                    path: path.to_string_lossy().into(),
-                    bytes,
-                    at: reader.place(name.at),
-                });
-            }
-            Err(error) => unreadable(reader, name.at, &path, &error),
+        if let Some(PolicyFile { path, bytes }) = files.read_named(reader, file, name) {
+            let path = path.to_string_lossy().into();
+            keys.push(IdentityKey { path, bytes, at: reader.place(name.at) });
         }
     }
     if names.is_empty() && reader.errors() == errors {
@@ -156,12 +145,6 @@ fn lifetime(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
 /// Claims of the caller's token that are passed on: names in the header, and their places in the token.
 fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Box<str>, ClaimPath)> {
     let Some(node) = fields.value("claims") else { return Vec::new() };
-    if !matches!(node.value, Value::Map(_)) {
-        let help =
-            "write `{ email: email, tenant: /tenant/id }`: a name, and the claim of the caller's token";
-        reader.error_help(node.at, "`claims` is not a mapping", help);
-        return Vec::new();
-    }
     let Some(entries) = reader.entries(node, "`claims`") else { return Vec::new() };
     let mut claims = Vec::new();
     for (key, node) in entries.iter() {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key_url::{KeyUrl, url_fault};
-use crate::levels::{CLAIMS, JWT};
+use crate::keys::{CLAIMS, JWT};
 use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
-use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use crate::parse::names::{is_name, name_refs, names, prefix};
-use crate::parse::values;
-use document::{Fields, Mark, Node, Place, Problem, Reader, Text, Value, Warning};
+use crate::parse::cached_files::CachedFiles;
+use crate::parse::values::{self, is_name, name_refs, names, prefix};
+use document::{Fields, Mark, Node, Place, PolicyFile, Problem, Reader, Text, Value, Warning};
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.
@@ -261,15 +260,8 @@ pub(crate) fn trusted_ca(
     file: &Path,
     node: &Node,
 ) -> Option<Arc<[u8]>> {
-    let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
-    let path = beside(file, name.text);
-    let bytes = match files.read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            unreadable(reader, name.at, &path, &error);
-            return None;
-        }
-    };
+    let name = reader.text(node, "`ca_file`")?;
+    let PolicyFile { path, bytes } = files.read_named(reader, file, &name)?;
     let text = String::from_utf8_lossy(&bytes);
     if text.contains(" PRIVATE KEY-----") {
         let message = format!("`{}` has a private key, which must not be here", path.display());
@@ -285,17 +277,9 @@ pub(crate) fn trusted_ca(
 }
 
 fn keys_in_file(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Keys> {
-    let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
-    let path = beside(file, name.text);
-    match files.read(&path) {
-        Ok(bytes) => {
-            Some(Keys::File { path: path.to_string_lossy().into(), bytes, at: reader.place(name.at) })
-        }
-        Err(error) => {
-            unreadable(reader, name.at, &path, &error);
-            None
-        }
-    }
+    let name = reader.text(node, "`file`")?;
+    let PolicyFile { path, bytes } = files.read_named(reader, file, &name)?;
+    Some(Keys::File { path: path.to_string_lossy().into(), bytes, at: reader.place(name.at) })
 }
 
 fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
@@ -303,26 +287,11 @@ fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     let fields = fields.and_then(|node| reader.filled_fields(node, "`claims`", CLAIMS));
     let mut path = |key: &str| -> Option<ClaimPath> {
         let node = fields.as_ref()?.value(key)?;
-        if let Value::List(_) = node.value {
-            reader.error_help(node.at, format!("`{key}` must be text, not a list"), one_claim(key));
-            return None;
-        }
         let text = reader.text(node, &format!("`{key}`"))?;
         values::claim_path(reader, &text, text.text)
     };
     let user = path("user").unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
     Claims { user, roles: path("roles"), groups: path("groups"), separator: Separator::Spaces }
-}
-
-/// What to write instead of a list of claims.
-fn one_claim(key: &str) -> &'static str {
-    match key {
-        "roles" => {
-            "name the one claim that has the roles; those of another can be read as groups (`groups`, with a `group_prefix`) and be \
-             granted roles"
-        }
-        _ => "name one claim",
-    }
 }
 
 fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {

@@ -3,44 +3,25 @@
 //! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
 //! canonical request can have is an error: the rule would look like protection but protect nothing.
 
-mod placeholder;
-
 use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
-use crate::parse::path::placeholder::{
-    RESERVED, is_like_caller, like_reserved, more_than_placeholder, name_of, placeholder_of,
-};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use document::{Reader, Text, Warning};
-
-pub(crate) use crate::parse::path::placeholder::{is_like_user, meant_by, names_caller};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
-        let help = match path.split_once('/') {
-            Some((before, rest)) if before.ends_with(' ') && is_path(&format!("/{rest}")) => {
-                format!("did you mean `/{rest}`? Methods are under `methods`")
-            }
-            Some((before, rest)) if before.contains('.') && is_path(&format!("/{rest}")) => {
-                format!("did you mean `/{rest}`? Hosts are under `hosts`")
-            }
-            _ if is_path(&format!("/{path}")) => format!("did you mean `/{path}`?"),
-            _ => "write a path, such as `/people/{id}`".to_owned(),
-        };
+        let help = "write a path, such as `/people/{id}`: methods and hosts are not a part of it";
         reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
     };
-    if let Some(at) = path.find("{claims}").or_else(|| path.find("{claims.")) {
-        let part = path.get(at..).unwrap_or_default();
-        let help = "write `{user}` for the caller's name: other claims are not compared with paths";
-        reader.error_help(text.locate(part), "a path has no claims", help);
-        return None;
-    }
     let mut parser = PathParser { reader, text, failed: false };
     parser.check(path);
-    let (segments, rest) = parser.segments(query_of(name).map_or(name, |(before, _)| before));
+    if parser.failed {
+        return None;
+    }
+    let (segments, rest) = parser.segments(name);
     if parser.failed {
         return None;
     }
@@ -58,23 +39,6 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
 pub(crate) fn is_path(path: &str) -> bool {
     let mut reader = Reader::new(std::path::Path::new("").into());
     read(&mut reader, &Text::of(path), path).is_some()
-}
-
-/// The path that the author of a regular expression for whole paths probably wants: `/orders/**` for `/orders/.*$`.
-pub(crate) fn of_regex(regex: &str) -> Option<String> {
-    let segments: Vec<&str> =
-        regex.strip_suffix('$').unwrap_or(regex).strip_prefix('/')?.split('/').collect();
-    let last = segments.len() - 1;
-    let path: String = segments
-        .iter()
-        .enumerate()
-        .map(|(number, segment)| match *segment {
-            any if ANYTHING.contains(&any) => if number == last { "/**" } else { "/{id}" }.to_owned(),
-            segment if regex_fault(segment).is_some() => "/{id}".to_owned(),
-            segment => format!("/{segment}"),
-        })
-        .collect();
-    (!path.contains(".*") && is_path(&path)).then_some(path)
 }
 
 /// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
@@ -109,16 +73,18 @@ struct PathParser<'r, 't> {
 impl PathParser<'_, '_> {
     /// Checks that do not depend on the segments.
     fn check(&mut self, path: &str) {
-        let (before, query) = query_of(path).unzip();
-        for (at, character) in before.unwrap_or(path).char_indices() {
+        for (at, character) in path.char_indices() {
             let part = path.get(at..).unwrap_or_default();
             match character {
-                '\\' if is_class_escape(part) => {}
-                '\\' if part.starts_with(r"\/") || part.starts_with(r"\.") => {
-                    let help = "leave it out: a path is not a regular expression";
+                '?' | '#' => {
+                    let help = "end the path before it: it applies to every query";
+                    self.error(part, "a query or fragment never takes part in matching", help);
+                    return;
+                }
+                '\\' => {
+                    let help = "write `/`, or leave it out: a path is not a regular expression";
                     self.error(part, "`\\` never matches: such a request is denied", help);
                 }
-                '\\' => self.error(part, "`\\` never matches: such a request is denied", "write `/`"),
                 ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
                 _ if character.is_ascii_control() => {
                     self.error(part, "a control character never matches", "leave it out");
@@ -126,51 +92,26 @@ impl PathParser<'_, '_> {
                 _ => {}
             }
         }
-        if let Some(query) = query {
-            let help = "end the path before it: it applies to every query";
-            self.error(query, "a query or fragment never takes part in matching", help);
-            return;
-        }
-        for triplet in ["%3F", "%3f", "%23"] {
-            if let Some(at) = path.find(triplet) {
+        for parameter in ["%3F", "%3f", "%23", ";"] {
+            if let Some(at) = path.find(parameter) {
                 let help = "make sure that the path before it is covered by a rule as well";
                 let message =
-                    format!("a request with `{triplet}` must be allowed with and without what follows it");
-                let part = path.get(at..).unwrap_or_default();
-                self.reader.warning_help(self.text.locate(part), Warning::PathParameter, message, help);
+                    format!("a request with `{parameter}` must be allowed with and without what follows it");
+                self.warn(path.get(at..).unwrap_or_default(), Warning::PathParameter, message, help);
             }
-        }
-        if path.contains(';') {
-            let help = "make sure that the path without its parameters is covered by a rule as well";
-            let message = "a request with `;` must be allowed with and without what follows it";
-            self.reader.warning_help(self.text.locate(path), Warning::PathParameter, message, help);
         }
     }
 
     /// Warns of a path that looks like several: `/a,/b`, or `/a|b/**`.
     fn warn_of_several(&mut self, path: &str) {
-        let is_item = self.text.text == path;
-        if let Some(at) = JOINTS.iter().find_map(|joint| path.find(joint)).filter(|at| !is_plus(path, *at)) {
-            let part = path.get(at..).unwrap_or_default();
-            let (message, help) = if is_item {
-                ("this is one path", "write each path as an item of its own")
-            } else {
-                (
-                    "the short form takes one path",
-                    "write one rule for each path, or the long form with `paths`",
-                )
-            };
-            self.reader.warning_help(self.text.locate(part), Warning::SeveralPaths, message, help);
-            return;
+        let joint = [",/", "|/", "&/"].iter().find_map(|joint| path.find(joint));
+        let joined = joint.and_then(|at| path.get(at..));
+        let alternatives = || path.split('/').find(|segment| are_alternatives(segment));
+        if let Some(part) = joined.or_else(alternatives) {
+            let message = "this is one path: a path has no alternatives";
+            let help = "write a rule for each path, or the long form with `paths`";
+            self.warn(part, Warning::SeveralPaths, message, help);
         }
-        let Some(segment) = path.split('/').find(|segment| are_alternatives(segment)) else { return };
-        let message = format!("`{segment}` matches one segment: a path has no alternatives");
-        let help = if is_item {
-            "write a path for each of them"
-        } else {
-            "write a rule for each of them, or the long form with `paths`"
-        };
-        self.reader.warning_help(self.text.locate(segment), Warning::SeveralPaths, message, help);
     }
 
     fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
@@ -188,41 +129,16 @@ impl PathParser<'_, '_> {
                 "*" if number == last => {
                     let message = "`*` at the end matches one segment only";
                     let help = "write `**` for everything below, or `{id}` for exactly one segment";
-                    self.reader.warning_help(self.text.locate(part), Warning::SingleSegment, message, help);
+                    self.warn(part, Warning::SingleSegment, message, help);
                     segments.extend(self.segment(part));
                 }
                 "" if number < last => {
                     self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
                 }
-                part if number == last && has_rest(part) => {
-                    let own = part.trim_matches('*');
-                    let help = format!("did you mean `/{own}/**`? It is the segment and everything below");
-                    self.error(part, "`**` is not a segment of its own", help);
-                }
-                part => {
-                    if part.ends_with("...") && !part.contains(['*', '{', '}']) {
-                        self.warn_of_dots(part, number == last);
-                    }
-                    segments.extend(self.segment(part));
-                }
+                part => segments.extend(self.segment(part)),
             }
         }
         (segments, rest)
-    }
-
-    /// Warns of a segment that ends in `...`, as Go and Bazel write what is below.
-    fn warn_of_dots(&mut self, part: &str, is_last: bool) {
-        let help = match part.trim_end_matches('.') {
-            _ if !is_last => {
-                "`**` is only the last segment: write `{id}` for exactly one segment, or a rule for \
-                              each number of segments"
-                    .to_owned()
-            }
-            "" => "did you mean `**`?".to_owned(),
-            name => format!("did you mean `/{name}/**`?"),
-        };
-        let message = format!("`{part}` is matched literally");
-        self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
     }
 
     fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
@@ -231,13 +147,10 @@ impl PathParser<'_, '_> {
             self.error(part, format!("`{part}` has a quote in it"), help);
             return None;
         }
-        if part.len() > 1 && part.ends_with('\'') {
-            let message = format!("`{part}` ends with a quote, which is matched literally");
-            let help = "remove it if it is left over";
-            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
-        }
-        if let Some((message, help)) = regex_fault(part) {
-            self.error(part, message, help);
+        if is_regex(part) {
+            let help = "write `{id}` for any one segment, and `**` at the end for everything below; `%24`, `%5B` \
+                        and `%5D` are the characters `$`, `[` and `]`";
+            self.error(part, format!("`{part}` is a regular expression, and a path is not"), help);
             return None;
         }
         if part.contains(['{', '}']) {
@@ -249,10 +162,11 @@ impl PathParser<'_, '_> {
             return None;
         }
         let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
-        if let Some(meant) = meant_by(part) {
+        if is_like_placeholder(part) {
+            let help = "write `{id}` for any one segment, `{user}` for the caller's name, and `**` at the end \
+                        for everything below";
             let message = format!("`{part}` is matched literally");
-            let help = format!("did you mean `{meant}`?");
-            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
+            self.warn(part, Warning::LikePlaceholder, message, help);
         }
         if read.shortest() > LONGEST_SEGMENT {
             let help = "match a long segment by `{id}` or by a shorter glob";
@@ -265,65 +179,31 @@ impl PathParser<'_, '_> {
     }
 
     fn placeholder(&mut self, part: &str) -> Option<Segment> {
-        let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
-        match inner.filter(|name| !name.contains(['{', '}'])) {
-            Some("user") => Some(Segment::User),
+        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).unwrap_or_default();
+        match name {
+            "user" => return Some(Segment::User),
             // Its sources are resolved with those of the rule.
-            Some("user.id") => Some(Segment::UserId(Vec::new())),
-            Some("") => {
-                self.error(part, "a placeholder without a name", "write `{id}`");
-                None
-            }
-            Some(name)
-                if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
-            {
-                if let Some(message) = like_reserved(name) {
-                    self.error(part, message, RESERVED);
-                    return None;
-                }
-                if name.ends_with("...") {
-                    let help = "write `**` at the end for any number of segments, or `{id}` for exactly one";
-                    self.error(part, format!("`{part}` is not a placeholder"), help);
-                    return None;
-                }
-                if let Some((why, help)) = is_like_caller(name) {
-                    let message = format!("`{part}` matches any segment: {why}");
-                    self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
-                } else if is_like_user(name) {
-                    let message =
-                        format!("`{part}` matches any segment: only `{{user}}` is the caller's name");
-                    let help =
-                        "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
-                    self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
-                }
-                Some(Segment::One(name.into()))
-            }
-            Some(name) => {
-                let help = match name.contains([':', '?', '=']).then(|| name_of(name)) {
-                    Some(name) if names_caller(name) => {
-                        format!("did you mean `{{{name}}}`? It is the caller's name alone")
-                    }
-                    Some(name) if is_path(&format!("/{{{name}}}")) => {
-                        format!("did you mean `{{{name}}}`? A placeholder matches any one segment")
-                    }
-                    Some(_) => "write `{id}` for any one segment".to_owned(),
-                    None if names_caller(name.trim_matches('*')) => {
-                        format!("did you mean `{{{}}}`?", name.trim_matches('*'))
-                    }
-                    None if name.contains(['*', '+']) => {
-                        "write `**` at the end for any number of segments".to_owned()
-                    }
-                    None => "a name has letters, digits, `_`, `-` and `.`".to_owned(),
-                };
-                self.error(part, format!("`{part}` is not a placeholder"), help);
-                None
-            }
-            None => {
-                let help = more_than_placeholder(part);
-                self.error(part, format!("`{part}` has more than a placeholder in it"), help);
-                None
-            }
+            "user.id" => return Some(Segment::UserId(Vec::new())),
+            _ => {}
         }
+        let is_of_name = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+        if name.is_empty() || name.ends_with("...") || !name.chars().all(is_of_name) {
+            let help = "a placeholder is a whole segment, such as `{id}`, or `{user}` for the caller's name, without a \
+                        type; write a brace of the path itself as `%7B` or `%7D`";
+            self.error(part, format!("`{part}` is not a placeholder"), help);
+            return None;
+        }
+        if is_like_claim(name) {
+            let help = "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+            self.error(part, format!("`{part}` is not known in a path"), help);
+            return None;
+        }
+        if is_like_caller(name) {
+            let message = format!("`{part}` matches any segment: only `{{user}}` is the caller's name");
+            let help = "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
+            self.warn(part, Warning::LikePlaceholder, message, help);
+        }
+        Some(Segment::One(name.into()))
     }
 
     fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
@@ -380,12 +260,7 @@ impl PathParser<'_, '_> {
                     let message =
                         format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
                     let help = format!("write `{character}`");
-                    self.reader.warning_help(
-                        self.text.locate(triplet),
-                        Warning::EncodedCharacter,
-                        message,
-                        help,
-                    );
+                    self.warn(triplet, Warning::EncodedCharacter, message, help);
                 }
                 Some(spelling)
             }
@@ -394,6 +269,10 @@ impl PathParser<'_, '_> {
                 None
             }
         }
+    }
+
+    fn warn(&mut self, part: &str, kind: Warning, message: impl Into<String>, help: impl Into<String>) {
+        self.reader.warning_help(self.text.locate(part), kind, message, help);
     }
 
     fn error(&mut self, part: &str, message: impl Into<String>, help: impl Into<String>) {
@@ -416,14 +295,6 @@ fn fault_of_requests(canonical: &str) -> Option<PathError> {
     (!is_reported).then_some(fault)
 }
 
-/// What joins two paths in the notation of other systems.
-const JOINTS: [&str; 4] = [",/", "|/", "&/", "+/"];
-
-/// Whether this `+` belongs to a name, such as that of C++.
-fn is_plus(path: &str, at: usize) -> bool {
-    path.get(..at).is_some_and(|before| before.ends_with('+'))
-}
-
 /// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.
 fn are_alternatives(segment: &str) -> bool {
     let is_name = |name: &str| {
@@ -433,53 +304,40 @@ fn are_alternatives(segment: &str) -> bool {
     ['|', ','].iter().any(|joint| segment.contains(*joint) && segment.split(*joint).all(is_name))
 }
 
-/// The path before its query or fragment, if it has one, and from there on. In `{id?}` there is none.
-fn query_of(path: &str) -> Option<(&str, &str)> {
-    let in_placeholder =
-        |at: usize| path.get(..at).is_some_and(|before| before.rfind('{') > before.rfind('}'));
-    let (at, _) = path.match_indices(['?', '#']).find(|(at, _)| !in_placeholder(*at))?;
-    path.split_at_checked(at)
-}
-
-/// Whether this is a placeholder with `**` after it.
-fn has_rest(part: &str) -> bool {
-    let own = part.trim_matches('*');
-    part.ends_with("**") && own.starts_with('{') && is_path(&format!("/{own}"))
-}
-
-/// What segments of regular expressions match any text.
-const ANYTHING: [&str; 4] = [".*", ".+", "(.*)", "(.+)"];
-
-/// Whether a text starts with a class of characters of regular expressions, such as `\d`.
-fn is_class_escape(text: &str) -> bool {
-    let mut characters = text.chars();
-    characters.next() == Some('\\')
-        && characters.next().is_some_and(|class| "dDwWsS".contains(class))
-        && !characters.next().is_some_and(char::is_alphanumeric)
-}
-
-/// Why a segment looks like a regular expression, or like a variable of a shell, and what to write instead.
-fn regex_fault(part: &str) -> Option<(String, String)> {
-    if let Some(name) = part.strip_prefix("${").and_then(|part| part.strip_suffix('}')) {
-        let help = placeholder_of(name).unwrap_or_else(|| "write `{id}` for any one segment".to_owned());
-        return Some((format!("`{part}` is not a placeholder"), help));
-    }
-    let is_class = || part.split_once('[').is_some_and(|(_, after)| after.contains(']'));
-    let is_group =
-        || part.split_once('(').is_some_and(|(_, after)| after.contains('|') && after.contains(')'));
-    let inner = part.trim_start_matches('^').trim_end_matches('$');
-    let help = if ANYTHING.contains(&inner) {
-        "write `*` for exactly one segment, and `**` at the end for any number of them"
-    } else if part.starts_with('^') || part.ends_with('$') {
-        "leave it out: a pattern matches the whole path (`%24` is the character `$`)"
-    } else if part.char_indices().any(|(at, _)| part.get(at..).is_some_and(is_class_escape)) {
-        "write `{id}` for any segment"
-    } else if is_class() {
-        "write `{id}` for any segment, or `%5B` and `%5D` for the characters themselves"
-    } else if is_group() {
-        "write one path for each of them"
-    } else {
-        return None;
+/// Whether a segment looks like a regular expression: `.*`, `^a`, `a$`, `[0-9]+`, `(a|b)`.
+fn is_regex(part: &str) -> bool {
+    let is_within = |open: char, close: char, inner: char| {
+        part.split_once(open).is_some_and(|(_, after)| after.contains(close) && after.contains(inner))
     };
-    Some((format!("`{part}` is a regular expression, and a path is not"), help.to_owned()))
+    [".*", ".+", "(.*)", "(.+)"].contains(&part)
+        || part.starts_with('^')
+        || part.ends_with('$')
+        || is_within('[', ']', ']')
+        || is_within('(', ')', '|')
+}
+
+/// Whether a segment looks like a placeholder of another system (`:id`, `$id`, `<int:id>`, `...`), or has a quote that is left over.
+fn is_like_placeholder(part: &str) -> bool {
+    let name = part.strip_prefix([':', '$']);
+    name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()))
+        || (part.starts_with('<') && part.ends_with('>'))
+        || part.ends_with("...")
+        || (part.len() > 1 && part.ends_with('\''))
+}
+
+/// Whether a placeholder with this name looks like a claim of the caller, which paths do not have: it would match any segment.
+fn is_like_claim(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let (object, field) = name.split_once('.').unwrap_or((&name, ""));
+    let of_caller = ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller"];
+    object == "claims" || (!field.is_empty() && of_caller.contains(&object))
+}
+
+/// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
+/// lets each caller reach every user.
+fn is_like_caller(name: &str) -> bool {
+    const LIKE_USER: &str = "username user_name user-name userid user_id user-id name sub subject uid me self owner caller \
+                             login principal preferred_username email group groups role roles";
+    let name = name.to_ascii_lowercase();
+    LIKE_USER.split_whitespace().any(|like| like == name) || strsim::damerau_levenshtein(&name, "user") <= 1
 }

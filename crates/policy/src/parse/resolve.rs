@@ -18,7 +18,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let mut names = Names {
         by_name: HashMap::new(),
         in_order: IdVec::new(),
-        incomplete: policy.missing.roles,
+        incomplete: policy.lacks_roles,
         suggestions: Suggestions::for_a_file(),
     };
     let mut kept = Vec::with_capacity(policy.roles.len());
@@ -33,7 +33,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
         names.check_listed(issuer, problems);
     }
-    let sources = Sources::of(&identity, policy.missing.identity);
+    let sources = Sources::of(&identity, policy.lacks_identity);
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
     for mut role in kept {
@@ -199,43 +199,27 @@ impl Names {
         // The role may be defined in a part that could not be read.
         if !self.incomplete {
             let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
-            problems.push(match self.suggestion(name) {
-                Some(help) => problem.help(help),
+            let known = self.in_order.iter().map(|known| &**known);
+            problems.push(match self.suggestions.closest(name, known) {
+                Some(known) => problem.help(format!("did you mean `{known}`?")),
                 None => problem.help("define it under `roles`"),
             });
         }
         None
-    }
-
-    fn suggestion(&mut self, name: &str) -> Option<String> {
-        if name == ANYONE || name == AUTHENTICATED {
-            return None;
-        }
-        let known = self.in_order.iter().map(|known| &**known);
-        self.suggestions.closest(name, known).map(|known| format!("did you mean `{known}`?"))
     }
 }
 
 /// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is redundant at best;
 /// at worst it gives a role's rules to everybody.
 fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
-    let problem = match (role, extended) {
-        (ANYONE, AUTHENTICATED) => {
-            let message = "every caller gets what `authenticated` may, also an anonymous one";
-            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
-        }
+    let message = match (role, extended) {
+        (ANYONE, AUTHENTICATED) => "every caller gets what `authenticated` may, also an anonymous one",
         (ANYONE, _) => return,
-        (_, ANYONE) => {
-            Problem::warning(at.clone(), Warning::ReservedRole, "every caller has the role `anyone` already")
-                .help("leave it out")
-        }
-        (_, AUTHENTICATED) => {
-            let message = "every authenticated caller has the role `authenticated` already";
-            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
-        }
+        (_, ANYONE) => "every caller has the role `anyone` already",
+        (_, AUTHENTICATED) => "every authenticated caller has the role `authenticated` already",
         _ => return,
     };
-    problems.push(problem);
+    problems.push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
 }
 
 /// The state of a role in the depth-first search.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::levels::{ALLOW_RESPONSE, DENY_RESPONSE};
+use crate::keys::{ALLOW_RESPONSE, DENY_RESPONSE};
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
 use crate::parse::method::is_token;
 use crate::parse::template;
-use document::{Fields, Mark, Node, Problem, Reader, Text, Warning, closest};
+use document::{Fields, Mark, Node, Problem, Reader, Text, Warning};
 
 /// Headers that delimit messages: changing one of them changes where a message ends.
 const FRAMING: &[&str] =
@@ -111,22 +111,13 @@ pub(crate) fn deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
 
 fn content_type(reader: &mut Reader, node: &Node) -> Option<ContentType> {
     let text = reader.text(node, "`content_type`")?;
-    let short = text.text.split(['/', ';']).nth(1).unwrap_or(text.text);
     match text.text {
         "json" => return Some(ContentType::Json),
         "text" => return Some(ContentType::Text),
         "html" => return Some(ContentType::Html),
         _ => {}
     }
-    let close = match short {
-        "plain" => Some("text"),
-        "json" | "html" => Some(short),
-        _ => closest(text.text, ["json", "text", "html"]),
-    };
-    let help = match close {
-        Some(close) => format!("did you mean `{close}`?"),
-        None => "write `json`, `text` or `html`".to_owned(),
-    };
-    reader.error_help(text.at, format!("unknown content type `{}`", text.text), help);
+    let message = format!("unknown content type `{}`", text.text);
+    reader.error_help(text.at, message, "write `json`, `text` or `html`");
     None
 }

@@ -1,49 +1,19 @@
-//! The section `roles`.
+//! The sections `roles` and `grants`.
 
-use crate::levels::ROLE;
-use crate::parse::names::{is_name, name_refs, user_id_from};
+use crate::keys::{GRANT, ROLE};
+use crate::model::{ANYONE, AUTHENTICATED};
 use crate::parse::rule;
-use crate::parse::sections::is_section;
-use crate::parse::unresolved::{Missing, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
-use document::{Fields, Key, Node, Reader, Value, Warning};
+use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
+use crate::parse::values::{is_name, name_refs, user_id_from};
+use document::{Fields, Key, Node, Reader, Warning};
 
 /// Reads the roles of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`roles`");
-    let mut above = None;
-    let mut entries = entries.iter().flat_map(Fields::iter).peekable();
-    while let Some((key, node)) = entries.next() {
-        let errors = reader.errors();
-        if is_outdented(key, node) {
-            outdented(reader, key, above);
-            policy.missing.rules = true;
-            continue;
-        }
-        if is_section(reader, ("roles", ROLE), (key, node)) {
-            policy.missing = Missing::ALL;
-            continue;
-        }
-        above = Some(key);
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
         let _ = is_name(reader, key.at, &key.text, "a role's name") && is_listable(reader, key);
-        let is_followed = entries.peek().is_some_and(|(key, node)| is_outdented(key, node));
-        let role = role(reader, key, node, is_followed);
-        policy.roles.push(role);
-        policy.missing.rules |= reader.errors() > errors;
+        policy.roles.push(role(reader, key, node));
     }
-}
-
-/// Whether this looks like a key of the role above it.
-fn is_outdented(key: &Key, node: &Node) -> bool {
-    ROLE.contains(&&*key.text) && matches!(node.value, Value::List(_))
-}
-
-fn outdented(reader: &mut Reader, key: &Key, role: Option<&Key>) {
-    let message = format!("`{}` is read as the name of a role", key.text);
-    let help = match role {
-        Some(role) => format!("indent it below `{}`", role.text),
-        None => "write it below the name of a role".to_owned(),
-    };
-    reader.error_help(key.at, message, help);
 }
 
 /// Reports a role name with a comma, because headers join role names with commas.
@@ -55,8 +25,7 @@ fn is_listable(reader: &mut Reader, key: &Key) -> bool {
     listable
 }
 
-/// Reads a role; `is_followed` by keys that look like its own.
-fn role(reader: &mut Reader, key: &Key, node: &Node, is_followed: bool) -> UnresolvedRole {
+fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
     let errors = reader.errors();
     let mut role = UnresolvedRole {
         name: key.text.clone(),
@@ -74,12 +43,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node, is_followed: bool) -> Unres
         role.deny = rules(reader, &fields, "deny");
         role.user_id_from = user_id_from(reader, &fields);
     }
-    if role.extends.is_empty()
-        && role.allow.is_empty()
-        && role.deny.is_empty()
-        && reader.errors() == errors
-        && !is_followed
-    {
+    if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && reader.errors() == errors {
         let message = format!("the role `{}` says nothing", key.text);
         reader.warning_help(key.at, Warning::EmptyRole, message, "add `allow`, `deny` or `extends`");
     }
@@ -89,4 +53,38 @@ fn role(reader: &mut Reader, key: &Key, node: &Node, is_followed: bool) -> Unres
 fn rules(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<UnresolvedRule> {
     let items = fields.value(key).and_then(|node| reader.list(node, &format!("`{key}`")));
     items.unwrap_or_default().iter().filter_map(|node| rule::read(reader, node)).collect()
+}
+
+/// Reads the grants of one file.
+pub(crate) fn read_grants(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
+    let entries = reader.entries(node, "`grants`");
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
+        policy.grants.extend(grant(reader, key, node));
+    }
+}
+
+fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant> {
+    let reserved = match &*key.text {
+        ANYONE => Some("every caller has it"),
+        AUTHENTICATED => Some("every authenticated caller has it"),
+        _ => None,
+    };
+    if let Some(who) = reserved {
+        let message = format!("the reserved role `{}` is not granted: {who}", key.text);
+        reader.error_help(key.at, message, "leave it out");
+        return None;
+    }
+    let errors = reader.errors();
+    let (mut users, mut groups) = (Vec::new(), Vec::new());
+    // As for a role: its lines may be commented out.
+    if !node.is_nothing() {
+        let fields = reader.fields(node, "a grant", GRANT)?;
+        users = name_refs(reader, &fields, "users", "a user's name");
+        groups = name_refs(reader, &fields, "groups", "a group's name");
+    }
+    if users.is_empty() && groups.is_empty() && reader.errors() == errors {
+        let message = format!("`{}` is granted to nobody", key.text);
+        reader.warning_help(key.at, Warning::EmptyGrant, message, "add `users` or `groups`");
+    }
+    Some(UnresolvedGrant { role: key.text.clone(), users, groups, at: reader.place(key.at) })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key_url::KeyUrl;
-use crate::levels::SEARCH;
+use crate::keys::SEARCH;
 use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::{host, jwt, response, values};
@@ -236,15 +236,9 @@ fn inventory(
 }
 
 fn in_file(reader: &mut Reader, cached: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Inventory> {
-    let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
-    let path = beside(file, name.text);
-    match cached.read(&path) {
-        Ok(bytes) => Some(Inventory::File { source: PolicyFile { path, bytes }, at: reader.place(name.at) }),
-        Err(error) => {
-            unreadable(reader, name.at, &path, &error);
-            None
-        }
-    }
+    let name = reader.text(node, "`file`")?;
+    let source = cached.read_named(reader, file, &name)?;
+    Some(Inventory::File { source, at: reader.place(name.at) })
 }
 
 fn at_url(
@@ -290,15 +284,8 @@ fn credentials(
     file: &Path,
     node: &Node,
 ) -> Option<String> {
-    let name = reader.text(node, "`credentials_file`").filter(|name| is_file_name(reader, name))?;
-    let path = beside(file, name.text);
-    let bytes = match cached.read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            unreadable(reader, name.at, &path, &error);
-            return None;
-        }
-    };
+    let name = reader.text(node, "`credentials_file`")?;
+    let PolicyFile { path, bytes } = cached.read_named(reader, file, &name)?;
     let text = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches(['\r', '\n']));
     let credentials = text.filter(|text| text.contains(':') && !text.contains(char::is_control));
     if credentials.is_none() {

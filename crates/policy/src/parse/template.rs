@@ -46,11 +46,6 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     }
     literal.push_str(rest);
     push_text(&mut pieces, &mut literal);
-    if let Some(name) = text.text.strip_prefix('$').filter(|name| NAMES.contains(name)) {
-        let help = format!("did you mean `{{{name}}}`?");
-        let message = format!("`{}` is matched literally", text.text);
-        reader.warning_help(text.at, Warning::LikePlaceholder, message, help);
-    }
     (!failed).then_some(Template(pieces))
 }
 
@@ -91,14 +86,6 @@ fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> 
         _ => {
             let help = match closest(name, NAMES.iter().copied()) {
                 Some(close) => format!("did you mean `{{{close}}}`?"),
-                None if matches!(
-                    name,
-                    "username" | "user_name" | "sub" | "subject" | "principal" | "name"
-                ) =>
-                {
-                    "did you mean `{user}`?".to_owned()
-                }
-                None if name.starts_with("claim") => "did you mean `{claims./json/pointer}`?".to_owned(),
                 None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
                          `{claims./json/pointer}`; `{{` is the brace itself"
                     .to_owned(),

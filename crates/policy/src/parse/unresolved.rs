@@ -15,26 +15,10 @@ pub(crate) struct UnresolvedPolicy {
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
     pub(crate) identity_header: Option<(Place, IdentityHeader)>,
     pub(crate) search: Option<(Place, Search)>,
-    /// What may be missing here because it could not be read.
-    pub(crate) missing: Missing,
-}
-
-/// What may be missing because something could not be read. Checks that need all of it are then skipped.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Missing {
-    /// Whole roles.
-    pub roles: bool,
-    /// Whole grants.
-    pub grants: bool,
-    /// Rules of roles.
-    pub rules: bool,
-    /// Users, issuers and their settings.
-    pub identity: bool,
-}
-
-impl Missing {
-    /// Anything may be missing.
-    pub(crate) const ALL: Self = Self { roles: true, grants: true, rules: true, identity: true };
+    /// Whether roles may be missing, because a part of the policy could not be read: then none is unknown.
+    pub(crate) lacks_roles: bool,
+    /// Whether users, issuers or their settings may be missing.
+    pub(crate) lacks_identity: bool,
 }
 
 /// A role whose references are still names.

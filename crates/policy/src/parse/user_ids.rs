@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::canonical::decoded;
 use crate::ids::SourceId;
 use crate::model::{Identity, Rule};
-use crate::parse::path::{is_like_user, meant_by, names_caller};
 use crate::parse::unresolved::{NameRefs, UnresolvedRole};
 use crate::pattern::Segment;
 use document::{Place, Problem, closest};
@@ -69,7 +67,7 @@ pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems
         let has_id = rule.resources.iter().any(|pattern| pattern.segments.iter().any(is_user_id));
         match (&unresolved.user_id_from, has_id) {
             (Some(named), true) => set(rule, &sources.ids(named, &file, problems)),
-            (Some(named), false) => problems.push(needless(named, &file, [&*rule])),
+            (Some(named), false) => problems.push(needless(named, &file)),
             (None, true) => {
                 used = true;
                 match &of_role {
@@ -81,8 +79,7 @@ pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems
         }
     }
     if let Some(named) = role.user_id_from.as_ref().filter(|_| !used) {
-        let rules = role.allow.iter().chain(&role.deny).map(|unresolved| &unresolved.rule);
-        problems.push(needless(named, &file, rules));
+        problems.push(needless(named, &file));
     }
 }
 
@@ -104,26 +101,8 @@ fn unnamed(rule: &Rule) -> Problem {
     Problem::error(rule.at.clone(), message).help(help)
 }
 
-fn needless<'r>(named: &NameRefs, file: &Place, rules: impl IntoIterator<Item = &'r Rule>) -> Problem {
+fn needless(named: &NameRefs, file: &Place) -> Problem {
     let at = Place { line: named.at.line, column: named.at.column, file: file.file.clone() };
-    let segments = rules.into_iter().flat_map(|rule| &rule.resources).flat_map(|pattern| &pattern.segments);
-    let help = match segments.filter_map(like_owner).next() {
-        Some(like) => format!("did you mean `{{user.id}}` instead of `{like}`?"),
-        None => "leave it out: it limits `{user.id}` only, and no rule without it".to_owned(),
-    };
+    let help = "write `{user.id}` in the paths that are the caller's, or leave it out";
     Problem::error(at, "`user_id_from` is without effect: no rule here needs it").help(help)
-}
-
-/// A segment as written, if it was probably meant to be the caller's name.
-fn like_owner(segment: &Segment) -> Option<String> {
-    match segment {
-        Segment::One(name) => is_like_user(name).then(|| format!("{{{name}}}")),
-        Segment::Literal(literal) => {
-            let text = String::from_utf8(decoded(literal.as_bytes())).ok()?;
-            let meant = meant_by(&text)?;
-            let name = meant.strip_prefix('{')?.strip_suffix('}')?;
-            (names_caller(name) || is_like_user(name)).then_some(text)
-        }
-        Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
-    }
 }

@@ -1,10 +1,124 @@
-//! Small values: durations, URLs, paths of claims.
+//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user name of Basic nor a hash is
+//! ever shown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key_url::url_fault;
 use crate::model::ClaimPath;
-use document::{Reader, Text, Warning};
+use crate::parse::unresolved::{NameRef, NameRefs};
+use document::{Fields, Mark, Node, Reader, Text, Warning};
+
+/// Whether this can be the name of a role or rule. Names appear in headers and logs.
+pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {
+    if name.trim().is_empty() {
+        reader.error(at, format!("{what} is empty"));
+        return false;
+    }
+    if name.chars().any(char::is_control) {
+        reader.error(at, format!("{what} has a control character in it"));
+        return false;
+    }
+    true
+}
+
+/// A list of names with their places.
+pub(crate) fn name_refs(reader: &mut Reader, fields: &Fields<'_>, key: &str, item: &str) -> Vec<NameRef> {
+    let Some(node) = fields.value(key) else { return Vec::new() };
+    let texts: Vec<(Text<'_>, &Arc<str>)> = reader.texts(node, &format!("`{key}`"), item);
+    reader.warn_of_duplicates(&texts);
+    let mut names = Vec::with_capacity(texts.len());
+    for (text, name) in texts {
+        if is_name(reader, text.at, text.text, item) {
+            names.push(NameRef { name: name.clone(), at: text.at });
+        }
+    }
+    names
+}
+
+/// The sources that `user_id_from` names.
+pub(crate) fn user_id_from(reader: &mut Reader, fields: &Fields<'_>) -> Option<NameRefs> {
+    let (key, node) = fields.field("user_id_from")?;
+    let errors = reader.errors();
+    let names = name_refs(reader, fields, "user_id_from", "the name of a source");
+    if names.is_empty() && reader.errors() == errors {
+        let help = "name `basic` or an issuer, or leave it out";
+        reader.error_help(node.at, "`user_id_from` is empty", help);
+    }
+    Some(NameRefs { names, at: key.at })
+}
+
+/// The value of `user_prefix` or `group_prefix`.
+pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc<str> {
+    let text = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")));
+    let Some((text, prefix)) = text else { return "".into() };
+    if text.text.chars().any(char::is_control) {
+        reader.error(text.at, format!("`{key}` has a control character in it"));
+    }
+    prefix.clone()
+}
+
+/// A list of names, none of them empty.
+pub(crate) fn names(reader: &mut Reader, node: &Node, what: &str, item: &str) -> Vec<Arc<str>> {
+    let texts = reader.texts(node, what, item);
+    reader.warn_of_duplicates(&texts);
+    let valid = texts.into_iter().filter(|(text, _)| is_name(reader, text.at, text.text, item));
+    valid.map(|(_, name)| name.clone()).collect()
+}
+
+/// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
+pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
+    if hash.starts_with(char::is_whitespace) {
+        reader.error_help(at, "a space comes before the hash of the password", "leave the space out");
+        return false;
+    }
+    if !is_like_a_hash(hash) {
+        reader.error_help(
+            at,
+            "the password is not a hash",
+            "run `rolegate hash-password` and write what it prints",
+        );
+        return false;
+    }
+    if hash.starts_with("{SHA}") {
+        let help = "run `rolegate hash-password` and write what it prints";
+        reader.warning_help(
+            at,
+            Warning::WeakHash,
+            "`{SHA}` is a fast hash without a salt: who reads it finds the password",
+            help,
+        );
+    }
+    true
+}
+
+/// `$name$…` (crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
+fn is_like_a_hash(hash: &str) -> bool {
+    let word = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    let of = |start: char, end: char| {
+        let named = hash.strip_prefix(start).and_then(|hash| hash.split_once(end));
+        named.is_some_and(|(name, rest)| word(name) && !rest.is_empty())
+    };
+    (of('$', '$') || of('{', '}')) && hash.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a password may follow the
+/// colon.
+pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
+    let fault = if name.is_empty() {
+        "a user name is empty"
+    } else if name.contains(':') {
+        "a user name has a `:` in it, which ends the name in a Basic header"
+    } else if name.chars().any(char::is_control) {
+        "a user name has a control character in it"
+    } else {
+        return true;
+    };
+    reader.error(at, fault);
+    false
+}
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
 pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {

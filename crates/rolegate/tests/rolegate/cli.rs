@@ -149,30 +149,6 @@ fn a_missing_policy_is_a_policy_error() {
     assert!(out.contains("/nowhere/policy.yaml") && out.contains("no such file"), "{out}");
 }
 
-/// Somebody has another name for the file.
-#[test]
-fn a_folder_without_a_policy_yaml_is_said_to_have_other_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let check = || run(&["check", &folder.path().display().to_string()]);
-    let shown = folder.path().display();
-    let (code, out, _) = check();
-    assert!(
-        code == 3 && out.contains(&format!("help: no file in the folder `{shown}` looks like a policy\n")),
-        "{out}"
-    );
-    let files = ["people.yaml", "b.yml", "README.md", ".people.yaml.swp", "cases.yaml"];
-    for (name, text) in
-        files.map(|name| (name, "version: 1\n")).into_iter().chain([("envoy.yaml", "admin: {}\n")])
-    {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    let (code, out, _) = check();
-    let help = format!(
-        "help: the folder `{shown}` has `b.yml`, `people.yaml`: if one of them is the policy, name it\n"
-    );
-    assert!(code == 3 && out.contains("no such file") && out.contains(&help), "{out}");
-}
-
 #[test]
 fn invalid_arguments_have_their_own_exit_code() {
     for args in [
