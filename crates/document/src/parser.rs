@@ -348,9 +348,11 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
         "indent with spaces"
     } else if near().any(is_without_space) {
         "write a space after the `:`"
+    } else if near().any(|line| line.trim_start().starts_with("- *")) {
+        "quote a text that begins with `*`"
     } else {
         "check the indentation here and above, close every quote, `[` and `{`, and quote a text that begins \
-         with a sign or has `: ` in it"
+         with a sign or has `{`, `[` or `: ` in it"
     };
     let message = format!("not valid YAML: {}", error.info());
     Problem::error(reader.place(mark(marker.line(), marker.col())), message).help(help)

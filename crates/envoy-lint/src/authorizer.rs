@@ -168,9 +168,7 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
         findings.add(&disabled, Kind::DisabledFilter, message, "disabled: false");
     }
     if let Some(optional) = unless_off(filter, "is_optional") {
-        let message = "an Envoy that does not have this filter leaves it out without an error: requests pass without \
-                       authorization";
-        findings.add(&optional, Kind::OptionalFilter, message, "is_optional: false");
+        findings.report(&optional, Kind::OptionalFilter);
     }
     if authorizer.has_matcher {
         let message =
@@ -237,9 +235,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
         findings.add(&open, Kind::FailsOpen, message, "failure_mode_allow: false");
     }
     if let Some(shadow) = unless_off(config, "shadow_mode") {
-        let message = "Envoy asks rolegate and ignores its decisions: every request passes";
-        let fix = "leave this out; to try a policy, give it to rolegate by `--shadow`";
-        findings.add(&shadow, Kind::ShadowMode, message, fix);
+        findings.report(&shadow, Kind::ShadowMode);
     }
     if let Some(rules) = config.get("decoder_header_mutation_rules") {
         lint_mutation_rules(&rules, findings);
@@ -247,8 +243,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     if let Some(limit) =
         config.get("max_denied_response_body_bytes").filter(|limit| limit.text() != Some("0"))
     {
-        let message = "the body of a denial that is longer is cut off";
-        findings.add(&limit, Kind::TruncatedDenials, message, "leave this out");
+        findings.report(&limit, Kind::TruncatedDenials);
     }
     let fix = "status_on_error: { code: ServiceUnavailable }";
     match config.get("status_on_error") {
@@ -264,8 +259,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
         Some(_) => {}
     }
     if !config.is_true("validate_mutations") {
-        let message = "Envoy does not check the headers of a response of rolegate";
-        findings.add(config, Kind::UnvalidatedMutations, message, "validate_mutations: true");
+        findings.report(config, Kind::UnvalidatedMutations);
     }
 }
 
@@ -306,9 +300,7 @@ fn is_server_error(code: &str) -> bool {
 
 fn lint_headers(config: &View<'_>, findings: &mut Findings) {
     if !config.is_true("encode_raw_headers") {
-        let message = "Envoy joins header lines and changes bytes that are not UTF-8, so rolegate and the application see \
-                       different headers";
-        findings.add(config, Kind::JoinedHeaders, message, "encode_raw_headers: true");
+        findings.report(config, Kind::JoinedHeaders);
     }
     for key in ["allowed_headers", "disallowed_headers"] {
         let Some(list) = config.get(key) else { continue };
@@ -344,14 +336,10 @@ fn is_about_authorization(pattern: &View<'_>) -> bool {
 fn lint_bodies(config: &View<'_>, findings: &mut Findings) {
     let Some(bodies) = config.get("with_request_body") else { return };
     if let Some(partial) = unless_off(&bodies, "allow_partial_message") {
-        let message =
-            "a body over `max_request_bytes` is sent in part: a request whose body counts is then denied";
-        findings.add(&partial, Kind::PartialBodies, message, "allow_partial_message: false");
+        findings.report(&partial, Kind::PartialBodies);
     }
     if !bodies.is_true("pack_as_bytes") {
-        let message = "Envoy sends the body as text and replaces bytes that are not UTF-8; rolegate does not read it, and denies \
-                       a request whose body counts";
-        findings.add(&bodies, Kind::BodyAsText, message, "pack_as_bytes: true");
+        findings.report(&bodies, Kind::BodyAsText);
     }
 }
 
@@ -385,16 +373,10 @@ fn lint_retries(config: &View<'_>, findings: &mut Findings) {
         return;
     };
     let Some(retries) = service.get("retry_policy") else {
-        let message = "a check is not retried: while rolegate restarts, requests get 503";
-        let fix = "retry_policy: { retry_on: \"connect-failure,refused-stream,reset,unavailable\", num_retries: 2, \
-                   retry_back_off: { base_interval: 0.005s, max_interval: 2s } }; and in `circuit_breakers` of its cluster, \
-                   `max_retries: 100000`";
-        findings.add(&service, Kind::NoRetries, message, fix);
+        findings.report(&service, Kind::NoRetries);
         return;
     };
     if retries.get("retry_back_off").is_none() {
-        let message = "without `retry_back_off`, a check that fails is retried only after up to a second";
-        let fix = "retry_back_off: { base_interval: 0.005s, max_interval: 2s }";
-        findings.add(&retries, Kind::SlowRetries, message, fix);
+        findings.report(&retries, Kind::SlowRetries);
     }
 }

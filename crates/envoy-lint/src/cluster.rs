@@ -122,9 +122,7 @@ fn lint_google(google: &View<'_>, findings: &mut Findings) {
     let Some(target) = google.get("target_uri") else { return };
     let has_authority = google.at(&["channel_args", "args", "grpc.default_authority"]).is_some();
     if target.text().is_some_and(|text| text.starts_with("unix:")) && !has_authority {
-        let message = "`google_grpc` sends the path of the socket as authority, which rolegate rejects: every check fails";
-        let fix = "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }";
-        findings.add(&target, Kind::GoogleGrpc, message, fix);
+        findings.report(&target, Kind::GoogleGrpc);
     }
 }
 
@@ -135,12 +133,7 @@ fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
     let options = options.map(|options| options.named_entries()).unwrap_or_default();
     let by_options = options.iter().any(|(_, options)| has_http2(options));
     if !by_options && cluster.get("http2_protocol_options").is_none() {
-        let message = "checks are sent over HTTP/1.1, and gRPC needs HTTP/2: every check fails";
-        let fix = "typed_extension_protocol_options:\n           \
-                   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n             \
-                   \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n             \
-                   explicit_http_config: { http2_protocol_options: {} }";
-        findings.add(cluster, Kind::Http1Cluster, message, fix);
+        findings.report(cluster, Kind::Http1Cluster);
     }
 }
 
@@ -175,9 +168,6 @@ fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
 
 fn lint_health(cluster: &View<'_>, findings: &mut Findings) {
     if cluster.list("health_checks").is_empty() {
-        let message = "Envoy sends checks to an instance that is stopping or does not answer";
-        let fix = "health_checks: [{ grpc_health_check: {}, interval: 0.5s, no_traffic_interval: 0.5s, timeout: 0.5s, \
-                   healthy_threshold: 1, unhealthy_threshold: 1 }]";
-        findings.add(cluster, Kind::NoHealthChecks, message, fix);
+        findings.report(cluster, Kind::NoHealthChecks);
     }
 }

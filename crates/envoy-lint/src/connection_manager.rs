@@ -61,9 +61,7 @@ impl<'n> Manager<'n> {
         self.filters.lint_stalled_bodies(findings);
         credentials::lint(&self.view, findings);
         if !self.view.is_true("use_remote_address") {
-            let message = "the address of the client is the one in `x-forwarded-for`, which clients choose unless a trusted \
-                           proxy in front of Envoy sets it";
-            findings.add(&self.view, Kind::ClientAddress, message, "use_remote_address: true");
+            findings.report(&self.view, Kind::ClientAddress);
         }
     }
 
@@ -75,9 +73,7 @@ impl<'n> Manager<'n> {
         for options in ["http2_protocol_options", "http3_protocol_options"] {
             let options = self.view.get(options).filter(|options| options.is_true("allow_metadata"));
             if let Some(setting) = options.and_then(|options| options.get("allow_metadata")) {
-                let message = "a request whose password is hashed may wait until its timeout, although it is allowed, if a METADATA frame \
-                               arrives meanwhile and nothing after it";
-                findings.add(&setting, Kind::MetadataFrames, message, "allow_metadata: false");
+                findings.report(&setting, Kind::MetadataFrames);
             }
         }
     }
@@ -107,14 +103,7 @@ impl<'n> Manager<'n> {
             let bodies = config.get("with_request_body");
             match bodies {
                 Some(bodies) if !says && self.view.get("route_config").is_some() => {
-                    let message = "Envoy holds each request until its body has arrived, but rules do not depend on bodies; \
-                                   and rolegate takes a body that is empty for one that was not sent, because no route \
-                                   says that each is";
-                    let fix = "leave `with_request_body` out, or for a search cluster add to its virtual host\n\
-                               typed_per_filter_config:\n  envoy.filters.http.ext_authz:\n    \
-                               \"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute\n    \
-                               check_settings: { context_extensions: { request_body: buffered } }";
-                    findings.add(&bodies, Kind::BufferedBodies, message, indented(fix));
+                    findings.report(&bodies, Kind::BufferedBodies);
                 }
                 None if says && !routes::have_bodies_sent(&self.view) => {
                     let message = "a route says that Envoy sends each body, but `with_request_body` is not set: rolegate decides \
@@ -210,9 +199,4 @@ fn keeps_slashes(action: &str) -> bool {
     const SAFE: [&str; 6] =
         ["IMPLEMENTATION_SPECIFIC_DEFAULT", "0", "KEEP_UNCHANGED", "1", "REJECT_REQUEST", "2"];
     SAFE.iter().any(|safe| action.eq_ignore_ascii_case(safe))
-}
-
-/// A fix of several lines, below the `fix:` of a message.
-fn indented(fix: &str) -> String {
-    fix.replace('\n', "\n         ")
 }

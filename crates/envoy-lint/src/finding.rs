@@ -32,11 +32,14 @@ pub struct Finding {
 }
 
 macro_rules! kinds {
-    ($($(#[doc = $text:literal])+ $kind:ident = $severity:ident $name:literal,)+) => {
+    ($(
+        $(#[doc = $text:literal])*
+        $kind:ident = $severity:ident $name:literal $(: $message:literal => $fix:literal)?,
+    )+) => {
         /// A kind of findings. Its name is stable: configurations accept findings by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
-            $($(#[doc = $text])+ $kind,)+
+            $($(#[doc = $text])* $(#[doc = $message])? $kind,)+
         }
 
         impl Kind {
@@ -58,27 +61,46 @@ macro_rules! kinds {
                     $(Self::$kind => Severity::$severity,)+
                 }
             }
+
+            /// The message and the fix, if each finding of this kind has the same.
+            pub(crate) const fn text(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$kind => (concat!("" $(, $message)?), concat!("" $(, $fix)?)),)+
+                }
+            }
         }
     };
 }
 
+// The kinds, each with its severity and its name, and with its message and its fix or a description.
 kinds! {
     /// A comment that should accept a finding and does not.
     Acceptance = Note "acceptance",
     /// Several paths of clients become the same path of the application, or a client names its path or method.
     AmbiguousRewrite = Unsafe "ambiguous-rewrite",
-    /// Bodies are sent as text, which changes them.
-    BodyAsText = Slow "body-as-text",
-    /// Each body is buffered, although nothing says that rolegate needs it.
-    BufferedBodies = Slow "buffered-bodies",
+    BodyAsText = Slow "body-as-text":
+        "Envoy sends the body as text and replaces bytes that are not UTF-8; rolegate does not \
+         read it, and denies a request whose body counts"
+        => "pack_as_bytes: true",
+    BufferedBodies = Slow "buffered-bodies":
+        "Envoy holds each request until its body has arrived, but rules do not depend on \
+         bodies; and rolegate takes a body that is empty for one that was not sent, because no \
+         route says that each is"
+        => "leave `with_request_body` out, or for a search cluster add to its virtual host\n         \
+         typed_per_filter_config:\n           envoy.filters.http.ext_authz:\n             \
+         \"@type\": \
+         type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute\n             \
+         check_settings: { context_extensions: { request_body: buffered } }",
     /// A listener without authorization reaches an application that others protect.
     BypassListener = Unsafe "bypass-listener",
     /// The limits of checks in flight are too low for a burst of clients.
     CircuitBreakers = Slow "circuit-breakers",
     /// A filter may choose another route for a request that is authorized as the first says.
     ClearedRoute = Unsafe "cleared-route",
-    /// The client's address is what the client says.
-    ClientAddress = Note "client-address",
+    ClientAddress = Note "client-address":
+        "the address of the client is the one in `x-forwarded-for`, which clients choose \
+         unless a trusted proxy in front of Envoy sets it"
+        => "use_remote_address: true",
     /// A header of the client decides which application, host or address gets an authorized request.
     ClientRouting = Unsafe "client-routing",
     /// The library is unloaded while its threads run.
@@ -93,26 +115,40 @@ kinds! {
     EarlyFilter = Unsafe "early-filter",
     /// Requests pass if there is no decision.
     FailsOpen = Unsafe "fails-open",
-    /// The client of Google's library sends the path of a socket as authority.
-    GoogleGrpc = Broken "google-grpc",
+    GoogleGrpc = Broken "google-grpc":
+        "`google_grpc` sends the path of the socket as authority, which rolegate rejects: \
+         every check fails"
+        => "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }",
     /// rolegate does not see each header.
     HiddenHeaders = Unsafe "hidden-headers",
     /// Checks are sent without gRPC.
     HttpService = Broken "http-service",
-    /// Checks are sent over HTTP/1.1.
-    Http1Cluster = Broken "http1-cluster",
-    /// A route ignores the case of paths.
-    IgnoredCase = Note "ignored-case",
+    Http1Cluster = Broken "http1-cluster":
+        "checks are sent over HTTP/1.1, and gRPC needs HTTP/2: every check fails"
+        => "typed_extension_protocol_options:\n           \
+         envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n             \"@type\": \
+         type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n             \
+         explicit_http_config: { http2_protocol_options: {} }",
+    IgnoredCase = Note "ignored-case":
+        "the route matches in any case, and rules do not: an application that ignores the \
+         case, too, serves `/ADMIN` as `/admin`, which a rule about `/admin` does not match"
+        => "leave this out; or accept it if the application distinguishes them",
     /// Envoy ignores headers that rolegate sets or removes.
     IgnoredMutations = Unsafe "ignored-mutations",
-    /// Header lines are joined and changed before rolegate sees them.
-    JoinedHeaders = Unsafe "joined-headers",
-    /// Passwords and tokens are written to a log.
-    LoggedCredentials = Unsafe "logged-credentials",
+    JoinedHeaders = Unsafe "joined-headers":
+        "Envoy joins header lines and changes bytes that are not UTF-8, so rolegate and the \
+         application see different headers"
+        => "encode_raw_headers: true",
+    LoggedCredentials = Unsafe "logged-credentials":
+        "passwords and tokens are written here: whoever can read this can make requests with \
+         them"
+        => "leave this out: rolegate's decision log says who made a request",
     /// A rolegate that hangs delays each request for long.
     LongTimeout = Slow "long-timeout",
-    /// Frames of metadata can leave a request that the library has allowed waiting.
-    MetadataFrames = Slow "metadata-frames",
+    MetadataFrames = Slow "metadata-frames":
+        "a request whose password is hashed may wait until its timeout, although it is \
+         allowed, if a METADATA frame arrives meanwhile and nothing after it"
+        => "allow_metadata: false",
     /// A patch puts the filter where no request passes it.
     MisplacedFilter = Unsafe "misplaced-filter",
     /// Bodies that requests to a search cluster need are not sent.
@@ -121,42 +157,59 @@ kinds! {
     MissingCluster = Broken "missing-cluster",
     /// A policy names what is not registered.
     MissingProvider = Broken "missing-provider",
-    /// Envoy sends checks to instances that do not answer.
-    NoHealthChecks = Note "no-health-checks",
-    /// Checks are not retried.
-    NoRetries = Note "no-retries",
-    /// Envoy leaves the filter out if it does not have it.
-    OptionalFilter = Unsafe "optional-filter",
+    NoHealthChecks = Note "no-health-checks":
+        "Envoy sends checks to an instance that is stopping or does not answer"
+        => "health_checks: [{ grpc_health_check: {}, interval: 0.5s, no_traffic_interval: 0.5s, \
+         timeout: 0.5s, healthy_threshold: 1, unhealthy_threshold: 1 }]",
+    NoRetries = Note "no-retries":
+        "a check is not retried: while rolegate restarts, requests get 503"
+        => "retry_policy: { retry_on: \"connect-failure,refused-stream,reset,unavailable\", \
+         num_retries: 2, retry_back_off: { base_interval: 0.005s, max_interval: 2s } }; and in \
+         `circuit_breakers` of its cluster, `max_retries: 100000`",
+    OptionalFilter = Unsafe "optional-filter":
+        "an Envoy that does not have this filter leaves it out without an error: requests pass \
+         without authorization"
+        => "is_optional: false",
     /// A filter may make another request of one that is authorized.
     OtherRequest = Unsafe "other-request",
     /// A route sends its checks elsewhere.
     OtherService = Unsafe "other-service",
-    /// Bodies are sent in part.
-    PartialBodies = Slow "partial-bodies",
+    PartialBodies = Slow "partial-bodies":
+        "a body over `max_request_bytes` is sent in part: a request whose body counts is then \
+         denied"
+        => "allow_partial_message: false",
     /// Checks are sent over a network without encryption.
     Plaintext = Unsafe "plaintext",
     /// What a plugin makes of an authorized request is not known.
     PluginRewrite = Note "plugin-rewrite",
-    /// A plugin decides which application gets an authorized request.
-    PluginRouting = Note "plugin-routing",
+    PluginRouting = Note "plugin-routing":
+        "a plugin chooses the cluster that gets the request, and by what cannot be seen: the \
+         policy decides by the host that it was sent to"
+        => "write `cluster`; or accept this if no client can choose a cluster by what the policy \
+         allows it to send",
     /// Preflights of CORS are authorized, and have no credentials.
     RefusedPreflights = Slow "refused-preflights",
     /// Envoy answers with an error where rolegate sets or removes headers.
     RejectedMutations = Slow "rejected-mutations",
     /// The application gets another path, method or host than the client sent.
     RewrittenPath = Note "rewritten-path",
-    /// Envoy asks rolegate, and ignores its decisions.
-    ShadowMode = Unsafe "shadow-mode",
+    ShadowMode = Unsafe "shadow-mode":
+        "Envoy asks rolegate and ignores its decisions: every request passes"
+        => "leave this out; to try a policy, give it to rolegate by `--shadow`",
     /// The first check of a password takes longer than Envoy waits.
     ShortTimeout = Slow "short-timeout",
-    /// Retries wait for a second.
-    SlowRetries = Slow "slow-retries",
-    /// Large bodies are reported to wait where `ext_authz` and a library run.
-    StalledBodies = Note "stalled-bodies",
+    SlowRetries = Slow "slow-retries":
+        "without `retry_back_off`, a check that fails is retried only after up to a second"
+        => "retry_back_off: { base_interval: 0.005s, max_interval: 2s }",
+    StalledBodies = Note "stalled-bodies":
+        "users of Envoy report that large bodies over HTTP/2 wait until a timeout where \
+         `ext_authz` and a library both run"
+        => "try such a request; where rolegate can be the library, leave `ext_authz` out",
     /// An error looks like a denial, or like success.
     StatusOnError = Slow "status-on-error",
-    /// The answers of denials are cut off.
-    TruncatedDenials = Note "truncated-denials",
+    TruncatedDenials = Note "truncated-denials":
+        "the body of a denial that is longer is cut off"
+        => "leave this out",
     /// A policy of Envoy Gateway or Istio has no effect where it is attached.
     UnenforcedPolicy = Unsafe "unenforced-policy",
     /// Envoy decodes slashes before rolegate sees the path.
@@ -171,12 +224,16 @@ kinds! {
     UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.
     UnseenFilter = Note "unseen-filter",
-    /// Further listeners are not in this file.
-    UnseenListeners = Note "unseen-listeners",
+    UnseenListeners = Note "unseen-listeners":
+        "further listeners are not in this file: whether one without authorization reaches the \
+         same application as one with it cannot be seen"
+        => "add them as a further document (`---`), or lint what `/config_dump` of Envoy's admin \
+         page prints",
     /// The routes are not in this file.
     UnseenRoutes = Note "unseen-routes",
-    /// The headers of a response of rolegate are not checked.
-    UnvalidatedMutations = Unsafe "unvalidated-mutations",
+    UnvalidatedMutations = Unsafe "unvalidated-mutations":
+        "Envoy does not check the headers of a response of rolegate"
+        => "validate_mutations: true",
     /// Others can answer in rolegate's place.
     UnverifiedConnection = Unsafe "unverified-connection",
     /// Requests that upgrade pass other filters.

@@ -114,6 +114,12 @@ fn parsed(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> 
 struct Findings(Vec<Finding>);
 
 impl Findings {
+    /// Adds a finding about this value, with the text of its kind.
+    fn report(&mut self, view: &View<'_>, kind: Kind) {
+        let (message, fix) = kind.text();
+        self.add(view, kind, message, fix);
+    }
+
     /// Adds a finding about this value.
     fn add(&mut self, view: &View<'_>, kind: Kind, message: impl Into<String>, fix: impl Into<String>) {
         let visible = |text: String| -> String {

@@ -47,23 +47,21 @@ fn a_broken_line_is_shown_without_what_is_on_it() {
     assert_eq!(said, expected);
 }
 
-/// One message that names what the file is, and not one for each line of it.
+/// One message, and not one for each line of it.
 #[test]
 fn a_file_that_is_not_text_is_one_problem() {
-    let cases: [(&[u8], &str); 7] = [
-        (b"\x1f\x8b\x08\0\n\xff\n\xff\n", "compressed (gzip)"),
-        (b"\xfd7zXZ\0\n", "compressed (xz)"),
-        (b"\x28\xb5\x2f\xfd\n\xff\n", "compressed (zstd)"),
-        (b"PK\x03\x04\n\xff\n", "a ZIP archive"),
-        (b"SQLite format 3\0\n\xff\n", "an SQLite database"),
-        (b"\xff\xfea\0:\0\n\0", "in UTF-16, and not in UTF-8"),
-        (b"\x7fELF\x02\n\0\n\xff\n", "binary, and not text"),
+    let cases: [&[u8]; 5] = [
+        b"\x1f\x8b\x08\0\n\xff\n\xff\n",
+        b"\xfd7zXZ\0\n",
+        b"SQLite format 3\0\n\xff\n",
+        b"\xff\xfea\0:\0\n\0",
+        b"\x7fELF\x02\n\0\n\xff\n",
     ];
-    for (bytes, format) in cases {
+    for bytes in cases {
         let (users, problems) = parse(Path::new("users"), bytes);
         assert!(users.is_empty());
         let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
         let help = "name a text file of `user:hash` lines, as `htpasswd -B` writes it";
-        assert_eq!(said, [format!("users:1:1: error: the file is {format}\n    help: {help}")]);
+        assert_eq!(said, [format!("users:1:1: error: the file is not text\n    help: {help}")]);
     }
 }
