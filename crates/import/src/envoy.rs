@@ -9,9 +9,9 @@ mod routes;
 use document::{Problem, View};
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::{Alternative, Original};
-use crate::note::{Effect, Notes as _};
+use crate::note::Effect;
 
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {

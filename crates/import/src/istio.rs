@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use document::{Place, Problem, View};
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::{Alternative, Original};
-use crate::note::{Effect, Note, Notes as _};
+use crate::note::{Effect, Note};
 
 /// Reads documents.
 pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {

@@ -6,8 +6,8 @@
 //! where a note says so, where `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate compares canonical
 //! paths. For Envoy a note says so; for Istio only `import istio --help` does, because Istio itself normalizes most paths.
 //! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
-//! the policy. `envoy` and `istio` read the originals, `note` has notes about their values; `matcher`, `paths` and `regex`
-//! turn Envoy's conditions on texts into patterns, `term` combines these, and `sources` has the identity sources.
+//! the policy. `envoy` and `istio` read the originals, `matcher`, `paths` and `regex` turn Envoy's conditions on
+//! texts into patterns, `term` combines these, and `sources` has the identity sources.
 //!
 //! The crate does no I/O.
 
@@ -20,7 +20,9 @@ mod note;
 mod paths;
 mod regex;
 mod sources;
+mod spelling;
 mod term;
+mod text_matcher;
 mod tokens;
 mod write;
 

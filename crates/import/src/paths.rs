@@ -1,11 +1,11 @@
 //! Paths that a matcher of Envoy matches, as patterns of rolegate.
 
-use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
-use crate::matcher::Matcher;
 use crate::regex;
+use crate::spelling::{canonical, literals, one, starting, written_once};
 use crate::term::asterisk;
+use crate::text_matcher::Matcher;
 
 /// The paths that match.
 #[derive(Clone, Debug)]
@@ -269,43 +269,4 @@ impl Part {
 fn is_literal(text: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()+,;:@".contains(&byte);
     !text.is_empty() && text.bytes().all(is_known)
-}
-
-/// The paths below the segments of a pattern whose next segment starts with this.
-pub(crate) fn starting(folder: &Pattern, start: &str) -> Vec<Pattern> {
-    let with = |last: Option<Segment>, rest| Pattern {
-        segments: folder.segments.iter().cloned().chain(last).collect(),
-        rest,
-        ..folder.clone()
-    };
-    match start {
-        "" if folder.segments.is_empty() => vec![with(None, true)],
-        "" => vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)],
-        start => vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
-    }
-}
-
-/// Whether this path is canonical, and a rule can match it and no other spelling of it.
-pub(crate) fn is_plain(path: &str) -> bool {
-    canonical(path).is_some_and(|canonical| canonical == path) && written_once(path)
-}
-
-/// The canonical form of a path without a query; `None` if each request with it is invalid.
-fn canonical(path: &str) -> Option<String> {
-    let mut buffers = Buffers::default();
-    let paths = canonical::path(b"GET", path.as_bytes(), &mut buffers).ok()?;
-    String::from_utf8(paths.first().to_vec()).ok()
-}
-
-fn literals(path: &str) -> Vec<Segment> {
-    path.strip_prefix('/').unwrap_or(path).split('/').map(|text| Segment::Literal(text.into())).collect()
-}
-
-fn one() -> Segment {
-    Segment::One("any".into())
-}
-
-/// Whether a rule can match this text and no other spelling of it.
-fn written_once(text: &str) -> bool {
-    !text.contains(['%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"'])
 }

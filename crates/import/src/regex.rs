@@ -3,7 +3,7 @@
 
 use policy::pattern::{Pattern, Segment};
 
-use crate::paths;
+use crate::spelling;
 
 /// The maximum number of alternatives.
 const MAX_ALTERNATIVES: usize = 200;
@@ -99,7 +99,7 @@ fn of(tokens: &[Token]) -> Option<Vec<Pattern>> {
             Token::Rest => None,
         })
         .collect();
-    if !paths::is_plain(&text?) {
+    if !spelling::is_plain(&text?) {
         return None;
     }
     let mut segments = Vec::new();
@@ -118,7 +118,7 @@ fn of(tokens: &[Token]) -> Option<Vec<Pattern>> {
     match segments.pop() {
         Some(Segment::Literal(start)) => {
             let folder = Pattern { absolute: true, segments, rest: true };
-            Some(paths::starting(&folder, &start))
+            Some(spelling::starting(&folder, &start))
         }
         // `[^/]+.*`: the segment, and what is below it.
         Some(segment) => {

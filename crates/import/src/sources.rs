@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use document::View;
 
-use crate::expr::Expr;
-use crate::note::{Effect, Note, Notes as _};
+use crate::expr::{Expr, Notes as _};
+use crate::note::{Effect, Note};
 use crate::term::Caller;
 
 /// Why a condition on a token cannot be told.

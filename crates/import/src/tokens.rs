@@ -3,8 +3,9 @@
 use document::View;
 
 use crate::Options;
+use crate::expr::Notes as _;
 use crate::lower::Original;
-use crate::note::{Effect, Notes as _};
+use crate::note::Effect;
 use crate::sources::Kind;
 
 /// The field that cannot be expressed, and why. Tokens of its issuer are not accepted.

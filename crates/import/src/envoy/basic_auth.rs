@@ -2,9 +2,9 @@
 
 use document::View;
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::Original;
-use crate::note::{Effect, Notes as _};
+use crate::note::Effect;
 use crate::sources::Kind;
 
 /// Adds the users as an identity source.

@@ -4,9 +4,9 @@ use super::requirement::Requirement;
 use document::View;
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::Original;
-use crate::note::{Effect, Notes as _};
+use crate::note::Effect;
 use crate::sources::{Issuer, Keys, Kind};
 use crate::tokens::{self, Unaccepted};
 

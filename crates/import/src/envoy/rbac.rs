@@ -3,11 +3,12 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::{Alternative, Original};
-use crate::matcher::{self, Matcher};
-use crate::note::{Effect, Notes as _};
+use crate::matcher;
+use crate::note::Effect;
 use crate::sources::{Kind, Sources};
+use crate::text_matcher::{self, Matcher};
 
 /// Adds what a filter requires.
 pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {
@@ -130,7 +131,7 @@ impl Reader<'_> {
             "not_rule" | "not_id" => self.rule(value).negated(),
             "header" => self.header(value),
             "url_path" => {
-                match value.get("path").and_then(|path| Some((matcher::string_matcher(&path)?, path))) {
+                match value.get("path").and_then(|path| Some((text_matcher::string_matcher(&path)?, path))) {
                     Some(((matcher, ignore_case), path)) => {
                         matcher::path(&path, &matcher, ignore_case, self.options)
                     }
@@ -195,9 +196,9 @@ impl Reader<'_> {
                 "prefix_match" => text("prefix_match").map(|text| (Matcher::Prefix(text), false)),
                 "suffix_match" => text("suffix_match").map(|text| (Matcher::Suffix(text), false)),
                 "contains_match" => text("contains_match").map(|text| (Matcher::Contains(text), false)),
-                "safe_regex_match" => matcher::regex(&value).map(|regex| (Matcher::Regex(regex), false)),
+                "safe_regex_match" => text_matcher::regex(&value).map(|regex| (Matcher::Regex(regex), false)),
                 "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
-                "string_match" => matcher::string_matcher(&value),
+                "string_match" => text_matcher::string_matcher(&value),
                 _ => None,
             };
             if matcher.is_none() || found.is_some() {
@@ -281,7 +282,7 @@ impl Reader<'_> {
             "or_match" => matcher.combined("value_matchers", |all| {
                 Expr::any(all.iter().map(|one| self.claim_value(one, source, claim)).collect())
             }),
-            "string_match" => match matcher::string_matcher(matcher) {
+            "string_match" => match text_matcher::string_matcher(matcher) {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
                     self.issuer_is(value, source, &text)
                 }
@@ -296,7 +297,7 @@ impl Reader<'_> {
                     return value.inexpressible("a claim with such a value is not known to rolegate");
                 };
                 let unknown = matcher.unknown(&["one_of"]).or_else(|| one.unknown(&["string_match"]));
-                unknown.unwrap_or_else(|| match matcher::string_matcher(&text) {
+                unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
                     Some((Matcher::Exact(text), false)) => {
                         self.sources.claim_has(value, source, claim, &text)
                     }

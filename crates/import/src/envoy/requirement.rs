@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use document::View;
 
-use crate::expr::Expr;
-use crate::note::Notes as _;
+use crate::expr::{Expr, Notes as _};
 use crate::sources::{Kind, Source, Sources};
 use crate::term::Caller;
 

@@ -3,10 +3,10 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, Notes as _};
 use crate::lower::Original;
-use crate::matcher::{self, Matcher};
-use crate::note::Notes as _;
+use crate::matcher;
+use crate::text_matcher::{self, Matcher};
 
 /// Denies what routes with a configuration of these filters match: it may be stricter, and is not imported.
 pub(crate) fn read(manager: &View<'_>, names: &[String], options: &Options, original: &mut Original) {
@@ -65,7 +65,7 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     let conditions = all.into_iter().map(|(key, value)| {
         let text = match key.as_str() {
             "prefix" | "path" | "path_separated_prefix" => value.text(),
-            "safe_regex" => value.text_of("regex").filter(|_| matcher::regex(&value).is_some()),
+            "safe_regex" => value.text_of("regex").filter(|_| text_matcher::regex(&value).is_some()),
             _ => return value.inexpressible("of a route, only the path is imported"),
         };
         let Some(text) = text else { return value.inexpressible(PATH) };

@@ -3,10 +3,10 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::Expr;
-use crate::matcher::{self, Matcher};
-use crate::note::Notes as _;
+use crate::expr::{Expr, Notes as _};
+use crate::matcher;
 use crate::sources::{Kind, Sources};
+use crate::text_matcher::Matcher;
 
 /// What is said of another value than a list. Kubernetes refuses it, unlike Envoy, which takes it for the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
