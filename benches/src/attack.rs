@@ -45,9 +45,6 @@ use server::{Program, Server};
 /// The arguments of `attack`.
 #[derive(Args)]
 pub(crate) struct AttackArgs {
-    /// The program `rolegate` [default: the one in the folder of this program].
-    #[arg(long)]
-    program: Option<PathBuf>,
     /// The folder for `report.txt`, `attack.md` and `records.csv`.
     #[arg(long, default_value = "target/attack")]
     out: PathBuf,
@@ -85,8 +82,7 @@ pub(crate) fn run(args: AttackArgs) -> Result<Exit, Box<dyn Error>> {
 }
 
 fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {
-    let file = args.program.map_or_else(testbed::program, Ok)?;
-    let program = Program { file, cores: pins.server.as_deref() };
+    let program = Program { file: testbed::program()?, cores: pins.server.as_deref() };
     if let Some(seconds) = args.flood {
         return flood(&program, Duration::from_secs(seconds), &args.out.join("flood.txt"));
     }
@@ -119,8 +115,8 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
     let folder = tempfile::tempdir().unwrap();
     let policy = (attack.policy)(people::BASIC);
     write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
-    let mut server =
-        Server::start(program, &policy, attack.arguments, attack.stdout, attack.tls, folder.path())?;
+    let tls = attack.tls.then(|| attacks::tls::write(folder.path())).transpose()?;
+    let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, tls, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
     honest::window(&server.honest, WARM_UP);
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -212,7 +208,7 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
     let folder = tempfile::tempdir()?;
     let policy = passwords::policy(people::BASIC);
     let more = ["--decision-log", "off"];
-    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, false, folder.path())?;
+    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, None, folder.path())?;
     let mut text = String::new();
     hour::flood(&mut server, time, &mut |line| {
         println!("{line}");

@@ -44,9 +44,6 @@ pub(crate) struct ClusterArgs {
     /// The folder of `librolegate.so` (`make module`).
     #[arg(long, value_name = "FOLDER")]
     pub(crate) module: PathBuf,
-    /// The program `rolegate` [default: the one in the folder of this program].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) rolegate: Option<PathBuf>,
     /// The folder for `cluster.txt`, its charts and `records.csv`.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
@@ -56,13 +53,6 @@ pub(crate) struct ClusterArgs {
     /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "2s", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
-    /// The load before each measurement.
-    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = load::units::duration)]
-    pub(crate) warmup: Duration,
-    /// How long each node gets each kind of request through each Envoy before the first measurement: a node that has just
-    /// started is several times slower.
-    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = load::units::duration)]
-    pub(crate) first_warmup: Duration,
     /// The numbers of indices.
     #[arg(long, value_delimiter = ',', default_value = "10,100,300,1000", value_name = "N,…")]
     pub(crate) indices: Vec<usize>,
@@ -71,6 +61,11 @@ pub(crate) struct ClusterArgs {
 const TITLE: &str = "A search cluster behind Envoy";
 const HOST: &str = "search.example.com";
 const GROUPS: usize = 50;
+/// The load before each measurement.
+const WARMUP: Duration = Duration::from_millis(500);
+/// How long each node gets each kind of request through each Envoy before the first measurement: a node that has just
+/// started is several times slower.
+const FIRST_WARMUP: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 8;
 
 /// The users: what they are called, and how many roles they have; none is `all_access`.
@@ -204,7 +199,7 @@ impl Gate {
 
     /// Measures it once, and adds what was measured to `row`.
     fn measure(&self, plan: &Plan, args: &ClusterArgs, row: &mut Row) -> Result<(), Failed> {
-        load::run(&Plan { duration: Some(args.warmup), ..plan.clone() })?;
+        load::run(&Plan { duration: Some(WARMUP), ..plan.clone() })?;
         let before = self.ran();
         let measured = load::run(&Plan { duration: Some(args.duration), ..plan.clone() })?;
         let ran = units::float(self.ran().saturating_sub(before)) / 1e3;
@@ -236,7 +231,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
             })
         };
         refill()?;
-        let program = args.rolegate.clone().map_or_else(testbed::program, Ok)?;
+        let program = testbed::program()?;
         let listen = Target::Unix(folder.join("rolegate.sock"));
         let more = ["--max-message-size", "12MiB", "--threads", "1"];
         let rolegate =
@@ -247,7 +242,7 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
         if number == 0 {
             for (gate, what) in gates.iter().flat_map(|gate| WHATS.map(|what| (gate, what))) {
                 let plan = plan(gate.envoy.address, ("twenty", 20), *indices, what, stop)?;
-                load::run(&Plan { duration: Some(args.first_warmup), ..plan })?;
+                load::run(&Plan { duration: Some(FIRST_WARMUP), ..plan })?;
             }
             refill()?;
         }

@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `cluster`, `scale`, `wire`, `options` and `attack` measure running servers; `soak` runs one for long, `bundle` many at once; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `cluster`, `wire`, `options` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -9,7 +9,6 @@
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 mod attack;
-mod bundle;
 mod cluster;
 mod compare;
 mod filters;
@@ -18,7 +17,6 @@ mod options;
 mod pin;
 mod records;
 mod results;
-mod scale;
 mod soak;
 mod spread;
 mod verdict;
@@ -38,10 +36,7 @@ use testbed::{Failed, Process, block_on};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(
-    name = "measure",
-    about = "Measures rolegate: compared with other servers, on more cores, and under attack"
-)]
+#[command(name = "measure", about = "Measures rolegate: compared with other servers, and under attack")]
 #[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
@@ -57,9 +52,8 @@ enum Experiment {
     /// Compares a search cluster behind rolegate with one without authorization and one with its security plugin, and
     /// writes a report (`make load-search`).
     Cluster(cluster::ClusterArgs),
-    /// Measures the checks per second of rolegate and the baseline (a tonic server that allows everything) with 1, 2, 4, … cores.
-    Scale(scale::ScaleArgs),
-    /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
+    /// Measures the checks per second of rolegate and the baseline (a tonic server that allows everything) on one core, without
+    /// Envoy.
     Wire(wire::WireArgs),
     /// Measures what the decision log, traces, the console and the identity header cost: in checks per second without Envoy, and
     /// in requests per second through it.
@@ -69,9 +63,6 @@ enum Experiment {
     /// Sends requests through Envoy to rolegate while its policy and, with `--module`, Envoy's listener are replaced again and
     /// again, and checks every response and the memory (`make soak`).
     Soak(soak::SoakArgs),
-    /// Starts many rolegates that fetch one policy bundle, and measures how soon all have a new one, and how many requests
-    /// the server gets.
-    Bundle(bundle::BundleArgs),
     /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),
     /// Runs the sample application, like `rolegate-load app`.
@@ -84,12 +75,10 @@ fn main() -> ExitCode {
         Experiment::Compare(args) => compare::run(&args),
         Experiment::Filters(args) => filters::run(&args),
         Experiment::Cluster(args) => cluster::run(&args),
-        Experiment::Scale(args) => scale::run(&args),
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Options(args) => options::run(&args),
         Experiment::Attack(args) => attack::run(args),
         Experiment::Soak(args) => soak::run(&args),
-        Experiment::Bundle(args) => bundle::run(&args),
         Experiment::Results(args) => results::run(&args),
         Experiment::App { address } => {
             load::app::run(&address, 0).map(|()| Exit::Success).map_err(Into::into)

@@ -29,9 +29,6 @@ pub(crate) struct SoakArgs {
     /// The folder of `librolegate.so`, to run rolegate inside Envoy; without it, rolegate runs beside Envoy.
     #[arg(long, value_name = "FOLDER")]
     module: Option<PathBuf>,
-    /// The program `rolegate` [default: the one in the folder of this program].
-    #[arg(long, conflicts_with = "module")]
-    program: Option<PathBuf>,
     /// The least number of requests.
     #[arg(long, default_value_t = 10_000_000)]
     requests: u64,
@@ -136,7 +133,7 @@ impl Subject {
     async fn start(args: &SoakArgs, folder: &Path, policy: &str) -> Result<Self, Failed> {
         match &args.module {
             Some(module) => Inside::start(module, folder).await.map(Self::Inside),
-            None => Beside::start(args.program.as_deref(), folder, policy).await.map(Self::Beside),
+            None => Beside::start(folder, policy).await.map(Self::Beside),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `measure compare`, `measure scale` and `measure wire` as they are called, with a real Envoy and real rolegates: small, but whole.
+//! `measure compare`, `measure filters` and `measure wire` as they are called, with a real Envoy and real rolegates: small, but whole.
 //!
 //! They stand apart from the other tests, so that their load is on the machine when no delay is being measured.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
@@ -127,15 +127,6 @@ fn filters_of_envoy_are_compared_with_the_library() {
     assert!(!printed.contains("not measured") && !printed.contains("do not trust"), "{printed}");
     let records = std::fs::read_to_string(folder.path().join("records.csv")).unwrap();
     assert!(records.contains("filters/rolegate, Basic/to no filter"), "{records}");
-}
-
-#[test]
-fn more_cores_are_tried_one_after_the_other() {
-    let printed = run(&["scale", "--rounds", "1", "--duration", "300ms"]);
-    for server in ["rolegate, Basic", "baseline"] {
-        assert!(printed.lines().any(|line| line.trim_start().starts_with(server)), "{printed}");
-    }
-    assert!(!printed.contains("do not trust"), "{printed}");
 }
 
 #[test]

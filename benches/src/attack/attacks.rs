@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use testbed::Stdout;
 
 use super::passwords;
+use super::report::CONTROL;
 
 mod admin;
 mod connections;
@@ -65,9 +66,6 @@ const DEFAULT: Attack = Attack {
     hashes: false,
     run: |_| String::new(),
 };
-
-/// The name of the first row: the same windows without an attack, which shows by how much the machine itself varies.
-pub(crate) const CONTROL: &str = "no attack";
 
 /// All attacks, after the control.
 pub(crate) const ALL: &[Attack] = &[

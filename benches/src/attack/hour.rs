@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use testbed::Failed;
 
-use super::passwords::{self, Counts, Plan, Tally};
+use super::passwords::{self, Plan, Tally};
 use super::report::mib;
 use super::server::Server;
 
@@ -85,21 +84,8 @@ const HEAD: &str = "asked/allowed/401/denied/failed/timed out, slowest ms";
 fn row(at: Duration, tally: &Tally, rate: f64, capacity: f64, resident: u64) -> String {
     let mut row = format!("{:>6}", at.as_secs());
     for counts in [&tally.verified, &tally.sign_ins, &tally.flood] {
-        let _ = write!(row, " | {}", shown(counts));
+        let _ = write!(row, " | {counts}");
     }
     let _ = write!(row, " | {rate:.1} {:.2} | {}", rate / capacity, mib(resident));
     row
-}
-
-pub(crate) fn shown(counts: &Counts) -> String {
-    let all = [
-        &counts.asked,
-        &counts.allowed,
-        &counts.unauthenticated,
-        &counts.denied,
-        &counts.failed,
-        &counts.timed_out,
-    ];
-    let all: Vec<String> = all.iter().map(|count| count.load(Relaxed).to_string()).collect();
-    format!("{}, {}", all.join("/"), counts.slowest.load(Relaxed) / 1000)
 }

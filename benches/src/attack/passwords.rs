@@ -2,6 +2,7 @@
 //!
 //! Every call has a timeout of 2 s, after which it resets its stream, like Envoy.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,6 +62,19 @@ pub(crate) struct Counts {
     pub(crate) timed_out: AtomicU64,
     /// The time of the slowest response, in microseconds.
     pub(crate) slowest: AtomicU64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [asked, allowed, wrong] = [&self.asked, &self.allowed, &self.unauthenticated].map(count);
+        let [denied, failed, timed_out] = [&self.denied, &self.failed, &self.timed_out].map(count);
+        let slowest = count(&self.slowest) / 1000;
+        write!(f, "{asked}/{allowed}/{wrong}/{denied}/{failed}/{timed_out}, {slowest}")
+    }
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
 }
 
 impl Counts {

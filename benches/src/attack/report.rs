@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use load::report::units;
 
-use super::attacks::CONTROL;
 use super::honest::{Newcomers, Window};
 use crate::records::Record;
 use crate::spread::Spread;
@@ -34,6 +33,9 @@ pub(crate) struct Round {
     pub(crate) note: String,
 }
 
+/// The name of the first row: the same windows without an attack, which shows by how much the
+/// machine itself varies.
+pub(crate) const CONTROL: &str = "no attack";
 /// By how much the memory may grow, in bytes.
 const MAX_GROWTH: u64 = 64 << 20;
 /// The most that the p99 during an attack may be, as a multiple of that without.

@@ -10,7 +10,6 @@ use testbed::envoy::Target;
 use testbed::rolegate::{ANY_PORT, Rolegate};
 use testbed::{Failed, Stdout, block_on};
 
-use super::attacks::tls;
 use crate::machine::Usage;
 use crate::pin;
 
@@ -31,28 +30,30 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with this policy; its files go to `folder`.
+    /// Starts it with this policy; its files go to `folder`. With the files of a certificate and its
+    /// key, it has TLS on TCP.
     pub(crate) fn start(
         program: &Program<'_>,
         policy: &str,
         more: &[&str],
         stdout: Stdout,
-        tls: bool,
+        tls: Option<[String; 2]>,
         folder: &Path,
     ) -> Result<Self, Failed> {
         let file = folder.join("policy.yaml");
         crate::write(&file, policy)?;
         let socket = format!("unix:{}", folder.join("honest.sock").display());
-        let [certificate, key] = if tls { tls::write(folder)? } else { Default::default() };
-        let with_tls = ["--tls-certificate", &certificate, "--tls-key", &key, "--listen", &socket];
-        let with_tls: &[&str] = if tls { &with_tls } else { &[] };
-        let more = [&["--log-format", "json"], more, with_tls].concat();
+        let with_tls = tls.iter().flat_map(|[certificate, key]| {
+            ["--tls-certificate", certificate, "--tls-key", key, "--listen", &socket]
+        });
+        let more: Vec<&str> =
+            ["--log-format", "json"].into_iter().chain(more.iter().copied()).chain(with_tls).collect();
         let listen = Target::Tcp(ANY_PORT);
         let rolegate = pin::on(program.cores, || {
             block_on(Rolegate::start_with(&program.file, &file, listen, folder, &more, stdout))
         })?;
         let address = rolegate.listen.tcp().unwrap_or(ANY_PORT);
-        let honest = if tls { socket } else { address.to_string() };
+        let honest = if tls.is_some() { socket } else { address.to_string() };
         Ok(Self { address, admin: rolegate.admin, honest, rolegate })
     }
 

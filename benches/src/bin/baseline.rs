@@ -1,5 +1,5 @@
 //! The baseline: a server of Check calls that allows everything, as it is usually written with tonic and `envoy-types`,
-//! and built for speed (the profile `baseline` of the workspace). `baseline ADDRESS [THREADS]`; it prints where it listens.
+//! and built for speed (the profile `baseline` of the workspace). `baseline ADDRESS`; it prints where it listens.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -26,15 +26,9 @@ impl Authorization for Allows {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().ok_or("usage: baseline ADDRESS [THREADS]")?;
-    let threads = arguments.next().map_or(Ok(1), |threads| threads.parse())?;
+    let address = std::env::args().nth(1).ok_or("usage: baseline ADDRESS")?;
     // A runtime of one thread answers 1.8 times as many checks as a pool of one (2026-11-21).
-    let mut runtime = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    if threads > 1 {
-        runtime.worker_threads(threads);
-    }
-    runtime.enable_all().build()?.block_on(serve(&address))
+    Builder::new_current_thread().enable_all().build()?.block_on(serve(&address))
 }
 
 /// Serves on a port, or on a Unix socket (`unix:/path`), until the process ends.

@@ -20,8 +20,7 @@ const LAST: Duration = Duration::from_secs(60);
 
 impl Beside {
     /// Starts it with the policy in `folder`.
-    pub(super) async fn start(program: Option<&Path>, folder: &Path, policy: &str) -> Result<Self, Failed> {
-        let program = program.map_or_else(testbed::program, |program| Ok(program.to_owned()))?;
+    pub(super) async fn start(folder: &Path, policy: &str) -> Result<Self, Failed> {
         let shadow = folder.join("shadow.yaml");
         super::write(&shadow, policy, 0)?;
         // It runs until this process ends.
@@ -39,7 +38,7 @@ impl Beside {
             "1",
         ];
         let options = Options { arguments, ..Options::default() };
-        let stack = Stack::start(&program, &folder.join("policy.yaml"), &options).await?;
+        let stack = Stack::start(&testbed::program()?, &folder.join("policy.yaml"), &options).await?;
         Ok(Self { stack, shadow })
     }
 

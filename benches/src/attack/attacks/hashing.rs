@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Scene;
-use crate::attack::hour::shown;
 use crate::attack::passwords::{self, Plan, Tally};
 use crate::attack::server;
 
@@ -38,9 +37,9 @@ fn flood(scene: &Scene, one_address: bool) -> String {
          asked/allowed/401/denied/failed/timed out, slowest ms: verified {}; first sign-ins {}; flood {}",
         tally.honest(),
         done / took / scene.capacity.unwrap_or(f64::NAN),
-        shown(&tally.verified),
-        shown(&tally.sign_ins),
-        shown(&tally.flood)
+        tally.verified,
+        tally.sign_ins,
+        tally.flood
     )
 }
 
