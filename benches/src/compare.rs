@@ -171,7 +171,7 @@ impl Comparison {
         let servers = Server::all(&args.peers);
         let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick, args.module.is_some());
         let depth = depth(args);
-        let schedule = Schedule::new(&scenarios, &depth).map_err(|why| Failed::new("compare", why))?;
+        let schedule = Schedule::new(&scenarios, &depth)?;
         Ok(Self {
             servers,
             scenarios,

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use load::report::document::{Part, table};
-use load::report::{FortioHistogram, FortioRun, units};
+use load::report::{has_values_beyond, units};
 use load::{Plan, Rate, Stop};
 use serde_json::{Value, json};
 use testbed::Failed;
@@ -34,9 +34,13 @@ pub(super) struct Fortio {
 pub(super) struct Beside {
     scenario: String,
     rate: Rate,
-    ours: Vec<FortioRun>,
-    fortio: Vec<FortioRun>,
+    ours: Vec<Run>,
+    fortio: Vec<Run>,
 }
+
+/// The results of a run in fortio's format, by either generator.
+#[derive(Debug)]
+struct Run(Value);
 
 impl Comparison {
     /// Measures the application, Envoy, and Envoy with rolegate by both generators; each begins every second round.
@@ -81,7 +85,7 @@ impl Comparison {
         (0..self.scenarios.len()).filter(is_measured).collect()
     }
 
-    fn add(&mut self, number: usize, rate: Rate, ours: FortioRun, fortio: FortioRun) {
+    fn add(&mut self, number: usize, rate: Rate, ours: Run, fortio: Run) {
         let scenario = self.name(number);
         let earlier =
             self.fortio.iter_mut().find(|beside| beside.scenario == scenario && beside.rate == rate);
@@ -93,14 +97,12 @@ impl Comparison {
         }
     }
 
-    fn run_ours(&self, plan: &Plan) -> Result<FortioRun, Failed> {
+    fn run_ours(&self, plan: &Plan) -> Result<Run, Failed> {
         let results = on(self.pins.outside.as_deref(), || load::run(plan))?;
-        let mut run = load::report::fortio(&results, "");
-        run.duration_histogram.data.clear();
-        Ok(run)
+        Ok(Run::new(load::report::fortio(&results, "")))
     }
 
-    fn run_fortio(&self, fortio: &Fortio, plan: &Plan) -> Result<FortioRun, Failed> {
+    fn run_fortio(&self, fortio: &Fortio, plan: &Plan) -> Result<Run, Failed> {
         on(self.pins.outside.as_deref(), || run(&fortio.program, &arguments(plan)))
     }
 }
@@ -108,23 +110,24 @@ impl Comparison {
 impl Beside {
     /// Requests without a response, and responses other than 200.
     pub(super) fn wrong(&self) -> u64 {
-        self.ours.iter().chain(&self.fortio).map(wrong).sum()
+        self.ours.iter().chain(&self.fortio).map(Run::wrong).sum()
     }
 
     pub(super) fn json(&self) -> Value {
         json!({
-            "scenario": self.scenario, "rate": self.rate.to_string(), "rolegate-load": self.ours, "fortio": self.fortio,
+            "scenario": self.scenario,
+            "rate": self.rate.to_string(),
+            "rolegate-load": self.ours.iter().map(|run| &run.0).collect::<Vec<_>>(),
+            "fortio": self.fortio.iter().map(|run| &run.0).collect::<Vec<_>>(),
         })
     }
 
     fn rows(&self) -> [Vec<String>; 3] {
         let name = |generator| format!("{}: {generator}", self.scenario);
         [
-            row(name("fortio"), &self.fortio, |run| Some(&run.duration_histogram)),
-            row(name("rolegate-load, from sending"), &self.ours, |run| {
-                Some(&run.open_loop.as_ref()?.uncorrected)
-            }),
-            row(name("rolegate-load, from when due"), &self.ours, |run| Some(&run.duration_histogram)),
+            row(name("fortio"), &self.fortio, "/DurationHistogram"),
+            row(name("rolegate-load, from sending"), &self.ours, "/OpenLoop/Uncorrected"),
+            row(name("rolegate-load, from when due"), &self.ours, "/DurationHistogram"),
         ]
     }
 }
@@ -134,13 +137,13 @@ pub(super) fn parts(all: &[Beside]) -> Vec<Part> {
     let Some(first) = all.iter().find_map(|beside| beside.fortio.first()) else { return Vec::new() };
     let rounds = all.iter().map(|beside| beside.fortio.len()).max().unwrap_or_default();
     let mut parts = vec![
-        Part::Heading(format!("Beside fortio {}", first.version)),
+        Part::Heading(format!("Beside fortio {}", first.text("/Version"))),
         Part::Text(format!(
             "The same requests by fortio and by our own generator in turn, medians of {rounds} rounds of {} in µs, in brackets the \
              lowest and the highest. fortio counts from when a request was sent, and interpolates within the buckets of its \
              histogram, which from 10 ms on are at least 10 ms wide. A dash means that too few requests were made for that \
              percentile.",
-            first.requested_duration,
+            first.text("/RequestedDuration"),
         )),
     ];
     for rate in RATES.map(Rate::Constant) {
@@ -166,21 +169,49 @@ pub(super) fn parts(all: &[Beside]) -> Vec<Part> {
     parts
 }
 
-fn row(
-    name: String,
-    runs: &[FortioRun],
-    histogram: fn(&FortioRun) -> Option<&FortioHistogram>,
-) -> Vec<String> {
-    let rate = Spread::of(runs.iter().map(|run| run.actual_qps));
+fn row(name: String, runs: &[Run], histogram: &str) -> Vec<String> {
+    let rate = Spread::of(runs.iter().map(|run| run.number("/ActualQPS")));
     let mut row = vec![name, rate.map_or_else(dash, |rate| rate.shown(|rate| format!("{rate:.1}")))];
     row.extend(PERCENTILES.map(|percent| {
-        micro_spread(Spread::of(runs.iter().filter_map(|run| histogram(run)?.percentile(percent))))
+        micro_spread(Spread::of(runs.iter().filter_map(|run| run.percentile(histogram, percent))))
     }));
     row
 }
 
-fn wrong(run: &FortioRun) -> u64 {
-    run.ret_codes.iter().filter(|(status, _)| *status != "200").map(|(_, count)| count).sum()
+impl Run {
+    /// Without the buckets, which are for drawing.
+    fn new(mut json: Value) -> Self {
+        for histogram in ["/DurationHistogram", "/ErrorsDurationHistogram", "/OpenLoop/Uncorrected"] {
+            json.pointer_mut(histogram).and_then(Value::as_object_mut).map(|fields| fields.remove("Data"));
+        }
+        Self(json)
+    }
+
+    fn number(&self, field: &str) -> f64 {
+        self.0.pointer(field).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.0.pointer(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The value at a percentile of this histogram, in nanoseconds; `None` if it was not asked for, or if there are too
+    /// few values.
+    fn percentile(&self, histogram: &str, percent: f64) -> Option<f64> {
+        let histogram = self.0.pointer(histogram)?;
+        let mut percentiles = histogram.get("Percentiles")?.as_array()?.iter();
+        let is_meant = |entry: &&Value| entry.get("Percentile").and_then(Value::as_f64) == Some(percent);
+        let value = percentiles.find(is_meant)?.get("Value")?.as_f64()?;
+        let count = histogram.get("Count")?.as_u64()?;
+        has_values_beyond(count, percent).then_some(value * 1e9)
+    }
+
+    /// Requests without a response, and responses other than 200.
+    fn wrong(&self) -> u64 {
+        let codes = self.0.get("RetCodes").and_then(Value::as_object).into_iter().flatten();
+        let counts = codes.filter(|(status, _)| *status != "200");
+        counts.filter_map(|(_, count)| count.as_u64()).sum()
+    }
 }
 
 /// The load of a plan as arguments of fortio.
@@ -207,7 +238,7 @@ fn arguments(plan: &Plan) -> Vec<String> {
     all
 }
 
-fn run(program: &Path, arguments: &[String]) -> Result<FortioRun, Failed> {
+fn run(program: &Path, arguments: &[String]) -> Result<Run, Failed> {
     let failed = |why: String| Failed::new(program.display().to_string(), why);
     let output = Command::new(program).args(arguments).output().map_err(|error| {
         failed(format!("{error}: FORTIO=1 builds fortio, FORTIO=/path/to/fortio names another"))
@@ -215,8 +246,11 @@ fn run(program: &Path, arguments: &[String]) -> Result<FortioRun, Failed> {
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| failed(format!("its output is not the JSON of fortio 1.66: {error}")))
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if json.pointer("/DurationHistogram/Count").is_none() || json.get("RetCodes").is_none() {
+        return Err(failed("its output is not the JSON of fortio 1.66".to_owned()));
+    }
+    Ok(Run::new(json))
 }
 
 #[cfg(test)]
@@ -227,7 +261,7 @@ mod tests {
 
     /// The application at 100/s for 6 s by each, as they wrote it.
     fn recorded() -> Beside {
-        let read = |json| vec![serde_json::from_str(json).unwrap()];
+        let read = |json| vec![Run::new(serde_json::from_str(json).unwrap())];
         Beside {
             scenario: "app".to_owned(),
             rate: Rate::Constant(100.0),
@@ -257,7 +291,7 @@ mod tests {
     #[test]
     fn a_percentile_that_rests_on_no_request_is_not_shown() {
         let mut beside = recorded();
-        beside.fortio[0].duration_histogram.count = 499;
+        beside.fortio[0].0["DurationHistogram"]["Count"] = 499.into();
         let [fortio, ..] = beside.rows();
         assert!(fortio[6] == "–" && fortio[5] != "–", "{fortio:?}");
     }
@@ -265,8 +299,7 @@ mod tests {
     #[test]
     fn responses_other_than_200_are_a_warning() {
         let mut beside = recorded();
-        beside.fortio[0].ret_codes =
-            [("200", 597), ("403", 2), ("-1", 1)].map(|(status, count)| (status.to_owned(), count)).into();
+        beside.fortio[0].0["RetCodes"] = json!({ "200": 597, "403": 2, "-1": 1 });
         let text = document::text("", &parts(&[beside]));
         assert!(
             text.contains(

@@ -1,6 +1,7 @@
 //! The scenarios: the application alone, behind Envoy, and behind Envoy with ext_authz by one of several servers.
 
 use load::Address;
+use testbed::Failed;
 
 /// One path of a request: where it is sent, and what is in front of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,14 +103,17 @@ impl Server {
 }
 
 impl std::str::FromStr for Server {
-    type Err = String;
+    type Err = Failed;
 
     /// Parses a peer: `NAME=ADDR`, then optionally `,pid=NUMBER` and `,headers=map`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a peer: write NAME=ADDR, such as `opa=127.0.0.1:9191`");
+    fn from_str(text: &str) -> Result<Self, Failed> {
+        let wrong = || {
+            let why = format!("`{text}` is not one: write NAME=ADDR, such as `opa=127.0.0.1:9191`");
+            Failed::new("peer", why)
+        };
         let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
         let mut parts = rest.split(',');
-        let address = parts.next().unwrap_or_default().parse()?;
+        let address = parts.next().unwrap_or_default().parse::<Address>()?;
         let (mut process, mut header_map) = (None, false);
         for part in parts {
             match part.split_once('=') {

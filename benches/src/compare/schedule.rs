@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use load::Rate;
+use testbed::Failed;
 
 use super::scenario::Scenario;
 
@@ -50,17 +51,19 @@ const MAX_DURATION: Duration = Duration::from_secs(10);
 impl Schedule {
     /// Creates the schedule with the longest measurements that fit, all of the same length. Where the speed of the
     /// machine varies, many short rounds tell more than few long ones.
-    pub(crate) fn new(scenarios: &[Scenario], depth: &Depth) -> Result<Self, String> {
+    pub(crate) fn new(scenarios: &[Scenario], depth: &Depth) -> Result<Self, Failed> {
         let order = order(scenarios, depth);
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
         let fixed = (depth.warmup + OVERHEAD) * count;
         let duration = depth.budget.saturating_sub(fixed) / count.max(1);
         if duration < MIN_DURATION {
             let needed = (fixed + MIN_DURATION * count).as_secs_f64();
-            return Err(format!(
-                "{count} measurements do not fit into {:.0} s; they need {needed:.0} s: give more time, fewer rates or rounds",
+            let why = format!(
+                "{count} measurements do not fit into {:.0} s; they need {needed:.0} s: give more time, \
+                 fewer rates or rounds",
                 depth.budget.as_secs_f64(),
-            ));
+            );
+            return Err(Failed::new("compare", why));
         }
         let duration = duration.min(MAX_DURATION);
         let cells = order.into_iter().map(|cell| Cell { duration, ..cell });

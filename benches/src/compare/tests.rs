@@ -96,8 +96,8 @@ fn rounds_are_interleaved_and_fit_into_their_time() {
 #[test]
 fn a_plan_that_does_not_fit_is_rejected_with_the_time_it_needs() {
     let scenarios = Scenario::all(&Server::all(&[]), true, false);
-    let why = Schedule::new(&scenarios, &depth(30)).unwrap_err();
-    assert!(why.starts_with("198 measurements do not fit into 30 s; they need "), "{why}");
+    let why = Schedule::new(&scenarios, &depth(30)).unwrap_err().to_string();
+    assert!(why.contains("198 measurements do not fit into 30 s; they need "), "{why}");
     let few =
         Schedule::new(&scenarios[..2], &Depth { rates: vec![Rate::Max], rounds: 1, ..depth(600) }).unwrap();
     assert!(few.total() < Duration::from_secs(25), "nothing is measured for minutes: {few:?}");

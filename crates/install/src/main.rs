@@ -50,21 +50,20 @@ fn library() -> PathBuf {
 ///
 /// # Errors
 /// Which of the two is at fault, the library or the folder: an error of the copy does not say.
-fn copy(library: &Path, folder: &Path) -> Result<u64, String> {
-    if let Err(error) = File::open(library) {
-        return Err(format!("cannot read {}: {error}", library.display()));
-    }
-    let failed = |error| format!("cannot copy {} to {}: {error}", library.display(), folder.display());
+fn copy(library: &Path, folder: &Path) -> io::Result<u64> {
+    let failed = |doing: String| move |error| io::Error::other(format!("cannot {doing}: {error}"));
+    File::open(library).map_err(failed(format!("read {}", library.display())))?;
+    let copying = format!("copy {} to {}", library.display(), folder.display());
     let part = folder.join(format!(".{LIBRARY}.part"));
-    // One of an earlier attempt may be read-only, like the library itself.
+    // The part of an earlier attempt may be read-only, like the library itself.
     if let Err(error) = fs::remove_file(&part)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(failed(error));
+        return Err(failed(copying)(error));
     }
-    let bytes = fs::copy(library, &part).map_err(failed)?;
-    fs::rename(&part, folder.join(LIBRARY)).map_err(failed)?;
-    Ok(bytes)
+    let copied =
+        fs::copy(library, &part).and_then(|bytes| fs::rename(&part, folder.join(LIBRARY)).map(|()| bytes));
+    copied.map_err(failed(copying))
 }
 
 #[cfg(test)]
@@ -84,10 +83,10 @@ mod tests {
         fs::write(volume.path().join(".librolegate.so.part"), "left over").unwrap();
         assert!(copy(&library, volume.path()).is_ok());
         let missing = image.path().join("none");
-        let error = copy(&missing, volume.path()).unwrap_err();
+        let error = copy(&missing, volume.path()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read {}: ", missing.display())), "{error}");
         let missing = volume.path().join("none");
-        let error = copy(&library, &missing).unwrap_err();
+        let error = copy(&library, &missing).unwrap_err().to_string();
         let copied = format!("cannot copy {} to {}: ", library.display(), missing.display());
         assert!(error.starts_with(&copied), "{error}");
     }

@@ -37,7 +37,7 @@ impl Target {
     /// If it is not a URL, is not `http`, or contains a user or a password.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let wrong = |why: &str| {
-            Failed::Plan(format!(
+            Failed::plan(format!(
                 "not a URL to load: {why}; write one such as `http://127.0.0.1:8080/people`"
             ))
         };
@@ -59,7 +59,7 @@ impl Target {
     /// # Errors
     /// If it is not an address.
     pub fn check(address: &str) -> Result<Self, Failed> {
-        let parsed: Address = address.parse().map_err(Failed::Plan)?;
+        let parsed: Address = address.parse()?;
         let authority = match &parsed {
             Address::Tcp(..) => address.to_owned(),
             Address::Unix(_) => "localhost".to_owned(),
@@ -69,27 +69,22 @@ impl Target {
 }
 
 impl FromStr for Address {
-    type Err = String;
+    type Err = Failed;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}` is not an address: write one such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`"
-            )
+    fn from_str(text: &str) -> Result<Self, Failed> {
+        let address = match text.strip_prefix("unix:") {
+            Some(path) => (!path.is_empty()).then(|| Self::Unix(PathBuf::from(path))),
+            None => text.rsplit_once(':').and_then(|(host, port)| {
+                let is_host = !host.is_empty() && !host.contains('/');
+                Some(Self::Tcp(bare(host).to_owned(), port.parse().ok()?)).filter(|_| is_host)
+            }),
         };
-        match text.strip_prefix("unix:") {
-            Some("") => Err(wrong()),
-            Some(path) => Ok(Self::Unix(PathBuf::from(path))),
-            None => {
-                let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-                let port = port.parse().map_err(|_| wrong())?;
-                if host.is_empty() || host.contains('/') {
-                    Err(wrong())
-                } else {
-                    Ok(Self::Tcp(bare(host).to_owned(), port))
-                }
-            }
-        }
+        address.ok_or_else(|| {
+            Failed::plan(format!(
+                "`{text}` is not an address: write one such as `127.0.0.1:9191` or \
+                 `unix:/run/rolegate.sock`"
+            ))
+        })
     }
 }
 

@@ -42,14 +42,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// If it cannot listen there.
 pub fn run(address: &Address, threads: usize) -> Result<(), Failed> {
     let Address::Tcp(host, port) = address else {
-        return Err(Failed::App("the sample application listens on a port only".to_owned()));
+        return Err(Failed::plan("the sample application listens on a port only"));
     };
-    let failed = |error: io::Error| Failed::App(error.to_string());
+    let failed = |error: io::Error| Failed::System(error.to_string());
     runtime(threads).map_err(failed)?.block_on(async {
         let mut signals = signalled().map_err(failed)?;
         let listener = TcpListener::bind((host.as_str(), *port))
             .await
-            .map_err(|error| Failed::App(format!("cannot listen on `{address}`: {error}")))?;
+            .map_err(|error| Failed::System(format!("cannot listen on `{address}`: {error}")))?;
         screen::line(&format!("listening on {}", listener.local_addr().map_err(failed)?));
         serve(listener, async move { signals.next().await }, people).await.map_err(failed)
     })

@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, 
 use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest};
 use prost::Message;
 
-use crate::run::{Answer, Fault};
+use crate::answer::{Answer, Fault};
 
 /// The path of the gRPC method.
 pub const CHECK_PATH: &str = "/envoy.service.auth.v3.Authorization/Check";

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
 use crate::failed::Failed;
 use crate::find::{self, Step};
@@ -57,22 +55,28 @@ fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Re
         timeout: load.timeout,
         wait: load.wait,
         seed: load.seed,
-        workload: workload(path, request).map_err(Failed::Plan)?,
+        workload: workload(path, request)?,
         ..plan
     })
 }
 
-fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
+fn workload(path: &str, args: &RequestArgs) -> Result<Workload, Failed> {
     let mut workload = match &args.workload {
-        Some(file) => Workload::read(file).map_err(|error| error.to_string())?,
+        Some(file) => Workload::read(file)?,
         None => Workload::of(single(path, args)?),
     };
-    let lines: Result<Vec<_>, _> = args.headers.iter().map(|header| units::header(&header.0)).collect();
-    let lines = lines.map_err(|error| error.to_string())?;
-    let authorization = authorization(args)?;
+    let lines = args.headers.iter().map(|header| units::header(&header.0));
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let basic = secret(args.basic.as_ref(), args.basic_file.as_deref())?;
+    let bearer = secret(args.bearer.as_ref(), args.bearer_file.as_deref())?;
     for request in &mut workload.requests {
         request.headers.extend(lines.iter().cloned());
-        request.headers.extend(authorization.clone());
+        let credentials = match (&basic, &bearer) {
+            (Some(basic), _) => Request::get("/").basic(basic).headers,
+            (None, Some(token)) => Request::get("/").bearer(token).headers,
+            (None, None) => Vec::new(),
+        };
+        request.headers.extend(credentials);
         request.gzip |= args.gzip;
         if args.host.is_some() {
             request.host.clone_from(&args.host);
@@ -84,7 +88,7 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
     Ok(workload)
 }
 
-fn single(path: &str, args: &RequestArgs) -> Result<Request, String> {
+fn single(path: &str, args: &RequestArgs) -> Result<Request, Failed> {
     let body = match &args.body_file {
         Some(file) => read(file)?,
         None => args.body.clone().unwrap_or_default(),
@@ -94,24 +98,10 @@ fn single(path: &str, args: &RequestArgs) -> Result<Request, String> {
     Ok(Request { method, body, ..Request::get(path) })
 }
 
-/// The header of the credentials, if there are any.
-fn authorization(args: &RequestArgs) -> Result<Option<(String, String)>, String> {
-    let carrier = Request::get("/");
-    let carrier = match (
-        secret(args.basic.as_ref(), args.basic_file.as_deref())?,
-        secret(args.bearer.as_ref(), args.bearer_file.as_deref())?,
-    ) {
-        (Some(basic), _) => carrier.basic(&basic),
-        (None, Some(token)) => carrier.bearer(&token),
-        (None, None) => carrier,
-    };
-    Ok(carrier.headers.into_iter().next())
-}
-
-fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, String> {
-    match (file, given) {
-        (Some(file), _) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
-        (None, given) => Ok(given.map(|secret| secret.0.clone())),
+fn secret(argument: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, Failed> {
+    match file {
+        Some(file) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
+        None => Ok(argument.map(|secret| secret.0.clone())),
     }
 }
 
@@ -120,7 +110,7 @@ fn execute(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> 
         let plan = watched(plan);
         plan.stop.on_signals();
         match load.p99.filter(|_| load.find_max) {
-            Some(limit) => found(&plan, limit),
+            Some(limit) => search(&plan, limit),
             None => run(&plan),
         }
     });
@@ -136,29 +126,34 @@ fn execute(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> 
     }
 }
 
-fn found(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
+fn search(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
     screen::note(&format!(
         "looking for the highest rate with a p99 of at most {limit:?}, {} connections",
         plan.connections
     ));
-    let mut first = true;
+    let mut is_closed = true;
     let best = find::find_max(plan, limit, |step| {
-        screen::note(&tried(step, std::mem::take(&mut first)));
+        screen::note(&step_line(step, std::mem::take(&mut is_closed)));
     })?;
-    best.ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without errors and unexpected answers (others than `--expect`)")))
+    best.ok_or_else(|| {
+        Failed::Generator(format!(
+            "no tested rate keeps a p99 of {limit:?} without errors and unexpected answers \
+             (others than `--expect`)"
+        ))
+    })
 }
 
-fn tried(step: &Step, closed: bool) -> String {
+fn step_line(step: &Step, is_closed: bool) -> String {
     let p99 = step.p99.as_secs_f64() * 1e3;
-    let verdict = match (closed, step.kept) {
+    let verdict = match (is_closed, step.kept) {
         (true, _) => "closed loop",
         (false, true) => "kept",
         (false, false) => "not kept",
     };
     let mut line = format!("{:>10.1}/s   p99 {p99:>9.3} ms   {verdict}", step.rate);
-    for (count, what) in [(step.errors, "errors"), (step.unexpected, "unexpected answers")] {
+    for (count, name) in [(step.errors, "errors"), (step.unexpected, "unexpected answers")] {
         if count > 0 {
-            let _ = write!(line, "   {what}: {count}");
+            let _ = write!(line, "   {name}: {count}");
         }
     }
     line
@@ -191,39 +186,45 @@ fn bar(progress: &Progress) -> String {
 }
 
 fn finish(results: &RunResults, output: &OutputArgs) -> Exit {
-    let files = write(results, output);
+    let files = output.write(results);
     if !output.is_on_standard_output() {
         screen::text(&report::text(results));
     }
     if let Err(error) = files {
-        screen::error(&error);
+        screen::error(&error.to_string());
         return Exit::Failed;
     }
-    let crossed: Vec<_> = output.fail_if.iter().filter(|threshold| threshold.is_true(results)).collect();
-    for threshold in &crossed {
+    let mut exit = match results.interrupted {
+        true => Exit::Interrupted,
+        false => Exit::Success,
+    };
+    for threshold in output.fail_if.iter().filter(|threshold| threshold.is_true(results)) {
         screen::error(&format!("`--fail-if {threshold}` is true"));
+        exit = Exit::Threshold;
     }
-    if !crossed.is_empty() {
-        Exit::Threshold
-    } else if results.interrupted {
-        Exit::Interrupted
-    } else if results.corrected.is_empty() {
+    if exit == Exit::Success && results.corrected.is_empty() {
         screen::error("no request was answered");
-        Exit::Failed
-    } else {
-        Exit::Success
+        exit = Exit::Failed;
+    }
+    exit
+}
+
+impl OutputArgs {
+    fn write(&self, results: &RunResults) -> Result<(), Failed> {
+        put(self.json.as_ref(), || format!("{:#}\n", report::fortio(results, &self.labels)))?;
+        put(self.hgrm.as_ref(), || report::hgrm(&results.corrected))?;
+        put(self.csv.as_ref(), || report::csv(results))?;
+        put(self.html.as_ref(), || report::html(results))
+    }
+
+    /// Whether machine-readable output goes to standard output.
+    fn is_on_standard_output(&self) -> bool {
+        let files = [&self.json, &self.hgrm, &self.csv, &self.html];
+        files.into_iter().flatten().any(|file| file.as_os_str() == "-")
     }
 }
 
-fn write(results: &RunResults, output: &OutputArgs) -> Result<(), String> {
-    let json = || format!("{:#}\n", json!(report::fortio(results, &output.labels)));
-    put(output.json.as_ref(), json)?;
-    put(output.hgrm.as_ref(), || report::hgrm(&results.corrected))?;
-    put(output.csv.as_ref(), || report::csv(results))?;
-    put(output.html.as_ref(), || report::html(results))
-}
-
-fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), String> {
+fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Failed> {
     match file {
         None => Ok(()),
         Some(file) if file.as_os_str() == "-" => {
@@ -231,16 +232,6 @@ fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Stri
             Ok(())
         }
         Some(file) => std::fs::write(file, text())
-            .map_err(|error| format!("cannot write `{}`: {error}", file.display())),
-    }
-}
-
-impl OutputArgs {
-    /// Whether machine-readable output goes to standard output.
-    fn is_on_standard_output(&self) -> bool {
-        [&self.json, &self.hgrm, &self.csv, &self.html]
-            .into_iter()
-            .flatten()
-            .any(|file| file.as_os_str() == "-")
+            .map_err(|error| Failed::System(format!("cannot write `{}`: {error}", file.display()))),
     }
 }

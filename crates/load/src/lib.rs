@@ -9,11 +9,11 @@ use std::ffi::OsString;
 use clap::Parser;
 
 mod address;
+mod answer;
 pub mod app;
 pub mod check_message;
 pub mod cli;
 mod commands;
-mod exit;
 mod failed;
 mod find;
 mod plan;
@@ -27,8 +27,7 @@ pub mod units;
 mod workload;
 
 pub use address::{Address, Target};
-pub use exit::Exit;
-pub use failed::Failed;
+pub use failed::{Exit, Failed};
 pub use find::{Step, find_max};
 pub use plan::{Plan, Progress, Signals, Stop, Watch, signalled};
 pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, Responses, RunResults, histogram};

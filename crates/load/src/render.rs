@@ -6,11 +6,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use fastrand::Rng;
 use http::{HeaderName, HeaderValue, Method, Uri};
 
+use crate::answer::Answer;
 use crate::check_message::{CHECK_PATH, Checked};
 use crate::failed::Failed;
 use crate::plan::Plan;
 use crate::results::Protocol;
-use crate::run::Answer;
 use crate::workload::Request;
 use crate::workload::template::{Scope, Template, Variables};
 
@@ -73,35 +73,22 @@ impl Recipes {
     /// Prepares a plan's workload.
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
-        let recipes: Result<Vec<_>, _> = plan
-            .workload
-            .requests
-            .iter()
-            .map(|request| Recipe::new(request, &variables, &plan.target.authority))
-            .collect();
-        let recipes = recipes.map_err(Failed::Plan)?;
+        let authority = plan.target.authority.clone();
+        let recipes = plan.workload.requests.iter();
+        let recipes = recipes.map(|request| Recipe::new(request, &variables, &authority));
+        let mut recipes = recipes.collect::<Result<Vec<_>, _>>()?;
         let weights = recipes.iter().map(|recipe| recipe.weight).sum();
         if weights == 0 {
-            return Err(Failed::Plan("a workload needs a request whose weight is not 0".to_owned()));
+            return Err(Failed::plan("a workload needs a request whose weight is not 0"));
         }
-        let authority = plan.target.authority.clone();
-        let mut all = Self { variables, recipes, weights, protocol: plan.protocol, authority };
-        all.write_constants().map_err(Failed::Plan)?;
-        Ok(all)
-    }
-
-    /// Renders each request once: keeps the constant ones, and checks that the others can be rendered.
-    fn write_constants(&mut self) -> Result<(), String> {
-        let mut written = Vec::new();
-        for recipe in &self.recipes {
+        // Each request is rendered once, which also checks those that are not constant.
+        for recipe in &mut recipes {
             let mut random = Rng::with_seed(0);
-            let plain = recipe.plain(&mut self.variables.first_look(&mut random))?;
-            written.push(plain.render(self.protocol, &self.authority)?);
-        }
-        for (recipe, rendered) in self.recipes.iter_mut().zip(written) {
+            let plain = recipe.plain(&mut variables.first_look(&mut random))?;
+            let rendered = plain.render(plan.protocol, &authority)?;
             recipe.constant = recipe.is_constant().then_some(rendered);
         }
-        Ok(())
+        Ok(Self { variables, recipes, weights, protocol: plan.protocol, authority })
     }
 
     fn pick(&self, random: &mut Rng) -> Option<&Recipe> {
@@ -152,7 +139,7 @@ impl PreparedRequest {
 }
 
 impl Recipe {
-    fn new(request: &Request, variables: &Variables, authority: &str) -> Result<Self, String> {
+    fn new(request: &Request, variables: &Variables, authority: &str) -> Result<Self, Failed> {
         let template = |text: &str| Template::parse(text, variables);
         let mut host = request.host.clone();
         let mut headers = vec![("user-agent".to_owned(), template("rolegate-load")?)];
@@ -186,7 +173,7 @@ impl Recipe {
         texts.into_iter().chain(self.headers.iter().map(|(_, value)| value)).all(Template::is_constant)
     }
 
-    fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, String> {
+    fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, Failed> {
         let path = self.path.in_path(scope);
         let host = self.host.text(scope);
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.text(scope))).collect();
@@ -203,14 +190,17 @@ impl Recipe {
     }
 }
 
-fn compressed(body: &[u8]) -> Result<Vec<u8>, String> {
+fn compressed(body: &[u8]) -> Result<Vec<u8>, Failed> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(body).and_then(|()| encoder.finish()).map_err(|error| error.to_string())
+    encoder
+        .write_all(body)
+        .and_then(|()| encoder.finish())
+        .map_err(|error| Failed::Generator(error.to_string()))
 }
 
 impl Plain {
-    fn render(self, protocol: Protocol, authority: &str) -> Result<Rendered, String> {
+    fn render(self, protocol: Protocol, authority: &str) -> Result<Rendered, Failed> {
         self.check()?;
         match protocol {
             Protocol::Http1 => Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() }),
@@ -220,22 +210,21 @@ impl Plain {
     }
 
     /// Returns an error for text that would not be a single request on the wire. The message does not repeat the text.
-    fn check(&self) -> Result<(), String> {
-        Method::from_bytes(self.method.as_bytes())
-            .map_err(|_| format!("`{}` is not a method", self.method))?;
-        let path_is_sound =
-            self.path.starts_with('/') && self.path.bytes().all(|byte| byte > b' ' && byte != 0x7F);
-        if !path_is_sound && self.path != "*" {
-            return Err(format!("`{}` is not a path: it begins with `/` and has no spaces", self.path));
+    fn check(&self) -> Result<(), Failed> {
+        if Method::from_bytes(self.method.as_bytes()).is_err() {
+            return Err(Failed::plan(format!("`{}` is not a method", self.method)));
         }
-        if self.host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
-            return Err("the host contains a space or a control character".to_owned());
+        if self.path != "*" && (!self.path.starts_with('/') || has_space_or_control(&self.path)) {
+            let why = "it begins with `/` and has no spaces";
+            return Err(Failed::plan(format!("`{}` is not a path: {why}", self.path)));
+        }
+        if has_space_or_control(&self.host) {
+            return Err(Failed::plan("the host contains a space or a control character"));
         }
         for (name, value) in &self.headers {
-            let sound =
-                HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
-            if !sound {
-                return Err(format!("the header `{name}` has a name or a value that HTTP does not allow"));
+            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err() {
+                let why = "has a name or a value that HTTP does not allow";
+                return Err(Failed::plan(format!("the header `{name}` {why}")));
             }
         }
         Ok(())
@@ -263,13 +252,13 @@ impl Plain {
         (meant && !said).then(|| self.body.len().to_string())
     }
 
-    fn http2(self) -> Result<Rendered, String> {
+    fn http2(self) -> Result<Rendered, Failed> {
         let uri = Uri::builder()
             .scheme("http")
             .authority(self.host.as_str())
             .path_and_query(self.path.as_str())
             .build()
-            .map_err(|_| "the host or the path is not one of a URL".to_owned())?;
+            .map_err(|_| Failed::plan("the host or the path is not one of a URL"))?;
         let mut request = http::Request::builder().method(self.method.as_str()).uri(uri);
         for (name, value) in &self.headers {
             request = request.header(name, value);
@@ -277,16 +266,16 @@ impl Plain {
         if let Some(length) = self.length() {
             request = request.header("content-length", length);
         }
-        let request = request.body(()).map_err(|error| error.to_string())?;
+        let request = request.body(()).map_err(invalid)?;
         Ok(Rendered::Http2 { request, body: self.body })
     }
 
-    fn call(self, authority: &str) -> Result<Rendered, String> {
+    fn call(self, authority: &str) -> Result<Rendered, Failed> {
         let request = http::Request::post(format!("http://{authority}{}", CHECK_PATH))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(())
-            .map_err(|error| error.to_string())?;
+            .map_err(invalid)?;
         let headers: Vec<_> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let (method, path, host) = (&*self.method, &*self.path, &*self.host);
@@ -294,6 +283,15 @@ impl Plain {
             Checked { method, path, host, headers: &headers, body: &self.body, ..Checked::default() };
         Ok(Rendered::Check { request, body: checked.framed() })
     }
+}
+
+fn has_space_or_control(text: &str) -> bool {
+    text.bytes().any(|byte| byte <= b' ' || byte == 0x7F)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
+fn invalid(error: http::Error) -> Failed {
+    Failed::plan(error.to_string())
 }
 
 impl std::fmt::Debug for Recipe {

@@ -7,7 +7,6 @@ mod csv;
 pub mod document;
 mod fortio;
 mod hgrm;
-mod markup;
 mod summary;
 pub mod svg;
 pub mod units;
@@ -15,7 +14,7 @@ pub mod units;
 use hdrhistogram::Histogram;
 
 pub use csv::csv;
-pub use fortio::{FortioHistogram, FortioRun, fortio, rfc3339};
+pub use fortio::{fortio, rfc3339};
 pub use hgrm::hgrm;
 pub use summary::{html, text};
 
@@ -27,13 +26,14 @@ pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99
 /// Histograms round the rank of a percentile up: with 1,000 requests, p99.99 would be the slowest request, which tells
 /// nothing about one in ten thousand.
 #[must_use]
-pub fn percentile(of: &Histogram<u64>, percent: f64) -> Option<u64> {
-    has_values_beyond(of.len(), percent).then(|| of.value_at_percentile(percent))
+pub fn percentile(latencies: &Histogram<u64>, percent: f64) -> Option<u64> {
+    has_values_beyond(latencies.len(), percent).then(|| latencies.value_at_percentile(percent))
 }
 
 /// Whether of so many values one lies beyond this percentile.
-fn has_values_beyond(count: u64, percent: f64) -> bool {
-    let beyond = units::float(count) * (100.0 - percent) / 100.0;
+#[must_use]
+pub fn has_values_beyond(count: u64, percent: f64) -> bool {
+    let beyond = count as f64 * (100.0 - percent) / 100.0;
     // Half a request of tolerance, for floating-point errors and so that a percentile may rest on one request.
     count > 0 && (percent >= 100.0 || beyond >= 0.5)
 }

@@ -6,12 +6,11 @@
 
 use std::io;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 mod alarm;
-mod fault;
 mod http1;
 mod http2;
 mod pacer;
@@ -19,7 +18,6 @@ mod schedule;
 mod socket;
 mod summary;
 mod tally;
-mod watching;
 mod worker;
 
 use self::alarm::nanoseconds;
@@ -27,15 +25,18 @@ use self::pacer::RunLimits;
 use self::schedule::Schedule;
 use self::summary::ThreadUsage;
 use self::tally::Tally;
-pub(crate) use self::tally::{Answer, Fault};
 use self::worker::ThreadConfig;
 use crate::failed::Failed;
-use crate::plan::Plan;
+use crate::plan::{Plan, Progress, Watch};
 use crate::render::Recipes;
-use crate::results::{Rate, RunResults};
+use crate::results::{Rate, RunResults, histogram};
 
 /// The time from when the last thread is ready to the first request.
 const START_DELAY: Duration = Duration::from_millis(5);
+/// The interval of progress reports.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// The interval for checking whether the threads have ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Executes the plan. Blocks until the run has ended.
 ///
@@ -59,12 +60,12 @@ pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
     for thread in &mut threads {
         thread.begin(&limits);
     }
-    let done = watching::until_done(plan, &limits, threads)?;
+    let done = until_done(plan, &limits, threads)?;
     Ok(summary::results(plan, &limits, started, done))
 }
 
 /// One thread of the generator.
-pub(crate) struct Thread {
+struct Thread {
     begin: Option<tokio::sync::oneshot::Sender<Arc<RunLimits>>>,
     tally: Arc<Mutex<Tally>>,
     handle: JoinHandle<io::Result<ThreadUsage>>,
@@ -100,30 +101,95 @@ impl Thread {
     }
 }
 
+/// Waits for the threads.
+fn until_done(
+    plan: &Plan,
+    limits: &Arc<RunLimits>,
+    threads: Vec<Thread>,
+) -> Result<Vec<(Tally, ThreadUsage)>, Failed> {
+    if let Some(watch) = &plan.watch {
+        report(plan, limits, &threads, watch);
+    }
+    let mut done = Vec::new();
+    for thread in threads {
+        let used = thread
+            .handle
+            .join()
+            .map_err(|_| Failed::Generator("a thread has panicked".to_owned()))?
+            .map_err(generator_failed)?;
+        done.push((take(&thread.tally), used));
+    }
+    Ok(done)
+}
+
+/// Copies the results of a thread.
+fn take(tally: &Mutex<Tally>) -> Tally {
+    std::mem::replace(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), Tally::new())
+}
+
+fn report(plan: &Plan, limits: &RunLimits, threads: &[Thread], watch: &Watch) {
+    let mut before = Progress::default();
+    let mut due = REPORT_INTERVAL;
+    while !threads.iter().all(|thread| thread.handle.is_finished()) {
+        thread::sleep(POLL_INTERVAL);
+        if limits.epoch.elapsed() < due {
+            continue;
+        }
+        due += REPORT_INTERVAL;
+        let now = progress(plan, limits, threads, &before);
+        watch(&now);
+        before = now;
+    }
+}
+
+fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progress) -> Progress {
+    let now = limits.now();
+    let elapsed = Duration::from_nanos(now.saturating_sub(limits.warm));
+    let mut corrected = histogram();
+    let mut errors = 0;
+    for thread in threads {
+        let tally = thread.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = corrected.add(&tally.corrected);
+        errors += tally.errors.values().sum::<u64>();
+    }
+    let responses = corrected.len();
+    let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
+    let of_time =
+        plan.duration.map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
+    let of_count = plan.requests.map_or(0.0, |requests| (responses + errors) as f64 / requests.max(1) as f64);
+    Progress {
+        warming: now < limits.warm,
+        elapsed,
+        done: of_time.max(of_count).min(1.0),
+        responses,
+        errors,
+        rate: responses.saturating_sub(before.responses) as f64 / between,
+        p99: corrected.value_at_quantile(0.99),
+    }
+}
+
 fn check(plan: &Plan) -> Result<(), Failed> {
-    let wrong = |text: &str| Err(Failed::Plan(text.to_owned()));
-    let positive = |rate: f64| rate.is_finite() && rate > 0.0;
-    let bounds = match plan.rate {
-        Rate::Constant(rate) => positive(rate),
+    let is_rate = match plan.rate {
+        Rate::Constant(rate) => rate.is_finite() && rate > 0.0,
         Rate::Ramp { from, to } => {
             from.is_finite() && to.is_finite() && from >= 0.0 && to >= 0.0 && from + to > 0.0
         }
         Rate::Max => true,
     };
-    if !bounds {
-        return wrong("a rate is a positive number of requests per second");
+    if !is_rate {
+        return Err(Failed::plan("a rate is a positive number of requests per second"));
     }
     if plan.duration.is_none() && plan.requests.is_none() {
-        return wrong("a run needs a duration or a number of requests");
+        return Err(Failed::plan("a run needs a duration or a number of requests"));
     }
     if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|duration| duration.is_zero()) {
-        return wrong("a ramp needs a duration");
+        return Err(Failed::plan("a ramp needs a duration"));
     }
     if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
-        return wrong("threads, connections and streams are at least 1");
+        return Err(Failed::plan("threads, connections and streams are at least 1"));
     }
     if plan.threads > plan.connections {
-        return wrong("each thread needs a connection: use more connections or fewer threads");
+        return Err(Failed::plan("each thread needs a connection: use more connections or fewer threads"));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::failed::Failed;
 use crate::results::RunResults;
 use crate::units;
 
@@ -92,20 +93,21 @@ fn counted(results: &RunResults, names: &[&str]) -> u64 {
 }
 
 impl FromStr for Threshold {
-    type Err = String;
+    type Err = Failed;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let at =
-            text.find(['>', '<']).ok_or("write a condition such as `p99>5ms`: it needs a `>` or a `<`")?;
+    fn from_str(text: &str) -> Result<Self, Failed> {
+        let at = text
+            .find(['>', '<'])
+            .ok_or_else(|| Failed::plan("write a condition such as `p99>5ms`: it needs a `>` or a `<`"))?;
         let (metric, rest) = text.split_at_checked(at).unwrap_or_default();
-        let (order, limit) = order(rest);
-        let metric = metric_of(metric.trim())?;
-        let limit = limit_of(limit.trim(), &metric)?;
+        let (order, limit) = parse_order(rest);
+        let metric = parse_metric(metric.trim())?;
+        let limit = parse_limit(limit.trim(), &metric)?;
         Ok(Self { text: text.to_owned(), metric, order, limit })
     }
 }
 
-fn order(text: &str) -> (Order, &str) {
+fn parse_order(text: &str) -> (Order, &str) {
     for (sign, order) in
         [(">=", Order::MoreOrSame), ("<=", Order::LessOrSame), (">", Order::More), ("<", Order::Less)]
     {
@@ -116,31 +118,33 @@ fn order(text: &str) -> (Order, &str) {
     (Order::More, text)
 }
 
-fn metric_of(text: &str) -> Result<Metric, String> {
-    let percentile = text.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
-    if let Some(percentile) = percentile.filter(|percentile| (0.0..=100.0).contains(percentile)) {
-        return Ok(Metric::Percentile(percentile));
-    }
-    match text {
-        "median" => Ok(Metric::Percentile(50.0)),
-        "min" => Ok(Metric::Percentile(0.0)),
-        "max" => Ok(Metric::Percentile(100.0)),
-        "mean" => Ok(Metric::Mean),
-        "rate" => Ok(Metric::Rate),
-        "errors" => Ok(Metric::Errors),
-        "unexpected" => Ok(Metric::Unexpected),
-        "allowed" => Ok(Metric::Answers(text.to_owned())),
-        _ => responses_of(text).ok_or_else(|| {
-            format!(
-                "`{text}` is not a metric; use one of `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, `errors`, \
-                 `unexpected`, `status 403`, `allowed`, `denied 403`"
-            )
-        }),
-    }
+fn parse_metric(text: &str) -> Result<Metric, Failed> {
+    let metric = match text {
+        "median" => Some(Metric::Percentile(50.0)),
+        "min" => Some(Metric::Percentile(0.0)),
+        "max" => Some(Metric::Percentile(100.0)),
+        "mean" => Some(Metric::Mean),
+        "rate" => Some(Metric::Rate),
+        "errors" => Some(Metric::Errors),
+        "unexpected" => Some(Metric::Unexpected),
+        "allowed" => Some(Metric::Answers(text.to_owned())),
+        _ => parse_percentile(text).or_else(|| parse_responses(text)),
+    };
+    metric.ok_or_else(|| {
+        Failed::plan(format!(
+            "`{text}` is not a metric; use one of `p99`, `p99.9`, `mean`, `median`, `min`, `max`, \
+             `rate`, `errors`, `unexpected`, `status 403`, `allowed`, `denied 403`"
+        ))
+    })
+}
+
+fn parse_percentile(text: &str) -> Option<Metric> {
+    let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(Metric::Percentile(percent))
 }
 
 /// `status 403` selects the responses with this status, `denied 403` the denials of Check calls with it.
-fn responses_of(text: &str) -> Option<Metric> {
+fn parse_responses(text: &str) -> Option<Metric> {
     let (word, status) = text.split_once(' ')?;
     let status: u16 = status.trim().parse().ok()?;
     match word {
@@ -150,17 +154,18 @@ fn responses_of(text: &str) -> Option<Metric> {
     }
 }
 
-fn limit_of(text: &str, metric: &Metric) -> Result<Limit, String> {
+fn parse_limit(text: &str, metric: &Metric) -> Result<Limit, Failed> {
     if matches!(metric, Metric::Percentile(_) | Metric::Mean) {
-        return units::duration(text).map(Limit::Time).map_err(|error| format!("`{text}` is {error}"));
+        let time = units::duration(text);
+        return time.map(Limit::Time).map_err(|error| Failed::plan(format!("`{text}` is {error}")));
     }
-    let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
+    let (digits, is_percent) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     let number = digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    let number = number.ok_or_else(|| format!("`{text}` is not a number such as `5` or `1%`"))?;
-    match (of_all, metric) {
-        (true, Metric::Rate) => Err("a rate is compared with a number, such as `rate<990`".to_owned()),
-        (true, _) => Ok(Limit::Percent(number)),
-        (false, _) => Ok(Limit::Number(number)),
+    match (number, is_percent, metric) {
+        (None, ..) => Err(Failed::plan(format!("`{text}` is not a number such as `5` or `1%`"))),
+        (_, true, Metric::Rate) => Err(Failed::plan("a rate is compared with a number, such as `rate<990`")),
+        (Some(number), true, _) => Ok(Limit::Percent(number)),
+        (Some(number), false, _) => Ok(Limit::Number(number)),
     }
 }
 

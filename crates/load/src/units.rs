@@ -1,20 +1,17 @@
-//! Parses durations, rates and headers on the command line.
+//! Parses durations, rates and headers on the command line. No error repeats the text, which may be
+//! a secret.
 
 use std::time::Duration;
 
+use crate::failed::Failed;
 use crate::results::Rate;
-
-/// Why a text is not what it should be, and how to write that. It does not repeat the text, which may be a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Invalid(&'static str);
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 ///
 /// # Errors
 /// If it is not one. The message says how to write it.
-pub fn duration(text: &str) -> Result<Duration, Invalid> {
-    let wrong = || Invalid("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
+pub fn duration(text: &str) -> Result<Duration, Failed> {
+    let wrong = || Failed::plan("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
     let end =
         text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
@@ -38,28 +35,30 @@ pub fn duration(text: &str) -> Result<Duration, Invalid> {
 ///
 /// # Errors
 /// If it is neither.
-pub fn rate(text: &str) -> Result<Rate, Invalid> {
+pub fn rate(text: &str) -> Result<Rate, Failed> {
     if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
 }
 
 /// A ramp: two rates, such as `100..5000`.
-pub(crate) fn ramp(text: &str) -> Result<Rate, Invalid> {
-    let (from, to) = text.split_once("..").ok_or(Invalid("not a ramp: write one such as `100..5000`"))?;
+pub(crate) fn ramp(text: &str) -> Result<Rate, Failed> {
+    let (from, to) =
+        text.split_once("..").ok_or_else(|| Failed::plan("not a ramp: write one such as `100..5000`"))?;
     let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
     Ok(Rate::Ramp { from: bound(from)?, to: bound(to)? })
 }
 
-fn number(text: &str) -> Result<f64, Invalid> {
+fn number(text: &str) -> Result<f64, Failed> {
     let number: Option<f64> = text.parse().ok();
     number
         .filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e7)
-        .ok_or(Invalid("not a rate: write requests per second, such as `1000`, or `max`"))
+        .ok_or_else(|| Failed::plan("not a rate: write requests per second, such as `1000`, or `max`"))
 }
 
-/// A header. Errors do not repeat it, because it may be a secret.
-pub(crate) fn header(text: &str) -> Result<(String, String), Invalid> {
-    let (name, value) =
-        text.split_once(':').ok_or(Invalid("not a header line: write one such as `accept: text/html`"))?;
+/// A header.
+pub(crate) fn header(text: &str) -> Result<(String, String), Failed> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or_else(|| Failed::plan("not a header line: write one such as `accept: text/html`"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

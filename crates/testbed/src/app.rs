@@ -90,10 +90,10 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
     if head.headers.contains_key(MUST_NOT_ARRIVE) {
         seen.forbidden.fetch_add(1, Ordering::SeqCst);
     }
-    let identity = match seen.trusted.get().map(|trusted| trusted.verified(&head.headers)).transpose() {
+    let identity = match seen.trusted.get().map(|trusted| trusted.verify(&head.headers)).transpose() {
         Ok(identity) => identity,
         Err(why) => {
-            let mut refused = load::app::json(json!({ "refused": why }).to_string().into());
+            let mut refused = load::app::json(json!({ "refused": why.to_string() }).to_string().into());
             *refused.status_mut() = http::StatusCode::UNAUTHORIZED;
             return refused;
         }

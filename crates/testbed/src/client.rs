@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
@@ -79,16 +80,12 @@ impl Connection {
         let stream = TokioIo::new(stream);
         Ok(Self(match version {
             Version::Http1 => {
-                let (sender, connection) =
-                    http1::Builder::new().handshake(stream).await.map_err(|error| failed(&error))?;
+                let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
                 Sender::Http1(sender)
             }
             Version::Http2 => {
-                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-                    .handshake(stream)
-                    .await
-                    .map_err(|error| failed(&error))?;
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
                 tokio::spawn(connection);
                 Sender::Http2(sender)
             }
@@ -135,17 +132,16 @@ impl Connection {
             let request = self.request(method, path, host, headers, body)?;
             let (head, body) = match &mut self.0 {
                 Sender::Http1(sender) => {
-                    sender.ready().await.map_err(|error| failed(&error))?;
-                    sender.send_request(request).await
+                    sender.ready().await?;
+                    sender.send_request(request).await?
                 }
                 Sender::Http2(sender) => {
-                    sender.ready().await.map_err(|error| failed(&error))?;
-                    sender.send_request(request).await
+                    sender.ready().await?;
+                    sender.send_request(request).await?
                 }
             }
-            .map(Response::<Incoming>::into_parts)
-            .map_err(|error| failed(&error))?;
-            let body = body.collect().await.map_err(|error| failed(&error))?.to_bytes();
+            .into_parts();
+            let body = body.collect().await?.to_bytes();
             Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
         };
         tokio::time::timeout(TIMEOUT, answering)
@@ -164,13 +160,12 @@ impl Connection {
     ) -> Result<Request<Pieces>, Failed> {
         let request = match &self.0 {
             Sender::Http1(_) => Request::builder().uri(path).header("host", host.as_bytes()),
-            Sender::Http2(_) => Request::builder().uri(
-                Uri::builder().scheme("http").authority(host).path_and_query(path).build().map_err(wrong)?,
-            ),
+            Sender::Http2(_) => Request::builder()
+                .uri(Uri::builder().scheme("http").authority(host).path_and_query(path).build()?),
         };
         let lines = headers.iter();
         let request = lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
-        request.method(method).body(body).map_err(wrong)
+        Ok(request.method(method).body(body)?)
     }
 }
 
@@ -263,27 +258,22 @@ impl Answer {
     /// The values of a header, joined by `, ` if there are several.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
-        let values: Vec<_> = self
-            .headers
-            .get_all(name)
-            .iter()
-            .map(|value| String::from_utf8_lossy(value.as_bytes()))
-            .collect();
-        if values.is_empty() { None } else { Some(values.join(", ")) }
+        let values = self.headers.get_all(name).iter();
+        let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        (!values.is_empty()).then(|| values.join(", "))
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
-fn wrong(error: http::Error) -> Failed {
-    Failed::new("request", error.to_string())
+impl From<http::Error> for Failed {
+    fn from(error: http::Error) -> Self {
+        Self::new("request", error.to_string())
+    }
 }
 
-fn failed(error: &hyper::Error) -> Failed {
-    let mut why = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        why = format!("{why}: {next}");
-        cause = next.source();
+impl From<hyper::Error> for Failed {
+    fn from(error: hyper::Error) -> Self {
+        let causes =
+            std::iter::successors(Some(&error as &(dyn Error + 'static)), |error| Error::source(*error));
+        Self::new("request", causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
     }
-    Failed::new("request", why)
 }

@@ -1,8 +1,10 @@
-//! A report as a list of parts, which can be written as text, as HTML or as Markdown.
+//! A report as a list of parts, which can be written as text, as HTML or as Markdown. The style and the escaping of HTML
+//! are also those of SVG images.
 
 use std::fmt::Write as _;
 
-use super::markup::{STYLE, escape};
+/// In both colour schemes, neighbouring colours differ even without red or green.
+pub(super) const STYLE: &str = include_str!("page.css");
 
 /// One part of a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +98,21 @@ fn cells(heads: &[String], rows: &[Vec<String>]) -> String {
     let head = row(heads, "th");
     let body: String = rows.iter().map(|cells| row(cells, "td") + "\n").collect();
     format!("<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n")
+}
+
+/// Escapes text for HTML.
+pub(super) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            _ => safe.push(letter),
+        }
+    }
+    safe
 }
 
 /// The parts as Markdown.

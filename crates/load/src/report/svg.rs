@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
-use super::{markup, units};
+use super::document::{STYLE, escape};
+use super::units;
 
 /// A chart.
 #[derive(Debug)]
@@ -123,25 +124,19 @@ impl Axis {
         let (low, high) =
             values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low <= high { (low.max(1e-3), high.max(2e-3)) } else { (1.0, 10.0) };
-        let decade = |value: f64| 10_f64.powf(value.log10().floor());
-        let below =
-            [5.0, 2.0].map(|factor| factor * decade(low)).into_iter().find(|candidate| *candidate <= low);
-        let start = below.unwrap_or(decade(low));
-        let above = [1.0, 2.0, 5.0].map(|factor| factor * decade(high));
-        let end = above
-            .into_iter()
-            .find(|candidate| *candidate >= high && *candidate > start)
-            .unwrap_or(10.0 * decade(high));
-        let ends = (start, end);
+        let decade = 10_f64.powf(low.log10().floor());
+        let marks: Vec<f64> = std::iter::successors(Some(decade), |decade| Some(decade * 10.0))
+            .take_while(|decade| *decade <= 10.0 * high)
+            .flat_map(|decade| [1.0, 2.0, 5.0].map(|step| step * decade))
+            .collect();
+        let start = marks.iter().copied().rfind(|mark| *mark <= low).unwrap_or(decade);
+        let end = marks.iter().copied().find(|mark| *mark >= high && *mark > start);
+        let ends = (start, end.unwrap_or(10.0 * high));
         // Fewer labels where they would be too close together.
-        let steps: &[f64] = if (ends.1 / ends.0).log10() <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let decades = std::iter::successors(Some(decade(ends.0)), |decade| Some(decade * 10.0));
-        let marks = decades
-            .take_while(|decade| *decade <= ends.1)
-            .flat_map(|decade| steps.iter().map(move |step| step * decade));
-        let inside = |mark: &f64| *mark >= ends.0 * 0.999 && *mark <= ends.1 * 1.001;
-        let ticks = marks.filter(inside).map(|mark| (mark, shown(mark))).collect();
-        Self { label: label.to_owned(), ends, logarithmic: true, ticks }
+        let step = if (ends.1 / ends.0).log10() <= 3.2 { 1 } else { 3 };
+        let is_inside = |mark: &f64| *mark >= ends.0 * 0.999 && *mark <= ends.1 * 1.001;
+        let ticks = marks.into_iter().step_by(step).filter(is_inside).map(|mark| (mark, shown(mark)));
+        Self { label: label.to_owned(), ends, logarithmic: true, ticks: ticks.collect() }
     }
 
     /// A linear axis from 0 to slightly above these values.
@@ -181,7 +176,7 @@ impl Chart<'_> {
     #[must_use]
     pub fn file(&self) -> String {
         let ground = "<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
-        self.drawn(&format!("<style>\n{}</style>\n{ground}\n", markup::STYLE))
+        self.drawn(&format!("<style>\n{}</style>\n{ground}\n", STYLE))
     }
 
     fn drawn(&self, before: &str) -> String {
@@ -203,7 +198,7 @@ impl Chart<'_> {
             text(&mut body, (x + 32.0, y), "start", line.name);
             legend.0 += ENTRY;
         }
-        let (title, height) = (markup::escape(self.title), legend.1 + ROW + 28.0);
+        let (title, height) = (escape(self.title), legend.1 + ROW + 28.0);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -28 {WIDTH} {height}\" role=\"img\" \
              aria-label=\"{title}\">\n{before}<text x=\"12\" y=\"-8\">{title}</text>\n{body}</svg>\n"
@@ -251,7 +246,7 @@ fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f6
 
 fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
     if !words.is_empty() {
-        let words = markup::escape(words);
+        let words = escape(words);
         let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
     }
 }

@@ -8,13 +8,11 @@ use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::fault;
-use super::socket::{Socket, Traffic};
-use super::tally::Fault;
+use super::socket::{self, Socket, Traffic};
 use crate::address::Address;
+use crate::answer::{CLOSED, Fault, io_fault};
 
 /// A connection, and what has been read beyond the last response.
-#[derive(Debug)]
 pub(super) struct Http1 {
     socket: Socket,
     buffer: BytesMut,
@@ -46,7 +44,7 @@ const MAX_HEADERS: usize = 256;
 impl Http1 {
     /// Connects.
     pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Result<Self> {
-        let socket = Socket::connect(address, traffic).await?;
+        let socket = socket::connect(address, traffic).await?;
         Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })
     }
 
@@ -55,7 +53,7 @@ impl Http1 {
         if !self.buffer.is_empty() {
             return Err("a response without a request".into());
         }
-        self.socket.write_all(request).await.map_err(|error| fault::of_io(&error))?;
+        self.socket.write_all(request).await.map_err(|error| io_fault(&error))?;
         let head = self.head(bodiless).await?;
         self.buffer.advance(head.length);
         self.open = head.keep;
@@ -134,12 +132,12 @@ impl Http1 {
 
     /// Reads more bytes. The end of the stream is a fault.
     async fn need(&mut self) -> Result<(), Fault> {
-        if self.more().await? { Ok(()) } else { Err(fault::CLOSED) }
+        if self.more().await? { Ok(()) } else { Err(CLOSED) }
     }
 
     async fn more(&mut self) -> Result<bool, Fault> {
         self.buffer.reserve(4096);
-        let read = self.socket.read_buf(&mut self.buffer).await.map_err(|error| fault::of_io(&error))?;
+        let read = self.socket.read_buf(&mut self.buffer).await.map_err(|error| io_fault(&error))?;
         Ok(read > 0)
     }
 }

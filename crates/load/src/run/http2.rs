@@ -9,10 +9,9 @@ use bytes::{Bytes, BytesMut};
 use h2::client::{Builder, SendRequest};
 use http::{HeaderMap, Request};
 
-use super::fault;
-use super::socket::{Socket, Traffic};
-use super::tally::{Answer, Fault};
+use super::socket::{self, Traffic};
 use crate::address::Address;
+use crate::answer::{Answer, CLOSED, Fault, h2_fault, io_fault};
 use crate::check_message;
 
 /// A connection for concurrent requests. It is reopened when it ends.
@@ -46,7 +45,7 @@ impl Http2 {
         if self.sender.borrow().is_some() {
             return Ok(());
         }
-        let socket = Socket::connect(&self.address, &self.traffic).await?;
+        let socket = socket::connect(&self.address, &self.traffic).await?;
         let (sender, connection) = Builder::new()
             .enable_push(false)
             .initial_window_size(WINDOW)
@@ -66,7 +65,7 @@ impl Http2 {
     pub(super) async fn request(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (status, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
-            let chunk = chunk.map_err(|error| fault::of_h2(&error))?;
+            let chunk = chunk.map_err(|error| h2_fault(&error))?;
             let _ = stream.flow_control().release_capacity(chunk.len());
         }
         Ok(Answer::Status(status.status.as_u16()))
@@ -80,14 +79,14 @@ impl Http2 {
         }
         let mut message = BytesMut::new();
         while let Some(chunk) = stream.data().await {
-            let chunk = chunk.map_err(|error| fault::of_h2(&error))?;
+            let chunk = chunk.map_err(|error| h2_fault(&error))?;
             let _ = stream.flow_control().release_capacity(chunk.len());
             if message.len() + chunk.len() > MAX_MESSAGE {
                 return Err("a response that is too long".into());
             }
             message.extend_from_slice(&chunk);
         }
-        let trailers = stream.trailers().await.map_err(|error| fault::of_h2(&error))?;
+        let trailers = stream.trailers().await.map_err(|error| h2_fault(&error))?;
         succeeded(trailers.as_ref().unwrap_or(&head.headers))?;
         check_message::read(&message)
     }
@@ -102,19 +101,19 @@ impl Http2 {
             // The server lets the connection end gracefully (RFC 9113, 6.8): the request was not sent.
             Err(Some(error)) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
                 *self.sender.borrow_mut() = None;
-                self.connect().await.map_err(|error| fault::of_io(&error))?;
+                self.connect().await.map_err(|error| io_fault(&error))?;
                 match self.ready().await {
                     Ok(sender) => exchange(sender, request, body).await,
-                    Err(error) => Err(error.ok_or(fault::CLOSED)?),
+                    Err(error) => Err(error.ok_or(CLOSED)?),
                 }
             }
-            Err(error) => Err(error.ok_or(fault::CLOSED)?),
+            Err(error) => Err(error.ok_or(CLOSED)?),
         };
         sent.map_err(|error| {
             if !error.is_reset() {
                 *self.sender.borrow_mut() = None;
             }
-            fault::of_h2(&error)
+            h2_fault(&error)
         })
     }
 

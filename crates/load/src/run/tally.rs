@@ -1,27 +1,12 @@
 //! The results of one thread.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use hdrhistogram::Histogram;
 
 use super::pacer::Tick;
+use crate::answer::{Answer, Fault};
 use crate::results::{Responses, histogram};
-
-/// The result of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// An HTTP response with this status.
-    Status(u16),
-    /// A Check call that allows.
-    Allowed,
-    /// A Check call that denies, with this status for the client.
-    Denied(u16),
-}
-
-/// Why there is no response. Few and constant texts, because reports count by them.
-pub(crate) type Fault = Cow<'static, str>;
 
 /// The results of one thread in the measured part.
 #[derive(Debug)]
@@ -101,25 +86,5 @@ impl Tally {
         });
         #[expect(clippy::indexing_slicing, reason = "found or pushed just now")]
         &mut self.responses[at].1
-    }
-}
-
-impl Answer {
-    /// The status that the client gets, or would get.
-    pub(crate) const fn status(self) -> u16 {
-        match self {
-            Self::Status(status) | Self::Denied(status) => status,
-            Self::Allowed => 200,
-        }
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "{status}"),
-            Self::Allowed => f.write_str("allowed"),
-            Self::Denied(status) => write!(f, "denied {status}"),
-        }
     }
 }

@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::fault;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::pacer::{Pacer, RunLimits, Tick};
 use super::socket::Traffic;
 use super::summary::ThreadUsage;
-use super::tally::{Answer, Fault, Tally};
+use super::tally::Tally;
+use crate::answer::{Answer, Fault, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
 use crate::failed::Failed;
 use crate::plan::Plan;
 use crate::render::{PreparedRequest, Recipes, Rendered, Source};
@@ -167,7 +167,7 @@ impl Worker {
             let sent = self.sending(tick);
             let answer =
                 timeout(self.plan.timeout, self.request_http1(&mut connection, bytes, *bodiless)).await;
-            let answer = answer.unwrap_or(Err(fault::TIMEOUT));
+            let answer = answer.unwrap_or(Err(TIMEOUT));
             if answer.is_err() || connection.as_ref().is_some_and(|connection| !connection.open) {
                 connection = None;
             }
@@ -185,7 +185,7 @@ impl Worker {
             Some(connection) => connection,
             None => {
                 let fresh = Http1::connect(&self.plan.target.address, &self.traffic).await;
-                connection.insert(fresh.map_err(|error| fault::of_io(&error))?)
+                connection.insert(fresh.map_err(|error| io_fault(&error))?)
             }
         };
         connection.request(bytes, bodiless).await.map(Answer::Status)
@@ -196,7 +196,7 @@ impl Worker {
             let request = self.next();
             let sent = self.sending(tick);
             let answer = timeout(self.plan.timeout, request_http2(&connection, &request.rendered)).await;
-            self.note(tick, sent, &request, answer.unwrap_or(Err(fault::TIMEOUT))).await;
+            self.note(tick, sent, &request, answer.unwrap_or(Err(TIMEOUT))).await;
         }
     }
 
@@ -215,8 +215,7 @@ impl Worker {
 
     async fn note(&self, tick: Tick, sent: u64, request: &PreparedRequest, answer: Result<Answer, Fault>) {
         let done = self.limits.now();
-        let unconnected =
-            matches!(&answer, Err(fault) if fault == "connection refused" || fault == "no such socket");
+        let unconnected = matches!(&answer, Err(fault) if *fault == REFUSED || *fault == NO_SOCKET);
         if tick.counts {
             match answer {
                 Ok(answer) => self.tally().answered(tick, sent, done, answer, request.expects(answer)),
@@ -234,7 +233,7 @@ impl Worker {
 }
 
 async fn request_http2(connection: &Rc<Http2>, rendered: &Rendered) -> Result<Answer, Fault> {
-    connection.connect().await.map_err(|error| fault::of_io(&error))?;
+    connection.connect().await.map_err(|error| io_fault(&error))?;
     match rendered {
         Rendered::Http2 { request, body } => connection.request(request.clone(), body.clone()).await,
         Rendered::Check { request, body } => connection.check(request.clone(), body.clone()).await,

@@ -70,28 +70,28 @@ impl Workload {
     /// If it cannot be read or is invalid. The message states the place.
     pub fn read(path: &Path) -> Result<Self, Failed> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        let text = read(path).map_err(Failed::Workload)?;
-        parse(&text, folder).map_err(|error| Failed::Workload(format!("{}{error}", path.display())))
+        parse(&read(path)?, folder).map_err(|error| Failed::plan(format!("{}{error}", path.display())))
     }
 }
 
 /// Reads a file.
 #[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
-pub(crate) fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
+pub(crate) fn read(path: &Path) -> Result<String, Failed> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failed::plan(format!("cannot read `{}`: {error}", path.display())))
 }
 
-fn parse(text: &str, folder: &Path) -> Result<Workload, String> {
+/// Reads a workload. Errors begin with the place in the file.
+fn parse(text: &str, folder: &Path) -> Result<Workload, Failed> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         // Not the whole error text, which quotes the line.
-        format!(":{}: {}", place(text, at), error.message().trim_end())
+        Failed::plan(format!(":{}: {}", place(text, at), error.message().trim_end()))
     })?;
-    let variables: Result<Vec<_>, _> =
-        file.variables.into_iter().map(|declared| variable(declared, folder)).collect();
-    let requests: Result<Vec<_>, _> = file.requests.into_iter().map(Entry::request).collect();
-    let whole = |error| format!(": {error}");
-    Ok(Workload { requests: requests.map_err(whole)?, variables: variables.map_err(whole)? })
+    let variables = file.variables.into_iter().map(|declared| variable(declared, folder));
+    let variables =
+        variables.collect::<Result<_, _>>().map_err(|error| Failed::plan(format!(": {error}")))?;
+    Ok(Workload { requests: file.requests.into_iter().map(Entry::request).collect(), variables })
 }
 
 /// The line and the column of a byte.
@@ -101,11 +101,13 @@ fn place(text: &str, at: usize) -> String {
     format!("{}:{column}", before.matches('\n').count() + 1)
 }
 
-fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable, String> {
+fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable, Failed> {
     let values = match source {
         Source::Sequence { from, step } => Values::Sequence { from, step },
         Source::Range { min, max } if min <= max => Values::Range { min, max },
-        Source::Range { .. } => return Err(format!("the range of `{name}` ends before it begins")),
+        Source::Range { .. } => {
+            return Err(Failed::plan(format!("the range of `{name}` ends before it begins")));
+        }
         Source::Uuid => Values::Uuid,
         Source::Now(format) => Values::Now(format),
         Source::List(list) => lines(&name, list)?,
@@ -114,19 +116,19 @@ fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable,
     Ok(Variable { name, values })
 }
 
-fn lines(name: &str, all: Vec<String>) -> Result<Values, String> {
-    let full: Vec<String> = all.into_iter().filter(|line| !line.is_empty()).collect();
-    if full.is_empty() {
-        return Err(format!("`{name}` has no lines to choose from"));
+fn lines(name: &str, mut lines: Vec<String>) -> Result<Values, Failed> {
+    lines.retain(|line| !line.is_empty());
+    if lines.is_empty() {
+        return Err(Failed::plan(format!("`{name}` has no lines to choose from")));
     }
-    if full.iter().any(|line| line.chars().any(char::is_control)) {
-        return Err(format!("a line of `{name}` contains a control character"));
+    if lines.iter().any(|line| line.chars().any(char::is_control)) {
+        return Err(Failed::plan(format!("a line of `{name}` contains a control character")));
     }
-    Ok(Values::Lines(full.into()))
+    Ok(Values::Lines(lines.into()))
 }
 
 impl Entry {
-    fn request(self) -> Result<Request, String> {
+    fn request(self) -> Request {
         let with_body = if self.body.is_empty() { "GET" } else { "POST" };
         let mut request = Request {
             weight: self.weight,
@@ -145,7 +147,7 @@ impl Entry {
         if let Some(token) = &self.bearer {
             request = request.bearer(token);
         }
-        Ok(request)
+        request
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        parse(text, Path::new("")).unwrap_err()
+        parse(text, Path::new("")).unwrap_err().to_string()
     }
 
     #[test]

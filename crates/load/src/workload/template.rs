@@ -6,6 +6,7 @@ use fastrand::Rng;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::variable::{Values, Variable};
+use crate::failed::Failed;
 
 /// A text with variables.
 #[derive(Clone)]
@@ -90,11 +91,12 @@ impl Template {
     ///
     /// # Errors
     /// If a variable is unknown or its name does not end.
-    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, Failed> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            let (name, beyond) = after.split_once('}').ok_or("a `${` without its `}`")?;
+            let (name, beyond) =
+                after.split_once('}').ok_or_else(|| Failed::plan("a `${` without its `}`"))?;
             let number = variables.number(name).ok_or_else(|| unknown(name, variables))?;
             parts.push(Part::Text(before.to_owned()));
             parts.push(Part::Variable(number));
@@ -150,12 +152,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b',');
 
-fn unknown(name: &str, variables: &Variables) -> String {
-    let known: Vec<_> = variables.all.iter().map(|variable| format!("`{}`", variable.name)).collect();
-    match known.as_slice() {
-        [] => format!("`${{{name}}}`: there is no such variable"),
-        known => format!("`${{{name}}}`: there is no such variable, only {}", known.join(", ")),
-    }
+fn unknown(name: &str, variables: &Variables) -> Failed {
+    let names: Vec<_> = variables.all.iter().map(|variable| format!("`{}`", variable.name)).collect();
+    let only = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
+    Failed::plan(format!("`${{{name}}}`: there is no such variable{only}"))
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let variables = Variables::new(&[variable("id", Values::Uuid)]);
-        assert!(Template::parse("${id", &variables).err().unwrap().contains("without its"));
-        assert!(Template::parse("${ib}", &variables).err().unwrap().contains("only `id`"));
+        assert!(Template::parse("${id", &variables).err().unwrap().to_string().contains("without its"));
+        assert!(Template::parse("${ib}", &variables).err().unwrap().to_string().contains("only `id`"));
     }
 }

@@ -14,21 +14,29 @@ pub(crate) struct Trusted {
     audience: String,
 }
 
+/// Why an identity header is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("it has not exactly one `x-identity`")]
+    NotOne,
+    #[error("`x-identity` is not ASCII")]
+    NotAscii,
+    #[error("`x-identity` is not valid: {0}")]
+    Invalid(#[from] jsonwebtoken::errors::Error),
+}
+
 impl Trusted {
     pub(crate) fn new(keys: &str, audience: &str) -> Result<Self, Failed> {
         let keys = serde_json::from_str(keys).map_err(|error| Failed::new("keys", error.to_string()))?;
         Ok(Self { keys, audience: audience.to_owned() })
     }
 
-    /// The claims of the one identity header of a request, or why it is not valid. A real application would tell the
-    /// client nothing.
-    pub(crate) fn verified(&self, headers: &HeaderMap) -> Result<Value, String> {
+    /// The claims of the one identity header of a request. A real application would tell the client nothing about an
+    /// error.
+    pub(crate) fn verify(&self, headers: &HeaderMap) -> Result<Value, Refused> {
         let mut values = headers.get_all("x-identity").iter();
-        let (Some(token), None) = (values.next(), values.next()) else {
-            return Err("it has not exactly one `x-identity`".to_owned());
-        };
-        let token = token.to_str().map_err(|_| "`x-identity` is not ASCII".to_owned())?;
-        self.claims(token).map_err(|error| format!("`x-identity` is not valid: {error}"))
+        let (Some(token), None) = (values.next(), values.next()) else { return Err(Refused::NotOne) };
+        Ok(self.claims(token.to_str().map_err(|_| Refused::NotAscii)?)?)
     }
 
     fn claims(&self, token: &str) -> jsonwebtoken::errors::Result<Value> {

@@ -5,15 +5,11 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
-use jsonwebtoken::jwk::JwkSet;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use testbed::client::{Answer, Connection, Version, get};
 use testbed::policies::{self, Example};
 use testbed::port::ReservedPort;
-use testbed::tokens::private_key;
+use testbed::tokens::{Signer, private_key};
 use testbed::{Options, Stack};
 
 const AUDIENCE: &str = "people-app";
@@ -123,11 +119,9 @@ fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
 
 /// A token for bob that names rolegate's key, but is signed with another one.
 fn forged(keys: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let keys: JwkSet = serde_json::from_str(keys)?;
-    let id = keys.keys.first().and_then(|key| key.common.key_id.clone());
-    let header = Header { kid: id, ..Header::new(Algorithm::ES256) };
+    let keys: Value = serde_json::from_str(keys)?;
     let far = 32_503_680_000_u64; // the year 3000
     let claims = json!({ "iss": "rolegate", "sub": "bob", "aud": AUDIENCE, "exp": far, "roles": ["admin"] });
-    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())?;
-    Ok(encode(&header, &claims, &EncodingKey::from_ec_der(key.as_ref()))?)
+    let header = json!({ "alg": "ES256", "typ": "JWT", "kid": keys.pointer("/keys/0/kid") });
+    Ok(Signer::default().sign(&header, &claims))
 }
