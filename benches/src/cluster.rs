@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use load::report::document;
 use load::report::units;
 use load::{Exit, Plan, Rate, Request, Stop, Values, Variable, Workload};
 use serde_json::{Value, json};
@@ -28,8 +27,7 @@ use testbed::manifests::deploy;
 use testbed::{Envoy, Failed, Rolegate, block_on};
 
 use crate::machine::{self, Usage};
-use crate::records;
-use crate::write;
+use crate::{exit, publish, temporary_folder, write};
 
 /// The arguments of `cluster`.
 #[derive(Args, Clone, Debug)]
@@ -151,18 +149,12 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<Exit, Box<dyn Error>> {
     stop.on_signals();
     let rows = measure(args, &stop)?;
     let facts = machine::facts(Some(&testbed::envoy::program()?));
-    let text = document::text(TITLE, &report::parts(&rows, &facts));
-    write(&args.out.join("cluster.txt"), &text)?;
     for (file, chart) in report::charts(&rows) {
         write(&args.out.join(file), &chart)?;
     }
-    records::append(&args.out, &facts, &report::records(&rows))?;
-    println!("{text}\nwritten: {}", args.out.join("cluster.txt").display());
-    Ok(match (stop.is_requested(), rows.iter().any(|row| row.wrong > 0)) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Failed,
-        (false, false) => Exit::Success,
-    })
+    let (file, parts) = (args.out.join("cluster.txt"), report::parts(&rows, &facts));
+    publish(&file, TITLE, &parts, &facts, &report::records(&rows))?;
+    Ok(exit(&stop, rows.iter().any(|row| row.wrong > 0)))
 }
 
 /// An Envoy with who decides behind or inside it.
@@ -215,8 +207,7 @@ impl Gate {
 }
 
 fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
-    let folder = tempfile::Builder::new().prefix("rolegate-cluster-").tempdir();
-    let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
+    let folder = temporary_folder("cluster")?;
     let folder = folder.path();
     policy(folder, args.plain)?;
     let mut rows = Vec::new();

@@ -29,7 +29,7 @@ use crate::machine::{self, Facts, Ticks};
 use crate::pin::{Pins, on};
 use crate::records::{self, Ends, Record as Line};
 use crate::verdict::Verdict;
-use crate::write;
+use crate::{exit, temporary_folder, write};
 use fortio::{Beside, Fortio};
 use goals::Evidence;
 use inside::Inside;
@@ -103,11 +103,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Box<dyn Error>> {
     stop.on_signals();
     let done = Comparison::measure(args, &stop)?;
     println!("{}\nwritten: {}", done.write(&args.out)?, args.out.join("report.{html,json,txt}").display());
-    Ok(match (stop.is_requested(), done.went_wrong()) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Failed,
-        (false, false) => Exit::Success,
-    })
+    Ok(exit(&stop, done.went_wrong()))
 }
 
 /// A comparison with all its measurements.
@@ -136,8 +132,7 @@ impl Comparison {
             this.schedule.cells.len(),
             this.schedule.total().as_secs_f64()
         );
-        let folder = tempfile::Builder::new().prefix("rolegate-compare-").tempdir();
-        let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
+        let folder = temporary_folder("compare")?;
         let places = Places {
             rolegate: testbed::program()?,
             baseline: crate::baseline(args.baseline.as_ref())?,

@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use benches::people;
 use clap::Args;
-use load::report::document::{self, Part, table};
+use load::report::document::{Part, table};
 use load::report::units;
 use load::{Exit, Plan, Rate, Request, Stop, Workload};
 use serde_json::json;
 use testbed::client::get;
 use testbed::envoy::{Envoy, Listener, Module, Settings};
-use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
-use testbed::{Failed, Process, block_on};
+use testbed::tokens::{AUDIENCE, ISSUER, Signer};
+use testbed::{Failed, block_on};
 
 use crate::compare::CONNECTIONS;
 use crate::machine::{self, Facts, Usage};
 use crate::pin::{Pins, on};
-use crate::records::{self, Record};
+use crate::records::Record;
 use crate::spread::{Spread, median_within};
 use crate::verdict::{Limit, Verdict, tabled};
-use crate::{announced, write};
+use crate::{exit, publish, start_app, temporary_folder, write};
 
 /// The arguments of `filters`.
 #[derive(Args, Clone, Debug)]
@@ -59,15 +59,9 @@ pub(crate) fn run(args: &FiltersArgs) -> Result<Exit, Box<dyn Error>> {
     let stop = Stop::default();
     stop.on_signals();
     let done = Filters::measure(args, &stop)?;
-    let text = document::text(TITLE, &done.parts());
-    write(&args.out.join("filters.txt"), &text)?;
-    records::append(&args.out, &done.facts, &done.records())?;
-    println!("{text}\nwritten: {}", args.out.join("filters.txt").display());
-    Ok(match (stop.is_requested(), done.variants.iter().any(|variant| variant.wrong > 0)) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Failed,
-        (false, false) => Exit::Success,
-    })
+    let file = args.out.join("filters.txt");
+    publish(&file, TITLE, &done.parts(), &done.facts, &done.records())?;
+    Ok(exit(&stop, done.variants.iter().any(|variant| variant.wrong > 0)))
 }
 
 /// The results.
@@ -112,14 +106,12 @@ struct Own {
 
 impl Filters {
     fn measure(args: &FiltersArgs, stop: &Stop) -> Result<Self, Failed> {
-        let folder = tempfile::Builder::new().prefix("rolegate-filters-").tempdir();
-        let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
+        let folder = temporary_folder("filters")?;
         let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
         let (signer, pins) = (Signer::default(), Pins::new());
-        let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
-        let (_app, app) = on(pins.outside.as_deref(), || started(&own, folder.path()))?;
+        let (_app, app) = on(pins.outside.as_deref(), || start_app(folder.path()))?;
         let mut variants = variants(folder.path(), &signer)?;
-        let token = token(&signer);
+        let token = people::token(&signer);
         let listeners: Vec<Listener> =
             variants.iter().enumerate().map(|(number, variant)| variant.listener(number, &module)).collect();
         let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
@@ -443,19 +435,4 @@ fn rbac(rules: &[&str], principal: &str) -> String {
         );
     }
     text
-}
-
-fn started(own: &Path, folder: &Path) -> Result<(Process, SocketAddr), Failed> {
-    let (process, at) = announced("app", own, &["app", "127.0.0.1:0"], folder)?;
-    let at = at.parse().map_err(|_| Failed::new("app", format!("it listens on `{at}`")))?;
-    Ok((process, at))
-}
-
-/// A token for a guest, valid for an hour.
-fn token(signer: &Signer) -> String {
-    let claims = json!({
-        "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "alice", "realm_access": { "roles": ["guest"] },
-        "iat": now(), "exp": now() + 3_600,
-    });
-    signer.sign(&json!({"alg": "ES256", "kid": "ES256"}), &claims)
 }

@@ -23,13 +23,19 @@ mod verdict;
 mod wire;
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use load::Exit;
+use load::report::document::{self, Part};
+use load::{Exit, Stop};
+use tempfile::TempDir;
 use testbed::{Failed, Process, block_on};
+
+use crate::machine::Facts;
+use crate::records::Record;
 
 /// Makes the load generator, which runs in this process, cheap compared with the servers that it measures.
 #[global_allocator]
@@ -123,6 +129,45 @@ fn announced(
             .find_map(|line| Some(line.split_once("listening on ")?.1.to_owned()))
     }))?;
     Ok((process, address))
+}
+
+/// Starts the sample application.
+fn start_app(folder: &Path) -> Result<(Process, SocketAddr), Failed> {
+    let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
+    let (process, at) = announced("app", &own, &["app", "127.0.0.1:0"], folder)?;
+    let at = at.parse().map_err(|_| Failed::new("app", format!("it listens on `{at}`")))?;
+    Ok((process, at))
+}
+
+/// A folder for the files of an experiment, until it is dropped.
+fn temporary_folder(experiment: &str) -> Result<TempDir, Failed> {
+    let folder = tempfile::Builder::new().prefix(&format!("rolegate-{experiment}-")).tempdir();
+    folder.map_err(|error| Failed::io("temporary folder", &error))
+}
+
+/// The exit code of an experiment, in which some requests may not have got the expected answer.
+fn exit(stop: &Stop, has_wrong_answers: bool) -> Exit {
+    match (stop.is_requested(), has_wrong_answers) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Failed,
+        (false, false) => Exit::Success,
+    }
+}
+
+/// Writes and prints a report, and appends its records.
+fn publish(
+    file: &Path,
+    title: &str,
+    parts: &[Part],
+    facts: &Facts,
+    records: &[Record],
+) -> Result<(), Failed> {
+    let text = document::text(title, parts);
+    write(file, &text)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    records::append(folder, facts, records).map_err(|error| Failed::io("records.csv", &error))?;
+    println!("{text}\nwritten: {}", file.display());
+    Ok(())
 }
 
 /// Writes a file of a report.

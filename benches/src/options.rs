@@ -13,7 +13,7 @@ use std::time::Duration;
 use benches::message::ALICE;
 use benches::people;
 use clap::Args;
-use load::report::document::{self, Part, table};
+use load::report::document::{Part, table};
 use load::report::units;
 use load::{Exit, Plan, Rate, Request, Stop, Workload};
 use testbed::client::get;
@@ -25,11 +25,11 @@ use testbed::{Failed, block_on};
 use crate::compare::CONNECTIONS;
 use crate::machine::{self, Facts};
 use crate::pin::{Pins, on};
-use crate::records::{self, Record};
+use crate::records::Record;
 use crate::spread::Spread;
 use crate::verdict::{Limit, Verdict, tabled};
 use crate::wire::{self, Measured};
-use crate::write;
+use crate::{exit, publish, start_app, temporary_folder};
 
 /// The arguments of `options`.
 #[derive(Args, Clone, Debug)]
@@ -68,15 +68,10 @@ struct Variant {
 pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
     let stop = Stop::default();
     stop.on_signals();
-    let folder = tempfile::Builder::new().prefix("rolegate-options-").tempdir()?;
+    let folder = temporary_folder("options")?;
     let pins = Pins::new();
     let collector = Collector::start(testbed::collector::Options::default())?;
-    let own = std::env::current_exe()?;
-    let (_app, app) = on(pins.outside.as_deref(), || {
-        let (process, at) = crate::announced("app", &own, &["app", "127.0.0.1:0"], folder.path())?;
-        let at: SocketAddr = at.parse().map_err(|_| Failed::new("app", format!("it listens on `{at}`")))?;
-        Ok::<_, Failed>((process, at))
-    })?;
+    let (_app, app) = on(pins.outside.as_deref(), || start_app(folder.path()))?;
     let (mut variants, targets): (Vec<_>, Vec<_>) =
         on(pins.server.as_deref(), || variants(folder.path(), &collector))?.into_iter().unzip();
     let listener = |(number, target): (usize, Target)| Listener {
@@ -103,15 +98,9 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
         }
     }
     let facts = machine::facts(Some(&testbed::envoy::program()?));
-    let text = document::text(TITLE, &parts(&variants, &facts));
-    write(&args.out.join("options.txt"), &text)?;
-    records::append(&args.out, &facts, &records(&variants))?;
-    println!("{text}\nwritten: {}", args.out.join("options.txt").display());
-    Ok(match (stop.is_requested(), variants.iter().any(|variant| variant.wrong > 0)) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Failed,
-        (false, false) => Exit::Success,
-    })
+    let file = args.out.join("options.txt");
+    publish(&file, TITLE, &parts(&variants, &facts), &facts, &records(&variants))?;
+    Ok(exit(&stop, variants.iter().any(|variant| variant.wrong > 0)))
 }
 
 /// The variants, each with the address that Envoy asks it at.
@@ -141,14 +130,7 @@ fn variants(folder: &Path, collector: &Collector) -> Result<Vec<(Variant, Target
         start(
             "decision log, 1 % of the allowed",
             people::BASIC,
-            &[
-                "--decision-log",
-                "all",
-                "--decision-log-sample",
-                "allowed=0.01",
-                "--decision-log-file",
-                &sampled,
-            ],
+            &["--decision-log=all", "--decision-log-sample=allowed=0.01", "--decision-log-file", &sampled],
         )?,
         start("traces, 1 %", people::BASIC, &traces("0.01"))?,
         start("traces, all", people::BASIC, &traces("1"))?,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use document::{MapFiles, Problem};
 use policy::Loaded;
 
-use testbed::tokens::{AUDIENCE, ISSUER};
+use serde_json::json;
+use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
 
 /// The unmodified policy of `policies/people`.
 pub const BASIC: &str = include_str!("../../policies/people/policy.yaml");
@@ -28,6 +29,16 @@ pub fn with_tokens() -> String {
          allow_response:\n\
          \x20 set_headers: {{ x-user: \"{{user}}\", x-roles: \"{{roles}}\" }}\n"
     )
+}
+
+/// A token for a guest, valid for a day, which is longer than any experiment.
+#[must_use]
+pub fn token(signer: &Signer) -> String {
+    let claims = json!({
+        "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "alice", "realm_access": { "roles": ["guest"] },
+        "iat": now(), "exp": now() + 86_400,
+    });
+    signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), &claims)
 }
 
 /// One of these policies without the header that names the caller's roles: with the user only.

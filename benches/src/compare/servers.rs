@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 
 use benches::people;
 use load::{Address, Request};
-use serde_json::json;
 use testbed::client::get;
 use testbed::envoy::{Envoy, Listener, Module, Settings, Target};
 use testbed::rolegate::{ANY_PORT, Rolegate};
-use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
+use testbed::tokens::Signer;
 use testbed::{Failed, Process, block_on};
 
 use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
 use crate::machine::Usage;
 use crate::pin::{Pins, on};
-use crate::{START_TIMEOUT, announced};
+use crate::{START_TIMEOUT, announced, start_app};
 
 /// All running processes. Dropping it stops them, Envoy first.
 #[derive(Debug)]
@@ -84,12 +83,8 @@ impl Running {
         pins: &Pins,
     ) -> Result<Self, Failed> {
         let mut commands = Vec::new();
-        let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
-        let (app, app_address) = on(pins.outside.as_deref(), || {
-            started("app", &own, &["app", "127.0.0.1:0"], places, &mut commands)
-        })?;
-        let app_address =
-            app_address.parse().map_err(|_| Failed::new("app", format!("it listens on `{app_address}`")))?;
+        let (app, app_address) = on(pins.outside.as_deref(), || start_app(&places.folder))?;
+        commands.push("measure app 127.0.0.1:0".to_owned());
         let signer = Signer::default();
         let servers = on(pins.server.as_deref(), || {
             servers
@@ -102,7 +97,7 @@ impl Running {
         commands.push(format!("envoy {}", envoy.arguments.join(" ")));
         let folder = places.folder.display().to_string();
         let commands = commands.iter().map(|command| command.replace(&folder, "$FOLDER")).collect();
-        Ok(Self { envoy, listeners, servers, app, app_address, token: token(&signer), commands })
+        Ok(Self { envoy, listeners, servers, app, app_address, token: people::token(&signer), commands })
     }
 
     pub(crate) fn url(&self, number: usize, scenario: &Scenario) -> Option<String> {
@@ -373,13 +368,4 @@ fn policy(places: &Places, name: &str, text: &str) -> Result<PathBuf, Failed> {
 fn unused(folder: &Path, name: &str) -> PathBuf {
     let mut sockets = (0..).map(|number| folder.join(format!("{name}-{number}.sock")));
     sockets.find(|socket| !socket.exists()).unwrap_or_default()
-}
-
-/// A token for a guest, valid for a day, which is longer than any comparison.
-fn token(signer: &Signer) -> String {
-    let claims = json!({
-        "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "alice", "realm_access": { "roles": ["guest"] },
-        "iat": now(), "exp": now() + 86_400,
-    });
-    signer.sign(&json!({"alg": "ES256", "kid": "ES256"}), &claims)
 }
