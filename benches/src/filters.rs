@@ -259,7 +259,7 @@ impl Variant {
         let module = policy.map(|policy| inside(module, policy));
         let disabled = self.policy.is_some() && !self.authorizes;
         let settings = Settings { filters: self.filters.clone(), disabled, ..Settings::default() };
-        Listener { name: format!("filters-{number}"), targets: Vec::new(), module, settings }
+        Listener { module, settings, ..Listener::new(format!("filters-{number}")) }
     }
 
     fn request(&self, token: &str) -> Request {

@@ -18,7 +18,7 @@ use load::report::units;
 use load::{Exit, Plan, Rate, Request, Stop, Workload};
 use testbed::client::get;
 use testbed::collector::Collector;
-use testbed::envoy::{Envoy, Listener, Settings, Target};
+use testbed::envoy::{Envoy, Listener, Target};
 use testbed::rolegate::ANY_PORT;
 use testbed::{Failed, block_on};
 
@@ -74,12 +74,8 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
     let (_app, app) = on(pins.outside.as_deref(), || start_app(folder.path()))?;
     let (mut variants, targets): (Vec<_>, Vec<_>) =
         on(pins.server.as_deref(), || variants(folder.path(), &collector))?.into_iter().unzip();
-    let listener = |(number, target): (usize, Target)| Listener {
-        name: format!("options-{number}"),
-        targets: vec![target],
-        module: None,
-        settings: Settings::default(),
-    };
+    let listener =
+        |(number, target)| Listener { targets: vec![target], ..Listener::new(format!("options-{number}")) };
     let listeners: Vec<Listener> = targets.into_iter().enumerate().map(listener).collect();
     let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
     for variant in &variants {

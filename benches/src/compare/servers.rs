@@ -336,11 +336,11 @@ fn listener(number: usize, scenario: &Scenario, servers: &[Started], places: &Pl
     let settings = Settings { health_checks: false, ..Settings::default() };
     match scenario.endpoint {
         Endpoint::App => None,
-        Endpoint::Envoy => Some(Listener { name, targets: Vec::new(), module: None, settings }),
+        Endpoint::Envoy => Some(Listener { settings, ..Listener::new(name) }),
         Endpoint::Inside { server } => {
             let policy = servers.get(server)?.policy.clone()?;
             let module = Module { folder: places.module.clone()?, policy, decisions: None, more: Vec::new() };
-            Some(Listener { name, targets: Vec::new(), module: Some(module), settings })
+            Some(Listener { module: Some(module), settings, ..Listener::new(name) })
         }
         Endpoint::Check { server, transport, client } => {
             let asked = servers.get(server)?;
@@ -348,7 +348,7 @@ fn listener(number: usize, scenario: &Scenario, servers: &[Started], places: &Pl
             let google_grpc = client == Client::Google;
             let settings =
                 Settings { encode_raw_headers: asked.server.takes_raw_headers(), google_grpc, ..settings };
-            Some(Listener { name, targets: vec![target.clone()?], module: None, settings })
+            Some(Listener { targets: vec![target.clone()?], settings, ..Listener::new(name) })
         }
     }
 }

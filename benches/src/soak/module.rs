@@ -37,5 +37,5 @@ fn listener(folder: &Path, module: &Path, update: u64) -> Listener {
     let module = Module { folder: module.to_owned(), policy, decisions: None, more: vec![queue] };
     // Makes no difference to these requests.
     let settings = Settings { normalize_path: update.is_multiple_of(2), ..Settings::default() };
-    Listener { name: "public".to_owned(), targets: Vec::new(), module: Some(module), settings }
+    Listener { module: Some(module), settings, ..Listener::new("public") }
 }

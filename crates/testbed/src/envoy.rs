@@ -2,7 +2,6 @@
 //! have several listeners, each with settings and authorization services of its own.
 
 mod dynamic;
-mod text;
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -12,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
-use text::{FILE, Text};
-
 pub use dynamic::Dynamic;
 
 /// A running Envoy with one worker. Dropping it stops it.
@@ -129,6 +126,9 @@ impl fmt::Display for Target {
     }
 }
 
+/// The shipped configuration.
+const FILE: &str = "deploy/envoy/envoy.yaml";
+
 /// The time after which Envoy closes the connections of a listener that it replaces.
 const DRAIN_SECONDS: u32 = 1;
 
@@ -136,25 +136,10 @@ const DRAIN_SECONDS: u32 = 1;
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
-    /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
+    /// Starts Envoy in `folder`, in front of the application at `app`, with these listeners.
     ///
     /// # Errors
     /// If Envoy is not installed, or does not become ready within two minutes.
-    pub async fn start(
-        folder: &Path,
-        app: SocketAddr,
-        targets: &[Target],
-        settings: &Settings,
-    ) -> Result<Self, Failed> {
-        let (name, targets) = ("public".to_owned(), targets.to_vec());
-        let listener = Listener { name, targets, module: None, settings: settings.clone() };
-        Self::start_all(folder, app, &[listener]).await
-    }
-
-    /// Starts Envoy with these listeners.
-    ///
-    /// # Errors
-    /// Like [`Self::start`].
     pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
         Self::start_program(&program()?, folder, app, listeners).await
     }
@@ -162,27 +147,24 @@ impl Envoy {
     /// Starts this Envoy with these listeners.
     ///
     /// # Errors
-    /// Like [`Self::start`].
-    pub async fn start_program(
+    /// Like [`Self::start_all`].
+    pub(crate) async fn start_program(
         program: &Path,
         folder: &Path,
         app: SocketAddr,
         listeners: &[Listener],
     ) -> Result<Self, Failed> {
-        let template = repository().join("deploy/envoy/envoy.yaml");
-        let template = std::fs::read_to_string(&template)
-            .map_err(|error| Failed::io(template.display().to_string(), &error))?;
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
         let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
         let modules = modules.map_or(folder, |module| &module.folder);
-        Self::spawn(program, folder, &render(&template, app, listeners)?, &names, modules, DRAIN_SECONDS)
-            .await
+        let configuration = render(&shipped(FILE)?, app, listeners)?;
+        Self::spawn(program, folder, &configuration, &names, modules, DRAIN_SECONDS).await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
     ///
     /// # Errors
-    /// Like [`Self::start`].
+    /// Like [`Self::start_all`].
     pub async fn start_configured(
         folder: &Path,
         configuration: &str,
@@ -194,7 +176,7 @@ impl Envoy {
     /// Starts this Envoy with this configuration, whose dynamic modules are in the folder `modules`.
     ///
     /// # Errors
-    /// Like [`Self::start`].
+    /// Like [`Self::start_all`].
     pub async fn start_with_modules(
         program: &Path,
         folder: &Path,
@@ -283,6 +265,36 @@ async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<Socke
     Some((admin, addresses?))
 }
 
+/// The text of a file of the repository.
+fn shipped(file: &str) -> Result<String, Failed> {
+    std::fs::read_to_string(repository().join(file)).map_err(|error| Failed::io(file, &error))
+}
+
+/// A configuration in which each replaced text must occur exactly once.
+struct Text(String);
+
+impl Text {
+    fn replace(&mut self, from: &str, to: &str) -> Result<(), Failed> {
+        match self.0.matches(from).count() {
+            1 => self.0 = self.0.replacen(from, to, 1),
+            times => {
+                return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
+            }
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, from: &str, until: &str) -> Result<(), Failed> {
+        let both =
+            self.0.split_once(from).and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
+        let Some((before, after)) = both else {
+            return Err(Failed::new(FILE, format!("no `{from}` before `{until}` in it")));
+        };
+        self.0 = format!("{before}{until}{after}");
+        Ok(())
+    }
+}
+
 /// The shipped configuration with these addresses, and its listener and its cluster `rolegate` once for each listener.
 fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
     let missing = || Failed::new(FILE, "it has other sections than expected");
@@ -305,6 +317,12 @@ fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<Str
 }
 
 impl Listener {
+    /// A listener with the shipped settings that asks nobody.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), targets: Vec::new(), module: None, settings: Settings::default() }
+    }
+
     /// The listener, from the shipped one.
     fn listener(&self, template: &str) -> Result<String, Failed> {
         let settings = &self.settings;
@@ -372,8 +390,7 @@ impl Module {
         const FILTER: &str = "                  - name: rolegate\n";
         const LAST: &str = "                          decision-log: denied\n";
         let file = "deploy/envoy/module.yaml";
-        let shipped =
-            std::fs::read_to_string(repository().join(file)).map_err(|error| Failed::io(file, &error))?;
+        let shipped = shipped(file)?;
         let filter = shipped.split_once(FILTER).and_then(|(_, rest)| Some(rest.split_once(LAST)?.0));
         let filter = filter.ok_or_else(|| Failed::new(file, "it has another filter than expected"))?;
         let policy = format!("policy: {}", self.policy.display());

@@ -71,28 +71,27 @@ impl Stack {
             .map_err(|error| Failed::io("temporary folder", &error))?;
         let app = App::start().await?;
         let decisions = folder.path().join("decisions");
+        let mut listener = Listener { settings: options.envoy.clone(), ..Listener::new("public") };
+        let mut rolegates = Vec::new();
         if let Some(library) = &options.module {
             let more = options.arguments.iter().map(|line| (*line).to_owned()).collect();
             let (library, policy) = (library.clone(), policy.to_owned());
             let module = Module { folder: library, policy, decisions: Some(decisions.clone()), more };
-            let (name, settings) = ("public".to_owned(), options.envoy.clone());
-            let listener = Listener { name, targets: Vec::new(), module: Some(module), settings };
-            let program = options.program.clone().map_or_else(envoy::program, Ok)?;
-            let envoy = Envoy::start_program(&program, folder.path(), app.address, &[listener]).await?;
-            return Ok(Self { envoy, rolegates: Vec::new(), app, decisions, folder });
+            listener.module = Some(module);
+        } else {
+            for number in 0..options.instances {
+                let listen = if options.tcp {
+                    Target::Tcp(ANY_PORT)
+                } else {
+                    Target::Unix(folder.path().join(format!("{number}.sock")))
+                };
+                let started = Rolegate::start(rolegate, policy, listen, folder.path(), &options.arguments);
+                rolegates.push(started.await?);
+            }
+            listener.targets = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
         }
-        let mut rolegates = Vec::new();
-        for number in 0..options.instances {
-            let listen = if options.tcp {
-                Target::Tcp(ANY_PORT)
-            } else {
-                Target::Unix(folder.path().join(format!("{number}.sock")))
-            };
-            rolegates
-                .push(Rolegate::start(rolegate, policy, listen, folder.path(), &options.arguments).await?);
-        }
-        let targets: Vec<Target> = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
-        let envoy = Envoy::start(folder.path(), app.address, &targets, &options.envoy).await?;
+        let program = options.program.clone().map_or_else(envoy::program, Ok)?;
+        let envoy = Envoy::start_program(&program, folder.path(), app.address, &[listener]).await?;
         Ok(Self { envoy, rolegates, app, decisions, folder })
     }
 

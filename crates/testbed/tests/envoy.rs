@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::client::{Connection, Version};
-use testbed::envoy::{Settings, Target};
+use testbed::envoy::{Listener, Settings, Target};
 use testbed::{App, Envoy};
 
 /// To Envoy no answer is an error, and `failure_mode_allow` is false in every configuration under `deploy/`.
@@ -27,7 +27,8 @@ async fn without_rolegate_every_request_is_denied() {
         let folder = tempfile::tempdir().unwrap();
         let app = App::start().await.unwrap();
         let nobody = Target::Unix(folder.path().join("nobody.sock"));
-        let envoy = Envoy::start(folder.path(), app.address, &[nobody], &settings).await.unwrap();
+        let listener = Listener { targets: vec![nobody], settings, ..Listener::new("public") };
+        let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await.unwrap();
         for version in [Version::Http1, Version::Http2] {
             let mut connection = Connection::open(envoy.address, version).await.unwrap();
             for path in ["/people", "/", "/healthz"] {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{CLUSTERS, Envoy, FILE, LISTENERS, Listener, program, render, repository};
+use super::{CLUSTERS, Envoy, FILE, LISTENERS, Listener, program, render, shipped};
 use crate::port::ReservedPort;
 use crate::process::Failed;
 
@@ -30,15 +30,14 @@ impl Dynamic {
     /// Starts Envoy in `folder`, in front of the application at `app`, with this listener, which has a module.
     ///
     /// # Errors
-    /// Like [`Envoy::start`].
+    /// Like [`Envoy::start_all`].
     pub async fn start(folder: &Path, app: SocketAddr, listener: &Listener) -> Result<Self, Failed> {
         // With port 0 each listener would get another one.
         let port = ReservedPort::new()?;
         let address = port.address();
         let file = file(folder);
         write(&file, &resource(app, listener, address)?)?;
-        let template = template()?;
-        let bootstrap = render(&template, app, &[])?.replacen(LISTENERS, "", 1);
+        let bootstrap = render(&shipped(FILE)?, app, &[])?.replacen(LISTENERS, "", 1);
         let bootstrap = format!(
             "node: {{ id: testbed, cluster: testbed }}\ndynamic_resources:\n  lds_config: {{ path_config_source: {{ \
              path: {} }} }}\n{bootstrap}",
@@ -85,7 +84,7 @@ fn file(folder: &Path) -> PathBuf {
 fn resource(app: SocketAddr, listener: &Listener, address: SocketAddr) -> Result<String, Failed> {
     const NAME: &str = "    - name: ";
     let missing = || Failed::new(FILE, "it has other sections than expected");
-    let all = render(&template()?, app, std::slice::from_ref(listener))?;
+    let all = render(&shipped(FILE)?, app, std::slice::from_ref(listener))?;
     let (_, rest) = all.split_once(LISTENERS).ok_or_else(missing)?;
     let (listener, _) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
     let typed = "    - \"@type\": type.googleapis.com/envoy.config.listener.v3.Listener\n      name: ";
@@ -99,9 +98,4 @@ fn write(file: &Path, text: &str) -> Result<(), Failed> {
     let new = file.with_extension("new");
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
     written.map_err(|error| Failed::io(file.display().to_string(), &error))
-}
-
-fn template() -> Result<String, Failed> {
-    let template = repository().join(FILE);
-    std::fs::read_to_string(&template).map_err(|error| Failed::io(template.display().to_string(), &error))
 }
