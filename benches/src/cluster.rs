@@ -61,8 +61,8 @@ const HOST: &str = "search.example.com";
 const GROUPS: usize = 50;
 /// The load before each measurement.
 const WARMUP: Duration = Duration::from_millis(500);
-/// How long each node gets each kind of request through each Envoy before the first measurement: a node that has just
-/// started is several times slower.
+/// How long each node gets each kind of request through each Envoy before the first measurement: a
+/// node that has just started is several times slower.
 const FIRST_WARMUP: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 8;
 

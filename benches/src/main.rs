@@ -1,7 +1,7 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `cluster`, `wire`, `options` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
-//! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
+//! `compare`, `filters`, `cluster`, `wire`, `options` and `attack` measure running servers; `soak` runs
+//! one for long; `results` evaluates criterion's measurements. They share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
 
@@ -58,8 +58,8 @@ enum Experiment {
     /// Compares a search cluster behind rolegate with one without authorization and one with its security plugin, and
     /// writes a report (`make load-search`).
     Cluster(cluster::ClusterArgs),
-    /// Measures the checks per second of rolegate and the baseline (a tonic server that allows everything) on one core, without
-    /// Envoy.
+    /// Measures the checks per second of rolegate and the baseline (a tonic server that allows
+    /// everything) on one core, without Envoy.
     Wire(wire::WireArgs),
     /// Measures what the decision log, traces, the console and the identity header cost: in checks per second without Envoy, and
     /// in requests per second through it.

@@ -1,4 +1,5 @@
-//! `measure compare`, `measure filters` and `measure wire` as they are called, with a real Envoy and real rolegates: small, but whole.
+//! `measure compare`, `measure filters` and `measure wire` as they are called, with a real Envoy and
+//! real rolegates: small, but whole.
 //!
 //! They stand apart from the other tests, so that their load is on the machine when no delay is being measured.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]

@@ -1,5 +1,6 @@
 //! The baseline: a server of Check calls that allows everything, as it is usually written with tonic and `envoy-types`,
-//! and built for speed (the profile `baseline` of the workspace). `baseline ADDRESS`; it prints where it listens.
+//! and built for speed (the profile `baseline` of the workspace). `baseline ADDRESS`; it prints where
+//! it listens.
 
 use std::error::Error;
 use std::io::Write as _;

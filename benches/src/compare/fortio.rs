@@ -195,8 +195,8 @@ impl Run {
         self.0.pointer(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The value at a percentile of this histogram, in nanoseconds; `None` if it was not asked for, or if there are too
-    /// few values.
+    /// The value at a percentile of this histogram, in nanoseconds; `None` if it was not asked for, or
+    /// if there are too few values.
     fn percentile(&self, histogram: &str, percent: f64) -> Option<f64> {
         let histogram = self.0.pointer(histogram)?;
         let mut percentiles = histogram.get("Percentiles")?.as_array()?.iter();

@@ -275,12 +275,11 @@ struct Text(String);
 
 impl Text {
     fn replace(&mut self, from: &str, to: &str) -> Result<(), Failed> {
-        match self.0.matches(from).count() {
-            1 => self.0 = self.0.replacen(from, to, 1),
-            times => {
-                return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
-            }
+        let times = self.0.matches(from).count();
+        if times != 1 {
+            return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
         }
+        self.0 = self.0.replacen(from, to, 1);
         Ok(())
     }
 
@@ -485,15 +484,10 @@ pub fn older_program() -> Result<PathBuf, Failed> {
 }
 
 fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
-    if let Ok(path) = std::env::var(variable) {
-        let path = PathBuf::from(path);
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            let why =
-                format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
-            Err(Failed::new(variable, why))
-        };
+    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
+        let why =
+            format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
+        return first_file([path]).ok_or_else(|| Failed::new(variable, why));
     }
     let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
