@@ -53,6 +53,8 @@ const SIZES: [usize; 4] = [2, 100, 1_000, 10_000];
 const WARMUP: Duration = Duration::from_millis(100);
 const TITLE: &str = "rolegate inside Envoy beside Envoy's own filters";
 const FIRST: &str = "no filter";
+/// How often a password that was not hashed in time is sent again.
+const RETRIES: usize = 5;
 
 /// Runs the experiment.
 pub(crate) fn run(args: &FiltersArgs) -> Result<Exit, Box<dyn Error>> {
@@ -285,7 +287,13 @@ impl Variant {
         };
         let wrong =
             |what: &str, status: u16| Err(Failed::new(self.name.clone(), format!("{what}: {status}")));
-        let with = status("/people", &headers)?;
+        let mut with = status("/people", &headers)?;
+        // A busy machine may need longer for the first hash than rolegate waits.
+        for _ in 0..RETRIES {
+            if with == 503 {
+                with = status("/people", &headers)?;
+            }
+        }
         if with != 200 {
             return wrong("the request of the measurement is not allowed", with);
         }

@@ -107,7 +107,7 @@ const RATE: f64 = 5_000.0;
 /// The time of the change within its window.
 const CHANGE_AFTER: Duration = Duration::from_millis(200);
 /// The maximum duration of a reload.
-const TIMEOUT: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// The goal, and the factor between the halves of the windows without a reload from which on nothing can be said.
 const MAX_RATIO: f64 = 2.0;
 
@@ -212,7 +212,7 @@ fn active(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Err(Failed::new("reload", format!("the changed policy is not active after {} s", TIMEOUT.as_secs())))
+    Err(Failed::new("reload", "the changed policy is not active after two minutes"))
 }
 
 /// The relevant metrics.
