@@ -1,11 +1,10 @@
 //! The manifest of a bundle: what is signed.
 
-use std::fmt::Write as _;
-
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BundleError, quoted};
+use crate::keys::hex;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -126,14 +125,6 @@ fn name_fault(name: &str) -> Option<&'static str> {
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

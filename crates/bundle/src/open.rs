@@ -56,7 +56,13 @@ impl Bundle {
             next = next_file(&mut entries)?;
         }
         match &signature {
-            Some(signature) if !trusted.is_empty() => signature.verify(&manifest_bytes, trusted)?,
+            Some(signature) if !trusted.is_empty() => {
+                let key = trusted.iter().find(|key| key.id() == signature.key);
+                let key = key.ok_or_else(|| BundleError::UnknownKey(signature.key.clone()))?;
+                if !signature.is_valid(&manifest_bytes, key) {
+                    return Err(BundleError::WrongSignature);
+                }
+            }
             None if !trusted.is_empty() => return Err(BundleError::Unsigned),
             Some(_) | None => {}
         }
