@@ -1,12 +1,10 @@
 //! What the shadow policy would change: compared on a thread of its own, once for each pair of policies.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use authorizer::Authorizer;
 use review::{Diff, TooComplex};
-use runtime::priority;
+use runtime::threads::{Priority, catch, spawn};
 
 /// The comparison of the last pair of policies.
 #[derive(Clone, Debug, Default)]
@@ -46,16 +44,15 @@ impl Differences {
             state.comparing = Some(pair.clone());
             let (this, policies) = (self.clone(), [active, shadow].map(|side| side.loaded().clone()));
             let compare = move || {
-                priority::lower(priority::BACKGROUND);
                 let [active, shadow] = &policies;
-                let diff = catch_unwind(AssertUnwindSafe(|| review::diff(&active.policy, &shadow.policy)));
+                let diff = catch("comparing policies", || review::diff(&active.policy, &shadow.policy));
                 this.end(match diff {
                     Ok(Ok(diff)) => Compared::Done(Arc::new(diff)),
                     Ok(Err(error)) => Compared::TooComplex(error),
                     Err(_) => Compared::Failed,
                 });
             };
-            if let Err(error) = thread::Builder::new().name("difference".to_owned()).spawn(compare) {
+            if let Err(error) = spawn("difference", Priority::Lowest, compare) {
                 tracing::warn!(%error, "the shadow policy is not compared for the console");
                 state.comparing = None;
                 return Compared::Failed;

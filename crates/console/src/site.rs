@@ -4,17 +4,15 @@
 //! of the console delays other clients of the console, and nobody else.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
 
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode, Uri};
-use runtime::priority;
+use runtime::threads::{Priority, catch, spawn};
 use server::admin::ConsoleAnswer;
 use tokio::sync::oneshot;
 
@@ -62,10 +60,7 @@ impl Console {
             Arc::new(Shown { sources, history: History::default(), differences: Differences::default() });
         let (questions, waiting) = sync_channel(MAX_WAITING);
         let renders = shown.clone();
-        thread::Builder::new().name("console".to_owned()).spawn(move || {
-            priority::lower(priority::POLICY);
-            render(&renders, &waiting);
-        })?;
+        spawn("console", Priority::Policy, move || render(&renders, &waiting))?;
         Ok(Self { shown, questions })
     }
 
@@ -143,7 +138,7 @@ fn render(shown: &Shown, waiting: &Receiver<Waiting>) {
         if page.is_closed() {
             continue;
         }
-        if let Ok(rendered) = catch_unwind(AssertUnwindSafe(|| page::render(shown, &current, &question))) {
+        if let Ok(rendered) = catch("rendering a page", || page::render(shown, &current, &question)) {
             // Fails only if the client has gone.
             let _ = page.send(rendered);
         }

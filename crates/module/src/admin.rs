@@ -5,12 +5,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use console::{Console, RunsIn};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
+use runtime::threads::{Priority, spawn};
 use runtime::{Reloads, Runtime};
 use server::admin::{Admin, AuthorizationStats, Backend, Metrics, MetricsPage, Pages};
 use server::{Address, BoundSocket};
@@ -183,7 +184,7 @@ impl AdminListener {
             });
             drop((executor, file));
         };
-        let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
+        let thread = spawn("rolegate-admin", Priority::Normal, serve);
         Pages::All.log(&address);
         let listener = Self { policy: policy.clone(), views, executor: handle, _end: end };
         thread.map(|thread| (listener, thread)).map_err(cannot_start)

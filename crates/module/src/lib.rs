@@ -4,8 +4,8 @@
 //! `allocator` returns large blocks to the system. Only these four have `unsafe`, with their submodules.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
-//! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current. Its files
-//! are read by a `bounded` thread at the start, and a `start_error` says what the system did not give it.
+//! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current. A
+//! `start_error` says what the system did not give it.
 //! A request with an unverified token waits in `token_queue`. A verdict is applied to the request as an `owned_verdict`,
 //! and counted in `stats`. `log` writes to Envoy's log, and `admin` serves the admin pages.
 
@@ -15,7 +15,6 @@ pub mod abi;
 mod admin;
 #[cfg(any(test, not(feature = "fake-host")))]
 mod allocator;
-mod bounded;
 mod exports;
 #[cfg(any(test, feature = "fake-host"))]
 pub mod fake;

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::mem;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use identity::VerificationResult;
@@ -12,6 +13,7 @@ use runtime::hashing::{self, Hashing};
 use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
+use runtime::threads::{Priority, Unfinished, run_within, spawn};
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
 use server::AdminAddress;
 use tokio::runtime::{Builder, Handle};
@@ -20,7 +22,6 @@ use tokio::task::AbortHandle;
 
 use crate::abi::{self, Scheduler};
 use crate::admin::{self, Shown, Threads};
-use crate::bounded::LOADING;
 use crate::settings::FilterSettings;
 use crate::start_error::cannot_start;
 use crate::stats::Observed;
@@ -113,7 +114,7 @@ impl SharedPolicy {
             ),
         ]);
         let loaded = if settings.admin.console && !is_off { loaded.with_denials() } else { loaded };
-        let runtime = LOADING.run(move || loaded.start())?.map_err(cannot_start)?;
+        let runtime = run_bounded(move || loaded.start())?.map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = hashing::threads(settings.hashing.hash_threads.into());
@@ -162,7 +163,7 @@ impl Drop for SharedPolicy {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             // Without a thread the runtime is dropped here: its threads end all the same.
-            let end = thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop());
+            let end = spawn("rolegate-end", Priority::Normal, move || runtime.stop());
             let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
             ending.retain(|thread| !thread.is_finished());
             ending.extend(end);
@@ -187,10 +188,21 @@ extern "C" fn finish() {
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
     let settings = settings.policy.clone();
     settings.warn();
-    let loaded =
-        LOADING.run(move || LoadedPolicy::load_unwarned(settings).map_err(|error| error.to_string()))??;
+    let loaded = run_bounded(move || LoadedPolicy::load_unwarned(settings))?;
+    let loaded = loaded.map_err(|error| error.to_string())?;
     loaded.warn();
     Ok(loaded)
+}
+
+/// Opens and reads files while Envoy's main thread waits, but not for ever: until a configuration is
+/// loaded Envoy neither starts nor updates anything. The largest policy takes much less time.
+fn run_bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    const MAX_TIME: Duration = Duration::from_secs(60);
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    run_within(MAX_TIME, &RUNNING, "rolegate-load", work).map_err(|error| match error {
+        Unfinished::Thread(error) => cannot_start(error),
+        error => error.to_string(),
+    })
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.
@@ -200,7 +212,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
     let (end, ended) = oneshot::channel::<()>();
     let (tried, until_tried) = mpsc::channel();
     let (fetching, first) = (runtime.fetch_keys(), runtime.first_keys(wait));
-    thread::Builder::new().name("rolegate-keys".to_owned()).spawn(move || {
+    spawn("rolegate-keys", Priority::Normal, move || {
         executor.block_on(async move {
             tokio::spawn(fetching);
             first.await;

@@ -43,7 +43,7 @@ fn use_small_pages() {}
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     use_small_pages();
-    runtime::panics::show_only_the_place();
+    runtime::threads::show_only_the_place();
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut output = Output::new(&mut out, &mut err);
     let arguments: Vec<OsString> = arguments.into_iter().collect();

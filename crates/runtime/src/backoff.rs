@@ -14,11 +14,6 @@ pub(crate) fn retry(failures: u32) -> Option<Duration> {
     Some(RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY))
 }
 
-/// The pause after so many panics of a task, before it starts again. Its first act is a fetch.
-pub(crate) fn after_panics(panics: u32) -> Duration {
-    jittered(retry(panics).unwrap_or(RETRY))
-}
-
 /// Up to a tenth shorter, so that many processes do not fetch at the same moment.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1000;

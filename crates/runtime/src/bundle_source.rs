@@ -1,7 +1,7 @@
 //! Where a bundle comes from, and what it must be.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 
 use bundle::{Bundle, BundleError, PublicKey};
@@ -11,8 +11,9 @@ use policy::KeyUrl;
 
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
-use crate::load_error::LoadError;
+use crate::load_error::{LoadError, SettingError};
 use crate::settings::BundleSettings;
+use crate::threads::catch;
 use crate::trusted_ca::trusted_ca;
 
 mod cache;
@@ -67,11 +68,9 @@ impl BundleSource {
         let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
         let client = HttpsClient::default();
         let source = Self { url: url.clone(), settings: settings.clone(), cache, client, object };
-        let usable = source.public_keys().and_then(|_| source.access());
-        match usable {
-            Ok(_) => Ok(Arc::new(source)),
-            Err(error) => Err(wrong(error)),
-        }
+        source.public_keys().map_err(|error| wrong(error.to_string()))?;
+        source.access().map_err(|error| wrong(error.to_string()))?;
+        Ok(Arc::new(source))
     }
 
     /// The keys that may have signed a bundle, as their files have them now.
@@ -79,13 +78,9 @@ impl BundleSource {
     /// # Errors
     /// When a file cannot be read or has no public key. Nothing is accepted then: without this key, or without any, other
     /// bundles would be.
-    pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, String> {
-        let key = |path: &PathBuf| {
-            let pem =
-                files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-public-key", path, &error))?;
-            PublicKey::from_pem(&pem).map_err(|error| in_file("bundle-public-key", path, &error))
-        };
-        self.settings.public_keys.iter().map(key).collect()
+    pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, SettingError> {
+        let settings = &self.settings;
+        settings.public_keys.iter().map(|path| read_public_key(path)).collect()
     }
 
     /// Maximum size of a compressed bundle, in bytes.
@@ -99,39 +94,57 @@ impl BundleSource {
     /// Why it is not accepted.
     pub(crate) fn open(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, BundleError> {
         let max_size = u64::try_from(self.settings.max_size).unwrap_or(u64::MAX);
-        let open = || Bundle::open(bytes, keys, max_size);
-        // A bug in reading what anyone may have sent must not end the thread that keeps the policy current.
-        catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
-            Err(BundleError::Malformed("reading it panicked: this is a bug in rolegate".to_owned()))
-        })
+        // Anyone may have sent it: a bug must not count as one of this process.
+        catch("reading it", || Bundle::open(bytes, keys, max_size))
+            .unwrap_or_else(|panicked| Err(BundleError::Malformed(panicked.to_string())))
     }
 
     /// The files about the server, as they are now.
-    pub(crate) fn access(&self) -> Result<Access, String> {
-        let ca = self.settings.ca.as_ref().map(|path| {
-            let pem = files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-ca", path, &error))?;
-            trusted_ca(&pem).map_err(|error| in_file("bundle-ca", path, &error))?;
-            Ok::<_, String>(pem.into())
-        });
-        let credentials = self.settings.credentials.as_ref().map(|path| {
-            let text = files::text(path).map_err(|error| in_file("bundle-credentials", path, &error))?;
-            let text = text.trim();
-            let value = if text.contains(':') { basic(text) } else { sensitive(format!("Bearer {text}")) };
-            let empty = text.is_empty().then(|| "it is empty".to_owned());
-            let fault =
-                empty.or_else(|| value.is_err().then(|| "neither `user:password` nor a token".to_owned()));
-            fault.map_or_else(|| Ok(value.ok()), |fault| Err(in_file("bundle-credentials", path, &fault)))
-        });
-        let ca = ca.transpose()?;
-        let store = self
-            .object
-            .as_ref()
-            .map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
-        let store = store.transpose().map_err(|error| error.to_string())?;
-        Ok(Access { ca, credentials: credentials.transpose()?.flatten(), store })
+    ///
+    /// # Errors
+    /// Why one of them cannot be used, or what is wrong in the environment about the store.
+    pub(crate) fn access(&self) -> Result<Access, AccessError> {
+        let settings = &self.settings;
+        let ca: Option<Arc<[u8]>> = settings.ca.as_deref().map(read_ca).transpose()?;
+        let credentials = settings.credentials.as_deref().map(read_credentials).transpose()?;
+        let store = self.object.as_ref();
+        let store = store.map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
+        Ok(Access { ca, credentials, store: store.transpose()? })
     }
 }
 
-fn in_file(setting: &str, path: &Path, error: &impl std::fmt::Display) -> String {
-    format!("`{setting}` {}: {error}", path.display())
+/// Why a server cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn read_public_key(path: &Path) -> Result<PublicKey, SettingError> {
+    let pem = read_setting("bundle-public-key", path)?;
+    PublicKey::from_pem(&pem).map_err(|error| SettingError::new("bundle-public-key", path, &error))
+}
+
+fn read_ca(path: &Path) -> Result<Arc<[u8]>, SettingError> {
+    let pem = read_setting("bundle-ca", path)?;
+    trusted_ca(&pem).map_err(|error| SettingError::new("bundle-ca", path, &error))?;
+    Ok(pem.into())
+}
+
+/// A header value with `user:password` or a bearer token.
+fn read_credentials(path: &Path) -> Result<HeaderValue, SettingError> {
+    let fault = |why: &dyn Display| SettingError::new("bundle-credentials", path, why);
+    let text = files::text(path).map_err(|error| fault(&error))?;
+    let value = match text.trim() {
+        "" => return Err(fault(&"it is empty")),
+        text if text.contains(':') => basic(text),
+        token => sensitive(format!("Bearer {token}")),
+    };
+    value.map_err(|_| fault(&"neither `user:password` nor a token"))
+}
+
+fn read_setting(setting: &'static str, path: &Path) -> Result<Vec<u8>, SettingError> {
+    files::bytes(path, MAX_FILE).map_err(|error| SettingError::new(setting, path, &error))
 }

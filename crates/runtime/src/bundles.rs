@@ -13,12 +13,12 @@ use hyper::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderValue, IF_NONE_MATCH};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backoff::{after_panics, jittered, retry};
-use crate::bundle_source::{Access, BundleSource, Got, StoreError};
+use crate::backoff::{jittered, retry};
+use crate::bundle_source::{Access, AccessError, BundleSource, Got, StoreError};
 use crate::https::{self, HttpsClient, HttpsError};
-use crate::panics::caught;
-use crate::reload::{Event, Fetched, Taken};
+use crate::reload::{Fetched, LoadEvent, Taken};
 use crate::status::Status;
+use crate::threads::{catch_future, pause_after};
 
 /// Minimum of the interval, whatever the settings say: no server should be asked more often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) struct BundleFetcher {
     /// What is fetched, and how.
     pub source: Arc<BundleSource>,
     /// Where it is sent.
-    pub events: Sender<Event>,
+    pub events: Sender<LoadEvent>,
     /// Whether there is a policy.
     pub status: Arc<Status>,
     /// Changes whenever it is to be fetched now.
@@ -53,19 +53,22 @@ enum FetchError {
     Status(StatusCode),
     #[error("no complete answer within {0:?}")]
     Timeout(Duration),
-    #[error("{0}")]
-    File(String),
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error("the files about the server cannot be read: {0}")]
+    Thread(String),
 }
 
 impl BundleFetcher {
     /// Fetches at each interval. Never returns.
     pub(crate) async fn run(mut self) {
         let mut panics = 0;
-        while caught(self.fetch_repeatedly()).await.is_err() {
+        let job = "fetching the policy bundle";
+        while let Err(panicked) = catch_future(job, self.fetch_repeatedly()).await {
             panics += 1;
-            let pause = after_panics(panics);
+            let pause = pause_after(panics);
             let (url, now) = (&self.source.url, self.status.still_active());
-            tracing::error!(%url, "fetching the policy bundle panicked, which is a bug in rolegate: {now}; next try in {pause:.1?}");
+            tracing::error!(%url, "{panicked}: {now}; next try in {pause:.1?}");
             self.pass_on(Fetched::Failed).await;
             sleep(pause).await;
         }
@@ -126,8 +129,7 @@ impl BundleFetcher {
         // The thread that fetches also answers probes: files, which may be on a file system that hangs, are read elsewhere.
         let source = self.source.clone();
         let access = tokio::task::spawn_blocking(move || source.access()).await;
-        let access =
-            access.map_err(|error| FetchError::File(error.to_string()))?.map_err(FetchError::File)?;
+        let access = access.map_err(|error| FetchError::Thread(error.to_string()))??;
         match (&self.source.object, &access.store) {
             (Some(object), Some(store)) => {
                 let got = object.get(&**store, etag, self.source.max_compressed()).await?;
@@ -169,7 +171,7 @@ impl BundleFetcher {
     async fn pass_on(&self, fetched: Fetched) -> Taken {
         let (taken, until_taken) = oneshot::channel();
         // Fails only when the process stops.
-        let _ = self.events.send(Event::Bundle(fetched, taken));
+        let _ = self.events.send(LoadEvent::Bundle(fetched, taken));
         until_taken.await.unwrap_or(Taken::NotAccepted)
     }
 }
@@ -179,8 +181,8 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::panics::panicking_log;
     use crate::settings::BundleSettings;
+    use crate::threads::panicking_log;
 
     #[test]
     fn a_panic_is_a_failed_fetch_and_not_the_last_one() {
@@ -191,11 +193,11 @@ mod tests {
         let (events, received) = channel();
         let (_requests, requests) = watch::channel(());
         let fetcher = BundleFetcher { source, events, status: Arc::default(), requests };
-        // Takes the place of the policy thread.
+        // Takes the place of the thread that loads.
         let failures = std::thread::spawn(move || {
             let mut failures = 0;
             while failures < 3
-                && let Ok(Event::Bundle(Fetched::Failed, taken)) =
+                && let Ok(LoadEvent::Bundle(Fetched::Failed, taken)) =
                     received.recv_timeout(Duration::from_secs(60))
             {
                 failures += 1;

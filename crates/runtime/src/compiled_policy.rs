@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use policy::model::{Identity, Inventory, Issuer, Keys};
 use policy::{KeyUrl, Loaded};
 
 use crate::files::{RecordedFiles, Seen};
+use crate::threads::catch;
 use crate::trusted_ca::trusted_ca;
 
 /// An attempt to load a policy.
@@ -184,10 +184,8 @@ impl CompiledPolicy {
 
 /// Turns a panic in `load` into a problem: the bug then costs this one attempt, not all later ones.
 pub fn survive<T>(file: &Path, load: impl FnOnce() -> Result<T, Vec<Problem>>) -> Result<T, Vec<Problem>> {
-    let bug = || {
-        vec![Problem::error(Place::start_of(file), "loading this policy panicked: this is a bug in rolegate")]
-    };
-    catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err(bug()))
+    catch("loading this policy", load)
+        .unwrap_or_else(|panicked| Err(vec![Problem::error(Place::start_of(file), panicked.to_string())]))
 }
 
 /// The problems of hashes and keys, for a policy that has errors elsewhere.

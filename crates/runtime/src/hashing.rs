@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::num::NonZero;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Instant;
@@ -21,7 +20,7 @@ use identity::{Verification, VerificationResult};
 use tokio::sync::oneshot;
 
 use crate::client_network::ClientNetwork;
-use crate::priority;
+use crate::threads::{Priority, catch, spawn};
 use queue::{Entry, Queue};
 
 /// The most threads by default, however many cores there are. Each takes the memory that its hash names while it works
@@ -142,10 +141,7 @@ impl Hashing {
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
-            thread::Builder::new().name(format!("hash-{number}")).spawn(move || {
-                priority::lower(priority::HASHING);
-                shared.work();
-            })?;
+            spawn(format!("hash-{number}"), Priority::Hashing, move || shared.work())?;
         }
         Ok(hashing)
     }
@@ -238,11 +234,11 @@ impl Shared {
     fn work(&self) {
         while let Some((verification, network)) = self.next() {
             let key = verification.key();
-            let hashed = catch_unwind(AssertUnwindSafe(|| {
+            let hashed = catch("hashing a password", || {
                 let result = verification.run();
                 let right = (self.cache_result)(&result);
                 (result, right)
-            }));
+            });
             let (result, right) = match hashed {
                 Ok((result, right)) => (Ok(result), right),
                 Err(_) => (Err(NotHashed::Failed), false),
@@ -250,7 +246,7 @@ impl Shared {
             // Not under the lock: what a waiter does may take it.
             let waiters = self.lock().finish(key, network, right);
             // A bug of one waiter must not end the thread.
-            let _ = catch_unwind(AssertUnwindSafe(|| waiters.send(&result)));
+            let _ = catch("answering after a hash", || waiters.send(&result));
         }
     }
 

@@ -2,6 +2,7 @@
 //! of a collector.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -103,9 +104,9 @@ impl HttpsClient {
         let made = self.https.get_or_try_init(|| async {
             let trusted_ca = self.trusted_ca.clone();
             let made = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
-            made.unwrap_or_else(|error| Err(error.to_string()))
+            made.unwrap_or_else(|error| Err(roots(&error)))
         });
-        made.await.map_err(HttpsError::Roots)
+        made.await
     }
 }
 
@@ -162,7 +163,7 @@ fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
     error
 }
 
-fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {
+fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
     let connector = builder(trusted_ca)?.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -170,7 +171,7 @@ fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {
         .build(connector))
 }
 
-fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
     match trusted_ca {
         Some(pem) => trusting_only(pem),
@@ -180,24 +181,29 @@ fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchem
 
 /// A private authority is trusted instead of the public ones and not besides them, so that none of these can vouch for
 /// another server of that name.
-fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?;
-    let config = config.with_root_certificates(trusted_ca(pem)?).with_no_client_auth();
+    let config = config.map_err(|error| roots(&error))?;
+    let authorities = trusted_ca(pem).map_err(|error| roots(&error))?;
+    let config = config.with_root_certificates(authorities).with_no_client_auth();
     Ok(HttpsConnectorBuilder::new().with_tls_config(config))
 }
 
 /// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.
-fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider;
     match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
         Ok(builder) => Ok(builder),
-        Err(error) if named => Err(error.to_string()),
+        Err(error) if named => Err(roots(&error)),
         Err(_) => HttpsConnectorBuilder::new()
             .with_provider_and_webpki_roots(provider())
-            .map_err(|error| error.to_string()),
+            .map_err(|error| roots(&error)),
     }
+}
+
+fn roots(error: &impl Display) -> HttpsError {
+    HttpsError::Roots(error.to_string())
 }
 
 /// Plain `http:` is allowed only on this machine, where no one else can intercept it. The policy parser has the same
@@ -219,7 +225,8 @@ pub(crate) fn is_allowed(uri: &Uri) -> bool {
 pub(crate) fn grpc_client(
     trusted_ca: Option<&[u8]>,
 ) -> Result<hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, tonic::body::Body>, String> {
-    let connector = builder(trusted_ca)?.https_or_http().enable_http2().build();
+    let connector = builder(trusted_ca).map_err(|error| error.to_string())?;
+    let connector = connector.https_or_http().enable_http2().build();
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build(connector))
 }
 

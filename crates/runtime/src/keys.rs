@@ -21,11 +21,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument;
 
-use crate::backoff::{after_panics, jittered, retry};
+use crate::backoff::{jittered, retry};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
-use crate::panics::caught;
-use crate::reload::{Event, TakenKeys};
+use crate::reload::{KeyEvent, TakenKeys};
 use crate::status::{KeyFacts, Status};
+use crate::threads::{Panicked, catch_future, pause_after};
 
 mod early;
 mod fetch;
@@ -45,7 +45,7 @@ pub(crate) struct Fetcher {
     /// The active snapshot: it knows from which URLs a key was missing.
     pub current: Arc<ArcSwapOption<Authorizer>>,
     /// Where fetched keys are sent.
-    pub events: Sender<Event>,
+    pub events: Sender<KeyEvent>,
     /// Where the results of fetches are recorded.
     pub status: Arc<Status>,
     /// Changes whenever all keys are to be fetched now.
@@ -56,10 +56,10 @@ impl Fetcher {
     /// Fetches from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
         let mut panics = 0;
-        while caught(self.follow_changes(&mut urls)).await.is_err() {
+        while let Err(panicked) = catch_future("fetching", self.follow_changes(&mut urls)).await {
             panics += 1;
-            let pause = after_panics(panics);
-            tracing::error!("fetching panicked, which is a bug in rolegate: it starts again in {pause:.1?}");
+            let pause = pause_after(panics);
+            tracing::error!("{panicked}: it starts again in {pause:.1?}");
             sleep(pause).await;
         }
     }
@@ -136,7 +136,7 @@ struct Fetches {
     issuers: Issuers,
     refresh: Duration,
     client: Client,
-    events: Sender<Event>,
+    events: Sender<KeyEvent>,
     status: Arc<Status>,
     requests: watch::Receiver<()>,
 }
@@ -145,21 +145,21 @@ impl Fetches {
     /// Fetches again and again. Never returns.
     async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
         let mut panics = 0;
-        while caught(self.fetch_repeatedly(&mut unknown)).await.is_err() {
+        while let Err(panicked) = catch_future("fetching", self.fetch_repeatedly(&mut unknown)).await {
             panics += 1;
-            let pause = after_panics(panics);
-            self.note_panic(pause);
+            let pause = pause_after(panics);
+            self.note_panic(&panicked, pause);
             sleep(pause).await;
         }
     }
 
-    fn note_panic(&self, pause: Duration) {
+    fn note_panic(&self, panicked: &Panicked, pause: Duration) {
         let Self { url, issuers, .. } = self;
         self.status.note_keys(url, |facts| {
             facts.failures += 1;
-            facts.fail("fetching panicked: this is a bug in rolegate");
+            facts.fail(&panicked.to_string());
         });
-        tracing::error!(%url, %issuers, "fetching panicked, which is a bug in rolegate: what was fetched last stays in use until it is too old; next try in {pause:.1?}");
+        tracing::error!(%url, %issuers, "{panicked}: what was fetched last stays in use until it is too old; next try in {pause:.1?}");
     }
 
     async fn fetch_repeatedly(&mut self, unknown: &mut mpsc::Receiver<UnknownKids>) {
@@ -280,7 +280,7 @@ impl Fetches {
         let bytes = keys.len();
         let (taken, until_taken) = oneshot::channel();
         // Sending fails only when the process stops.
-        let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
+        let _ = self.events.send(KeyEvent::Keys(url.clone(), keys, taken));
         // Resolves when the keys are processed: while the policy thread compiles, a short interval must not fill its queue
         // with key sets of up to 1 MiB each. It counts and logs the result. An error means that the process is stopping.
         let taken = until_taken.await.unwrap_or(TakenKeys::Unchanged);

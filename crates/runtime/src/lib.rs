@@ -36,8 +36,6 @@ pub mod lines;
 mod load_error;
 mod memory;
 mod otlp;
-pub mod panics;
-pub mod priority;
 mod record;
 mod reload;
 mod runtime;
@@ -49,6 +47,7 @@ pub mod status;
 #[cfg(test)]
 mod test_log;
 mod thread_authorizer;
+pub mod threads;
 mod trace_context;
 mod trusted_ca;
 pub mod units;

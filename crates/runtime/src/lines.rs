@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::threads::{Priority, spawn};
+
 mod pieces;
 
 pub use pieces::InPieces;
@@ -105,7 +107,7 @@ impl Lines {
         let (end, ended) = sync_channel(0);
         let (stop, stopped) = channel();
         let counted = counts.clone();
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
+        spawn(name, Priority::Normal, move || {
             write_batches(&lines, batching, &counted, |batch, number| write(batch, number, &stopped));
             // From here on lines are dropped, not queued.
             drop(lines);

@@ -1,6 +1,9 @@
 //! Why a policy is not loaded at the start.
 
-use document::Problem;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use policy::Problem;
 
 /// Why a policy is not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -19,5 +22,21 @@ pub enum LoadError {
 impl From<Vec<Problem>> for LoadError {
     fn from(problems: Vec<Problem>) -> Self {
         Self::Policy(problems)
+    }
+}
+
+/// A file that a setting names cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`{setting}` {}: {why}", file.display())]
+pub(crate) struct SettingError {
+    setting: &'static str,
+    file: PathBuf,
+    why: String,
+}
+
+impl SettingError {
+    /// For this reason.
+    pub(crate) fn new(setting: &'static str, file: &Path, why: &dyn Display) -> Self {
+        Self { setting, file: file.to_owned(), why: why.to_string() }
     }
 }

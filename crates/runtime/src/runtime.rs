@@ -23,7 +23,7 @@ use crate::lines::{Counts, Writer};
 use crate::load_error::LoadError;
 use crate::otlp::{self, Otlp, OtlpCounts};
 use crate::record::DecisionSink;
-use crate::reload::{Event, Policies, Reloader};
+use crate::reload::{LoadEvent, Policies, Reloader};
 use crate::settings::PolicySettings;
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
@@ -227,7 +227,7 @@ impl Caches {
 #[derive(Clone, Debug)]
 pub struct Reloads {
     key_requests: watch::Sender<()>,
-    events: Sender<Event>,
+    loads: Sender<LoadEvent>,
     shadow: Option<Box<Self>>,
 }
 
@@ -238,8 +238,8 @@ impl Reloads {
             shadow.request();
         }
         self.key_requests.send_replace(());
-        if self.events.send(Event::Reload).is_err() {
-            tracing::error!("the policy thread has ended: the policy cannot be reloaded");
+        if self.loads.send(LoadEvent::Reload).is_err() {
+            tracing::error!("the thread that loads has ended: the policy cannot be reloaded");
         }
     }
 }
@@ -315,13 +315,13 @@ impl Runtime {
     fn fetch_own_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let fetcher = Fetcher {
             current: self.snapshot.clone(),
-            events: self.policies.events(),
+            events: self.policies.keys(),
             status: self.status.clone(),
             requests: self.key_requests.subscribe(),
         };
         let keys = fetcher.run(self.key_urls.clone());
         let bundle = self.bundle.clone().map(|source| {
-            let (events, requests) = (self.policies.events(), self.key_requests.subscribe());
+            let (events, requests) = (self.policies.loads(), self.key_requests.subscribe());
             BundleFetcher { source, events, status: self.status.clone(), requests }.run()
         });
         async {
@@ -357,7 +357,7 @@ impl Runtime {
     #[must_use]
     pub fn reloads(&self) -> Reloads {
         let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
-        Reloads { key_requests: self.key_requests.clone(), events: self.policies.events(), shadow }
+        Reloads { key_requests: self.key_requests.clone(), loads: self.policies.loads(), shadow }
     }
 
     /// Ends the threads, and waits for up to two seconds until the last lines of the decision log are written. What is lost by

@@ -4,7 +4,6 @@
 //! A worker thread copies what a decision depends on into a bounded queue; a thread of the lowest priority compares. So a
 //! candidate never changes an answer, and no answer waits for it: when its queue is full, comparisons are dropped and counted.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,7 +15,7 @@ use authorizer::{Authorizer, Scratch, Verdict};
 
 use crate::decision_context::DecisionContext;
 use crate::decisions::Masks;
-use crate::priority;
+use crate::threads::{Priority, catch, spawn};
 
 mod decided;
 mod samples;
@@ -62,8 +61,7 @@ impl Shadow {
             samples: Samples::new(masks),
         };
         let taken = waiting.clone();
-        thread::Builder::new().name("shadow".to_owned()).spawn(move || {
-            priority::lower(priority::BACKGROUND);
+        spawn("shadow", Priority::Lowest, move || {
             consume(&requests, &taken, |request| comparing.compare(request));
         })?;
         Ok(Self { queue, waiting, candidate, stats })
@@ -80,7 +78,7 @@ impl Shadow {
             let candidate = candidate.as_deref()?;
             DecidedRequest::copy(authorizer, candidate, request, verdict, received.time)
         };
-        match catch_unwind(AssertUnwindSafe(copy)) {
+        match catch("copying a request", copy) {
             Ok(Some(request)) => self.send(request),
             Ok(None) => self.stats.compared(Difference::NotCompared),
             Err(_) => self.stats.error(),
@@ -148,7 +146,7 @@ impl Comparing {
 
 /// Runs `work`, and counts a panic in it. Returns whether it came to its end.
 fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
-    let ended = catch_unwind(AssertUnwindSafe(work)).is_ok();
+    let ended = catch("comparing a request", work).is_ok();
     if !ended {
         stats.error();
     }

@@ -98,6 +98,11 @@ impl BundleResult {
         Self::DoesNotCompile,
     ];
 
+    /// Whether the bundle of the server is active.
+    pub(crate) fn is_active(self) -> bool {
+        matches!(self, Self::Activated | Self::Unchanged)
+    }
+
     /// Its name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -147,6 +152,8 @@ pub struct PolicyFacts {
     pub loaded: Duration,
     /// Since when the files have not loaded; `None` if they load.
     pub failing_since: Option<Instant>,
+    /// Whether reading them takes so long that their file system may hang.
+    pub hangs: bool,
     /// What is wrong with the files that do not load: the first errors.
     pub problems: Arc<[Problem]>,
     /// Whether they have not loaded for longer than the maximum staleness.

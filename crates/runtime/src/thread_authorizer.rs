@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::active_policy::ActivePolicy;
 use crate::counters::{ErrorKind, ThreadCounters};
 use crate::decision_context::{DecisionContext, Received};
 use crate::record::{self, DecisionSink, Logged};
+use crate::threads::catch;
 use crate::trace_context::DecisionTrace;
 
 /// Authorizes the requests of one thread. It turns a panic into an error, counts verdicts, and offers them to the decision log and
@@ -49,13 +49,12 @@ impl ThreadAuthorizer {
     ) -> Result<R, ErrorKind> {
         let snapshot = self.policy.load();
         let authorizer = snapshot.as_deref().ok_or(ErrorKind::NotReady)?;
-        catch_unwind(AssertUnwindSafe(|| answer(authorizer, &mut self.scratch.borrow_mut()))).unwrap_or_else(
-            |_| {
-                // The panic may have left the buffers half changed.
-                self.scratch.take();
-                Err(ErrorKind::Internal)
-            },
-        )
+        let answered = catch("a check", || answer(authorizer, &mut self.scratch.borrow_mut()));
+        answered.unwrap_or_else(|_| {
+            // The panic may have left the buffers half changed.
+            self.scratch.take();
+            Err(ErrorKind::Internal)
+        })
     }
 
     /// Verifies a token on this thread.
@@ -64,7 +63,7 @@ impl ThreadAuthorizer {
     /// If it panics.
     pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
         self.counters.token_verified();
-        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Internal)
+        catch("verifying a token", || verification.run()).map_err(|_| ErrorKind::Internal)
     }
 
     /// Whether the decision log takes verdicts like this one, or a trace may.

@@ -2,19 +2,28 @@
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 
 /// The certificate authorities in a PEM text; at least one.
 ///
 /// # Errors
 /// If one of them is no certificate of an authority.
-pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, String> {
+pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, TrustedCaError> {
     let mut store = RootCertStore::empty();
     for (number, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
-        let added = certificate
-            .map_err(|error| error.to_string())
-            .and_then(|certificate| store.add(certificate).map_err(|error| error.to_string()));
-        added.map_err(|error| format!("certificate {number} cannot be used: {error}"))?;
+        let certificate = certificate.map_err(|error| TrustedCaError::Pem(number, error))?;
+        store.add(certificate).map_err(|error| TrustedCaError::Certificate(number, error))?;
     }
-    if store.is_empty() { Err("no certificate in PEM".to_owned()) } else { Ok(store) }
+    if store.is_empty() { Err(TrustedCaError::Empty) } else { Ok(store) }
+}
+
+/// Why a PEM text has no certificate authorities.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrustedCaError {
+    #[error("certificate {0} cannot be used: {1}")]
+    Pem(u32, pem::Error),
+    #[error("certificate {0} cannot be used: {1}")]
+    Certificate(u32, rustls::Error),
+    #[error("no certificate in PEM")]
+    Empty,
 }

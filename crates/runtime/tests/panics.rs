@@ -25,7 +25,7 @@ fn a_panic_shows_its_place_and_not_its_message() {
     let kept = Kept::default();
     let writer = kept.clone();
     tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
-    runtime::panics::show_only_the_place();
+    runtime::threads::show_only_the_place();
     let ended = catch_unwind(|| {
         let credentials = String::from("Basic YWxpY2U6d29uZGVybGFuZA==");
         assert_eq!(credentials, "", "this prints both");

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{c_char, c_void};
-use std::fmt::Write as _;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::ptr;
@@ -36,12 +35,8 @@ pub extern "C" fn program_init() -> *const c_char {
 /// Writes where a panic happened to the log. Its message is left out: `unwrap`, indexing and the like print the value that
 /// they failed on, which may be a secret.
 fn report(panic: &PanicHookInfo<'_>) {
-    let mut text = "rolegate panicked".to_owned();
-    if let Some(at) = panic.location() {
-        // Writing to a string does not fail.
-        let _ = write!(text, " at {at}");
-    }
-    log(Level::Error, text + ": this is a bug");
+    let place = runtime::threads::note_place(panic);
+    log(Level::Error, format!("rolegate panicked at {place}: this is a bug"));
 }
 
 /// What `run` returns; `None` if it panics.

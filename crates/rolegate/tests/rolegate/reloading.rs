@@ -49,7 +49,7 @@ async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
 }
 
 /// A large policy takes seconds to load, and a password milliseconds to hash, so worker threads come first: the threads that hash
-/// have niceness 5, the policy thread 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
+/// have niceness 5, those that load policies 10 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
 /// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.
 #[cfg(target_os = "linux")]
 #[test]
@@ -59,7 +59,7 @@ fn worker_threads_come_before_loading_and_hashing() {
     let of = |name: &str| {
         threads(server.id()).find(|(of, _)| of == name).map(|(_, niceness)| niceness).unwrap_or_default()
     };
-    for (thread, more) in [("hash-0", 5), ("policy", 10), ("policy-files", 10), ("background", 19)] {
+    for (thread, more) in [("hash-0", 5), ("policy", 10), ("policy-load", 10)] {
         let nice = (of("worker-0").0 + more).min(19);
         wait_until(|| of(thread).0 == nice, || format!("{thread}: nice {nice}, not {:?}", of(thread)));
         assert_eq!(of(thread).1, 0, "{thread}");

@@ -46,12 +46,11 @@ impl Cache {
     ///
     /// # Errors
     /// When the file cannot be read, or it is not even known whether it is there.
-    pub(crate) fn read(&self, max_size: usize) -> Result<Option<Vec<u8>>, String> {
-        match self.file.try_exists() {
-            Ok(true) => files::bytes(&self.file, max_size).map(Some).map_err(|error| error.to_string()),
-            Ok(false) => Ok(None),
-            Err(error) => Err(error.to_string()),
+    pub(crate) fn read(&self, max_size: usize) -> io::Result<Option<Vec<u8>>> {
+        if !self.file.try_exists()? {
+            return Ok(None);
         }
+        files::bytes(&self.file, max_size).map(Some).map_err(io::Error::other)
     }
 
     /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle. Returns
@@ -80,7 +79,8 @@ impl Cache {
         let _locked = self.lock()?;
         let is_too_large =
             self.file.metadata().is_ok_and(|there| there.is_file() && there.len() > max_size as u64);
-        let there = if is_too_large { None } else { self.read(max_size).map_err(unreadable)? };
+        let there =
+            if is_too_large { None } else { self.read(max_size).map_err(|error| unreadable(&error))? };
         let stores = there.is_none_or(|there| may_replace(&there));
         if stores {
             new.persist(&self.file)?;
@@ -134,7 +134,7 @@ impl Cache {
     }
 }
 
-fn unreadable(error: String) -> io::Error {
+fn unreadable(error: &io::Error) -> io::Error {
     io::Error::other(format!("the one there may be newer: {error}. Remove it, or let rolegate read it"))
 }
 

@@ -5,11 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
@@ -21,6 +17,7 @@ use object_store::{ClientOptions, GetOptions, ObjectStore, RetryConfig};
 use policy::KeyUrl;
 
 use crate::https::HttpsClient;
+use crate::threads::catch_future;
 
 mod connector;
 mod error;
@@ -144,7 +141,9 @@ impl BundleObject {
         etag: Option<&HeaderValue>,
         max: usize,
     ) -> Result<Got, StoreError> {
-        let got = caught(self.get_with(store, etag, max)).await;
+        // A setting that `object_store` does not expect may make it panic.
+        let got = catch_future("the request", self.get_with(store, etag, max)).await;
+        let got = got.unwrap_or_else(|panicked| Err(StoreError::Other(panicked.to_string())));
         if got.is_err() {
             *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -264,18 +263,6 @@ fn made(store: object_store::Result<impl ObjectStore>) -> Result<Arc<dyn ObjectS
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(StoreError::of(&error)),
     }
-}
-
-/// A panic in a request, such as for a setting that `object_store` does not expect, must not end the thread that fetches.
-async fn caught(request: impl Future<Output = Result<Got, StoreError>>) -> Result<Got, StoreError> {
-    let mut request = pin!(request);
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
-        polled.unwrap_or_else(|_| {
-            Poll::Ready(Err(StoreError::Other("the request panicked: this is a bug in rolegate".to_owned())))
-        })
-    })
-    .await
 }
 
 #[cfg(test)]

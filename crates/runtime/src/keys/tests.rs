@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use tracing::subscriber::with_default;
 
 use super::*;
-use crate::panics::panicking_log;
+use crate::threads::panicking_log;
 
 /// Fetches of a URL where nothing listens, while the log panics at lines with this text, so many times. Returns the
 /// facts about its keys once this many fetches have failed, panics included.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 
-use super::background::Background;
-
 /// The active snapshot and those that it replaced.
 ///
 /// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which must never
@@ -29,16 +27,9 @@ impl ActiveSnapshot {
         self.replaced.extend(self.current.swap(next));
     }
 
-    /// Whether replaced snapshots wait to be freed.
-    pub(super) fn has_replaced(&self) -> bool {
-        !self.replaced.is_empty()
-    }
-
     /// Frees the replaced snapshots that no request holds.
-    pub(super) fn free_replaced(&mut self, background: &Background) {
-        for snapshot in self.replaced.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1) {
-            background.free(snapshot);
-        }
+    pub(super) fn free_replaced(&mut self) {
+        self.replaced.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }
 }
 
@@ -52,7 +43,7 @@ mod tests {
     use document::MapFiles;
     use identity::FetchedKeys;
 
-    use super::{ActiveSnapshot, Background};
+    use super::ActiveSnapshot;
 
     #[test]
     fn a_worker_thread_frees_no_snapshot() {
@@ -65,18 +56,11 @@ mod tests {
         // hashed.
         let (guard, owned) = (now.load(), now.load_full());
         active.replace(Some(snapshot()));
-        let background = Background::start().unwrap();
-        active.free_replaced(&background);
-        assert!(active.has_replaced());
+        active.free_replaced();
         drop((guard, owned));
         assert!(weak.upgrade().is_some(), "freed by the thread of a request");
-        active.free_replaced(&background);
-        // The background thread frees it, which may take a while.
-        let freed = (0..30_000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            weak.upgrade().is_none()
-        });
-        assert!(freed, "never freed");
+        active.free_replaced();
+        assert!(weak.upgrade().is_none(), "never freed");
         assert!(now.load().is_some());
         active.replace(None);
         assert!(now.load().is_none());

@@ -1,22 +1,28 @@
-//! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for a restart.
+//! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for
+//! a restart.
 
+use std::fmt::Display;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use bundle::{Bundle, BundleError, PublicKey};
-use document::Problem;
-use identity::FetchedKeys;
 
-use super::background::Background;
-use super::{Reloader, log_problems};
+use super::LoadEvent;
+use super::current::SharedPolicy;
 use crate::bundle_source::BundleSource;
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy};
+use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
+use crate::threads::{catch, run_within};
 
-/// What a fetch gave.
+/// How long the cache may take. Without an answer by then, bundles are taken without it.
+const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
+
+/// The result of a fetch.
 #[derive(Debug)]
 pub(crate) enum Fetched {
     /// The bytes of a bundle.
@@ -27,30 +33,32 @@ pub(crate) enum Fetched {
     Failed,
 }
 
-/// What the policy thread did with it.
+/// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It is the active bundle.
     Active,
     /// It is not accepted.
     NotAccepted,
-    /// The public keys have changed, so the same bundle may now have another result: it must be fetched whole.
+    /// The public keys have changed, so the same bundle may now have another result: it must be
+    /// fetched whole.
     FetchAgain,
 }
 
-/// What is known about the bundle of a policy.
+/// Takes fetched bundles.
 #[derive(Debug)]
-pub(super) struct BundleState {
+pub(super) struct BundleLoader {
+    current: SharedPolicy,
     source: Arc<BundleSource>,
-    /// The newest bundle that was verified: the active one, or one that was in the cache, where another rolegate may store
-    /// newer ones. No older one is accepted.
+    /// The newest bundle that was verified: the active one, or one that was in the cache, where
+    /// another rolegate may store newer ones. No older one is accepted.
     newest: Option<Version>,
-    /// The active one.
     active: Option<Version>,
     /// What was fetched last, and its result.
     last: Option<Last>,
     /// The bytes of the active bundle, while they are not in the cache.
     uncached: Option<Arc<[u8]>>,
+    max_cache_time: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,25 +68,12 @@ struct Version {
     digest: String,
 }
 
-impl Version {
-    fn of(bundle: &Bundle) -> Self {
-        Self { revision: bundle.manifest.revision, digest: bundle.digest() }
-    }
-}
-
 #[derive(Debug)]
 struct Last {
     /// The hash of its bytes.
     sha256: String,
     keys: Vec<PublicKey>,
     result: BundleResult,
-}
-
-/// A bundle that was opened, with its policy. `None` if it is the active one.
-struct Opened {
-    version: Version,
-    key: Option<String>,
-    policy: Option<Result<CompiledPolicy, Vec<Problem>>>,
 }
 
 /// Why a bundle is not accepted.
@@ -90,52 +85,33 @@ enum NotAccepted {
     Old { revision: u64, newest: u64 },
     #[error("revision {0} is that of another bundle")]
     SameRevision(u64),
-    #[error("{0}")]
-    Unfinished(String),
 }
 
-impl BundleState {
-    /// Opens the cached bundle, if there is one that is still accepted.
-    pub(super) fn from_cache(source: Arc<BundleSource>) -> (Self, Option<CompiledPolicy>) {
-        let mut this = Self { source, newest: None, active: None, last: None, uncached: None };
-        let compiled = this.open_cached();
-        (this, compiled)
-    }
-
-    fn open_cached(&mut self) -> Option<CompiledPolicy> {
-        let source = self.source.clone();
-        let cache = source.cache.as_ref()?;
-        let file = cache.file().display();
-        let bytes = match cache.read(source.max_compressed()) {
-            Ok(bytes) => bytes?,
-            Err(error) => {
-                tracing::warn!(%file, error, "the cached policy bundle cannot be read");
-                return None;
-            }
+impl BundleLoader {
+    /// Activates the cached bundle, if there is one that is still accepted.
+    pub(super) fn new(current: SharedPolicy, source: Arc<BundleSource>) -> Self {
+        let mut loader = Self {
+            current,
+            source,
+            newest: None,
+            active: None,
+            last: None,
+            uncached: None,
+            max_cache_time: MAX_CACHE_TIME,
         };
         // The keys were read when the source was made.
-        let keys = source.public_keys().ok()?;
-        match open(&source, &bytes, &keys, None, None, &FetchedKeys::new()) {
-            Ok(Opened { version, policy, .. }) => {
-                self.newest = Some(version.clone());
-                match policy? {
-                    Ok(compiled) => {
-                        tracing::info!(%file, revision = version.revision, "the cached policy bundle is used until one is fetched");
-                        self.active = Some(version);
-                        Some(compiled)
-                    }
-                    Err(problems) => {
-                        log_problems(&problems);
-                        tracing::warn!(%file, "the policy of the cached bundle does not compile");
-                        None
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%file, %error, "the cached policy bundle is not accepted");
-                None
-            }
+        if let Ok(keys) = loader.source.public_keys() {
+            loader.look_at_cache(&keys);
         }
+        let settings = &loader.source.settings;
+        let facts = BundleFacts {
+            must_be_signed: !settings.public_keys.is_empty(),
+            revision: loader.active.as_ref().map(|active| active.revision),
+            cached: settings.cache.is_some().then_some(loader.active.is_some()),
+            ..BundleFacts::default()
+        };
+        loader.current.lock().status.note(|status| status.bundle = Some(facts));
+        loader
     }
 
     /// What is fetched.
@@ -143,196 +119,97 @@ impl BundleState {
         self.source.clone()
     }
 
-    /// The status at the start.
-    pub(super) fn facts(&self) -> BundleFacts {
-        let settings = &self.source.settings;
-        BundleFacts {
-            must_be_signed: !settings.public_keys.is_empty(),
-            revision: self.revision(),
-            cached: settings.cache.is_some().then_some(self.active.is_some()),
-            ..BundleFacts::default()
-        }
-    }
-
-    /// The revision number of the active bundle.
-    fn revision(&self) -> Option<u64> {
-        self.active.as_ref().map(|active| active.revision)
-    }
-
-    /// Looks at the cache again, where another rolegate may have stored a newer bundle than this one was given. A cached bundle
-    /// that cannot be read or is not accepted stops no new one: otherwise damage to the cache could stop all of them.
-    fn note_cached(&mut self, keys: &[PublicKey], background: &Background) {
-        let Some(cache) = &self.source.cache else { return };
-        let (source, keys) = (self.source.clone(), keys.to_vec());
-        let cached = background.run_short(move || cached_version(&source, &keys));
-        match cached.unwrap_or_else(|unfinished| Err(unfinished.to_string())) {
-            Ok(Some(cached)) => {
-                if self.newest.as_ref().is_none_or(|newest| newest.revision < cached.revision) {
-                    self.newest = Some(cached);
+    /// Takes bundles until the policy is no longer used.
+    pub(super) fn run(&mut self, events: &Receiver<LoadEvent>) {
+        while let Ok(event) = events.recv() {
+            match event {
+                LoadEvent::Bundle(fetched, taken) => {
+                    let current = self.current.clone();
+                    // Fails only when the process stops.
+                    let _ = taken.send(current.read(|| self.take(&fetched)).0);
                 }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let file = cache.file().display();
-                tracing::warn!(%file, error, "the cached policy bundle cannot be looked at again");
+                // The task that fetches it has got the same request.
+                LoadEvent::Reload | LoadEvent::Changed => {}
+                LoadEvent::Stop => return,
             }
         }
     }
 
-    /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None` without a cache.
-    fn store(&mut self, background: &Background) -> Option<bool> {
-        let cache = self.source.cache.as_ref()?;
-        let (Some(bytes), Some(active)) = (&self.uncached, &self.active) else {
-            return Some(self.active.is_some());
-        };
-        let (source, bytes, active) = (self.source.clone(), bytes.clone(), active.clone());
-        let stored = background.run_short(move || {
-            let Some(cache) = &source.cache else { return Ok(true) };
-            let keys = source.public_keys().map_err(io::Error::other)?;
-            let may_replace = |cached: &[u8]| match version(&source, cached, &keys) {
-                Ok(cached) => not_older(&active, &cached).is_ok(),
-                // It would not be used at a start. But another rolegate, with other keys or sizes, may have stored it.
-                Err(error) => {
-                    tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
-                    true
-                }
-            };
-            cache.store(&bytes, source.max_compressed(), may_replace)
-        });
-        let file = cache.file().display();
-        match stored.unwrap_or_else(|unfinished| Err(io::Error::other(unfinished.to_string()))) {
-            Ok(true) => {
-                self.uncached = None;
-                Some(true)
-            }
-            Ok(false) => {
-                tracing::warn!(%file, "the active policy bundle is not cached: the one there is newer, or another one of its revision");
-                Some(false)
-            }
-            Err(error) => {
-                tracing::warn!(%file, %error, "the active policy bundle is not cached: a restart needs the server");
-                Some(false)
-            }
-        }
-    }
-}
-
-impl Reloader {
-    /// Takes what a fetch gave.
-    pub(super) fn take_bundle(&mut self, fetched: &Fetched, background: &Background) -> Taken {
-        let Some(mut state) = self.bundle.take() else { return Taken::NotAccepted };
-        let taken = catch_unwind(AssertUnwindSafe(|| {
-            if state.active.is_none() {
-                self.take_cached(&mut state, background);
+    /// Takes the result of a fetch.
+    fn take(&mut self, fetched: &Fetched) -> Taken {
+        let taken = catch("taking the policy bundle", || {
+            if self.active.is_none()
+                && let Ok(keys) = self.source.public_keys()
+            {
+                self.look_at_cache(&keys);
             }
             match fetched {
                 Fetched::Failed => {
-                    self.note_bundle(&state, BundleResult::Failed);
+                    self.note(BundleResult::Failed);
                     Taken::NotAccepted
                 }
-                Fetched::Unchanged => self.take_unchanged(&mut state, background),
-                Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
+                Fetched::Unchanged => self.take_unchanged(),
+                Fetched::Bundle(bytes) => self.take_new(bytes),
             }
-        }));
-        let taken = taken.unwrap_or_else(|_| {
-            let url = &state.source.url;
-            tracing::error!(%url, "taking the policy bundle panicked, which is a bug in rolegate");
-            // Whether it is active is not known: the next time it is fetched whole.
-            state.last = None;
-            self.note_bundle(&state, BundleResult::Failed);
-            Taken::NotAccepted
         });
-        self.bundle = Some(state);
-        taken
+        taken.unwrap_or_else(|panicked| {
+            tracing::error!(url = %self.source.url, "{panicked}");
+            // Whether it is active is not known: the next time it is fetched whole.
+            self.last = None;
+            self.note(BundleResult::Failed);
+            Taken::NotAccepted
+        })
     }
 
-    /// Without a policy, one that another rolegate has cached since the start is used, as one that was there at the start.
-    fn take_cached(&mut self, state: &mut BundleState, background: &Background) {
-        let source = state.source.clone();
-        let Some(cache) = &source.cache else { return };
-        let Ok(keys) = public_keys(&source, background) else { return };
-        let before = state.newest.clone();
-        state.note_cached(&keys, background);
-        // One that does not compile is tried once.
-        if state.newest == before {
-            return;
-        }
-        let opened = {
-            let (source, newest, fetched) = (source.clone(), state.newest.clone(), self.fetched.clone());
-            let open = move || {
-                let cache = source.cache.as_ref()?;
-                let bytes = cache.read(source.max_compressed()).ok()??;
-                open(&source, &bytes, &keys, newest.as_ref(), None, &fetched).ok()
-            };
-            background.run(open).ok().flatten()
-        };
-        let Some(Opened { version, policy: Some(policy), .. }) = opened else { return };
-        if self.activate(policy, &[], &[], background) {
-            let (file, revision) = (cache.file().display(), version.revision);
-            tracing::info!(%file, revision, "the cached policy bundle is used until one is fetched");
-            state.active = Some(version);
+    /// The server still has what was fetched last, which may not have been accepted.
+    fn take_unchanged(&mut self) -> Taken {
+        let keys = self.source.public_keys().ok();
+        match &self.last {
+            Some(last) if keys.as_ref() == Some(&last.keys) => {
+                let was_activated = last.result == BundleResult::Activated;
+                self.finish(if was_activated { BundleResult::Unchanged } else { last.result })
+            }
+            _ => {
+                self.last = None;
+                Taken::FetchAgain
+            }
         }
     }
 
-    /// The server still has what was fetched last, whose result may have been that it is not accepted.
-    fn take_unchanged(&mut self, state: &mut BundleState, background: &Background) -> Taken {
-        let Some(last) = &state.last else { return Taken::FetchAgain };
-        if public_keys(&state.source, background).as_ref() != Ok(&last.keys) {
-            state.last = None;
-            return Taken::FetchAgain;
-        }
-        let was_activated = last.result == BundleResult::Activated;
-        let result = if was_activated { BundleResult::Unchanged } else { last.result };
-        self.finish(state, result, background)
-    }
-
-    fn take_new(&mut self, state: &mut BundleState, bytes: &Arc<[u8]>, background: &Background) -> Taken {
-        let source = state.source.clone();
-        let url = &source.url;
-        let keys = match public_keys(&source, background) {
+    fn take_new(&mut self, bytes: &Arc<[u8]>) -> Taken {
+        let keys = match self.source.public_keys() {
             Ok(keys) => keys,
             Err(error) => {
-                tracing::error!(%url, error, "policy bundle not accepted: {}", self.status.still_active());
-                return self.finish(state, BundleResult::UnknownKey, background);
+                self.log_not_accepted(&error);
+                return self.finish(BundleResult::UnknownKey);
             }
         };
         let sha256 = bundle::sha256(bytes);
-        if state.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
-            return self.take_unchanged(state, background);
+        if self.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
+            return self.take_unchanged();
         }
         // Without a policy, this was done just before.
-        if state.active.is_some() {
-            state.note_cached(&keys, background);
+        if self.active.is_some() {
+            self.look_at_cache(&keys);
         }
-        let opened = {
-            let (source, bytes, keys) = (source.clone(), bytes.clone(), keys.clone());
-            let (newest, active, fetched) =
-                (state.newest.clone(), state.active.clone(), self.fetched.clone());
-            let open = move || open(&source, &bytes, &keys, newest.as_ref(), active.as_ref(), &fetched);
-            background
-                .run(open)
-                .unwrap_or_else(|unfinished| Err(NotAccepted::Unfinished(unfinished.to_string())))
-        };
-        // What was not opened may have another result the next time.
-        let is_finished = !matches!(opened, Err(NotAccepted::Unfinished(_)));
-        let result = match opened {
+        let result = match self.verify(bytes, &keys) {
             Err(error) => {
-                tracing::error!(%url, %error, "policy bundle not accepted: {}", self.status.still_active());
+                self.log_not_accepted(&error);
                 error.result()
             }
-            Ok(Opened { version, policy: None, .. }) => {
+            Ok((_, version)) if self.active.as_ref() == Some(&version) => {
                 // The same files, perhaps signed by another key.
-                state.active = Some(version);
-                state.uncached = Some(bytes.clone());
+                self.uncached = Some(bytes.clone());
                 BundleResult::Unchanged
             }
-            Ok(Opened { version, key, policy: Some(policy) }) => {
-                let revision = version.revision;
-                if self.activate(policy, &[], &[], background) {
+            Ok((bundle, version)) => {
+                let (url, revision) = (&self.source.url, version.revision);
+                if self.activate(&bundle) {
+                    let key = bundle.signed_by.filter(|_| !keys.is_empty()).map(|key| key.to_string());
                     tracing::info!(%url, revision, key, "policy bundle active");
-                    state.newest = Some(version.clone());
-                    state.active = Some(version);
-                    state.uncached = Some(bytes.clone());
+                    self.newest = Some(version.clone());
+                    self.active = Some(version);
+                    self.uncached = Some(bytes.clone());
                     BundleResult::Activated
                 } else {
                     tracing::error!(%url, revision, "policy bundle not accepted: its policy does not compile");
@@ -340,57 +217,168 @@ impl Reloader {
                 }
             }
         };
-        state.last = is_finished.then_some(Last { sha256, keys, result });
-        self.finish(state, result, background)
+        self.last = Some(Last { sha256, keys, result });
+        self.finish(result)
+    }
+
+    fn log_not_accepted(&self, error: &dyn Display) {
+        let (url, now) = (&self.source.url, self.current.lock().status.still_active());
+        tracing::error!(%url, %error, "policy bundle not accepted: {now}");
+    }
+
+    /// Opens a bundle that may take the place of the newest one.
+    fn verify(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<(Bundle, Version), NotAccepted> {
+        let bundle = self.source.open(bytes, keys)?;
+        let version = Version::new(&bundle);
+        if let Some(newest) = &self.newest {
+            version.check_not_older_than(newest)?;
+        }
+        Ok((bundle, version))
+    }
+
+    /// Returns whether its policy compiles.
+    fn activate(&self, bundle: &Bundle) -> bool {
+        let fetched = self.current.lock().fetched.clone();
+        let file = Path::new(&bundle.manifest.policy);
+        let result = compiled_policy::load_from(&bundle.files, file, &fetched);
+        self.current.lock().activate(result, &fetched, &[], &[])
     }
 
     /// Records the result, and caches an active bundle.
-    fn finish(&mut self, state: &mut BundleState, result: BundleResult, background: &Background) -> Taken {
-        let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
+    fn finish(&mut self, result: BundleResult) -> Taken {
+        let is_active = result.is_active();
         if is_active {
-            self.confirm("the active policy bundle is fetched again");
+            self.current.lock().confirm("the active policy bundle is fetched again");
         }
-        let cached = state.store(background);
-        self.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
-        self.note_bundle(state, result);
+        let cached = self.store();
+        let current = self.current.lock();
+        current.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
+        drop(current);
+        self.note(result);
         if is_active { Taken::Active } else { Taken::NotAccepted }
     }
 
-    /// The active policy is fresh, for this reason.
-    pub(super) fn confirm(&mut self, why: &str) {
-        let facts = self.status.facts().policy;
-        if facts.failing_since.is_none() {
-            return;
-        }
-        let mut revision = facts.revision;
-        // If there is no policy for another reason than that it was too old, there still is none.
-        if let Some(good) = self.good.as_ref().filter(|_| facts.stale && revision.is_none()) {
-            self.active.replace(Some(good.authorizer.clone()));
-            revision = Some(good.authorizer.revision().clone());
-        }
-        self.status.note(|facts| {
-            facts.policy.failing_since = None;
-            facts.policy.problems = Arc::default();
-            facts.policy.stale = false;
-            facts.policy.revision = revision;
-        });
-        tracing::info!(file = %self.file.display(), "{why}");
-    }
-
-    fn note_bundle(&self, state: &BundleState, result: BundleResult) {
-        let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
-        self.status.note(|facts| {
-            if !is_active {
-                facts.policy.failing_since.get_or_insert_with(std::time::Instant::now);
+    fn note(&self, result: BundleResult) {
+        self.current.lock().status.note(|facts| {
+            if !result.is_active() {
+                facts.policy.failing_since.get_or_insert_with(Instant::now);
             }
             if let Some(bundle) = &mut facts.bundle {
                 bundle.count(result);
-                bundle.revision = state.revision();
-                if is_active {
+                bundle.revision = self.active.as_ref().map(|active| active.revision);
+                if result.is_active() {
                     bundle.fetched = clock::now();
                 }
             }
         });
+    }
+
+    /// Looks at the cache, where another rolegate may have stored a newer bundle than this one was
+    /// given: no older one is accepted from then on. Without a policy it is used, at the start and
+    /// later. A cached bundle that cannot be read or is not accepted stops no new one: otherwise
+    /// damage to the cache could stop all of them.
+    fn look_at_cache(&mut self, keys: &[PublicKey]) {
+        let Some(cache) = &self.source.cache else { return };
+        let file = cache.file().display().to_string();
+        let source = self.source.clone();
+        let read =
+            move || source.cache.as_ref().map_or(Ok(None), |cache| cache.read(source.max_compressed()));
+        let bytes = match self.with_cache(read) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(file, %error, "the cached policy bundle cannot be read");
+                return;
+            }
+        };
+        let bundle = match self.source.open(&bytes, keys) {
+            Ok(bundle) => bundle,
+            Err(error) => {
+                tracing::warn!(file, %error, "the cached policy bundle is not accepted");
+                return;
+            }
+        };
+        let version = Version::new(&bundle);
+        if self.newest.as_ref().is_some_and(|newest| newest.revision >= version.revision) {
+            return;
+        }
+        self.newest = Some(version.clone());
+        if self.active.is_none() && self.activate(&bundle) {
+            let revision = version.revision;
+            tracing::info!(file, revision, "the cached policy bundle is used until one is fetched");
+            self.active = Some(version);
+        }
+    }
+
+    /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None`
+    /// without a cache.
+    fn store(&mut self) -> Option<bool> {
+        let cache = self.source.cache.as_ref()?;
+        let (Some(bytes), Some(active)) = (&self.uncached, &self.active) else {
+            return Some(self.active.is_some());
+        };
+        let file = cache.file().display().to_string();
+        let (source, bytes, active) = (self.source.clone(), bytes.clone(), active.clone());
+        match self.with_cache(move || store(&source, &bytes, &active)) {
+            Ok(true) => {
+                self.uncached = None;
+                Some(true)
+            }
+            Ok(false) => {
+                tracing::warn!(
+                    file,
+                    "the active policy bundle is not cached: the one there is newer, or another one \
+                     of its revision"
+                );
+                Some(false)
+            }
+            Err(error) => {
+                tracing::warn!(file, %error, "the active policy bundle is not cached: a restart needs the server");
+                Some(false)
+            }
+        }
+    }
+
+    /// The cache may be on a network file system, whose outage must not stop new bundles.
+    fn with_cache<T: Send + 'static>(
+        &self,
+        use_cache: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        run_within(self.max_cache_time, &RUNNING, "bundle-cache", use_cache).map_err(io::Error::other)?
+    }
+}
+
+/// Stores the bundle of this version in the cache, unless the one there is newer.
+fn store(source: &BundleSource, bytes: &[u8], version: &Version) -> io::Result<bool> {
+    let Some(cache) = &source.cache else { return Ok(true) };
+    let keys = source.public_keys().map_err(io::Error::other)?;
+    let may_replace = |cached: &[u8]| match source.open(cached, &keys) {
+        Ok(cached) => version.check_not_older_than(&Version::new(&cached)).is_ok(),
+        // It would not be used at a start. But another rolegate, with other keys or sizes, may have
+        // stored it.
+        Err(error) => {
+            tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
+            true
+        }
+    };
+    cache.store(bytes, source.max_compressed(), may_replace)
+}
+
+impl Version {
+    fn new(bundle: &Bundle) -> Self {
+        Self { revision: bundle.manifest.revision, digest: bundle.digest() }
+    }
+
+    /// Only a newer version, or the same, may take the place of the newest one.
+    fn check_not_older_than(&self, newest: &Self) -> Result<(), NotAccepted> {
+        if self.revision < newest.revision {
+            return Err(NotAccepted::Old { revision: self.revision, newest: newest.revision });
+        }
+        if self.revision == newest.revision && self != newest {
+            return Err(NotAccepted::SameRevision(self.revision));
+        }
+        Ok(())
     }
 }
 
@@ -403,62 +391,8 @@ impl NotAccepted {
             Self::Bundle(BundleError::UnknownKey(_)) => BundleResult::UnknownKey,
             Self::Bundle(BundleError::WrongSignature) => BundleResult::WrongSignature,
             Self::Old { .. } | Self::SameRevision(_) => BundleResult::OldRevision,
-            Self::Unfinished(_) => BundleResult::Failed,
         }
     }
-}
-
-/// The public keys as their files have them now.
-fn public_keys(source: &Arc<BundleSource>, background: &Background) -> Result<Vec<PublicKey>, String> {
-    if source.settings.public_keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let source = source.clone();
-    let keys = background.run(move || source.public_keys());
-    keys.unwrap_or_else(|unfinished| Err(unfinished.to_string()))
-}
-
-/// Verifies a bundle and compiles its policy, unless it is the active one.
-fn open(
-    source: &BundleSource,
-    bytes: &[u8],
-    keys: &[PublicKey],
-    newest: Option<&Version>,
-    active: Option<&Version>,
-    fetched: &FetchedKeys,
-) -> Result<Opened, NotAccepted> {
-    let bundle = source.open(bytes, keys)?;
-    let version = Version::of(&bundle);
-    if let Some(newest) = newest {
-        not_older(&version, newest)?;
-    }
-    let key = bundle.signed_by.as_ref().filter(|_| !keys.is_empty()).map(ToString::to_string);
-    let policy = (active != Some(&version))
-        .then(|| compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), fetched));
-    Ok(Opened { version, key, policy })
-}
-
-/// The version of an acceptable bundle.
-fn version(source: &BundleSource, bytes: &[u8], keys: &[PublicKey]) -> Result<Version, BundleError> {
-    source.open(bytes, keys).map(|bundle| Version::of(&bundle))
-}
-
-/// The version of the bundle that is in the cache now, if there is one.
-fn cached_version(source: &BundleSource, keys: &[PublicKey]) -> Result<Option<Version>, String> {
-    let Some(cache) = &source.cache else { return Ok(None) };
-    let Some(bytes) = cache.read(source.max_compressed())? else { return Ok(None) };
-    version(source, &bytes, keys).map(Some).map_err(|error| error.to_string())
-}
-
-/// Whether this version may take the place of the newest one: only a newer one, or the same.
-fn not_older(version: &Version, newest: &Version) -> Result<(), NotAccepted> {
-    if version.revision < newest.revision {
-        return Err(NotAccepted::Old { revision: version.revision, newest: newest.revision });
-    }
-    if version.revision == newest.revision && version != newest {
-        return Err(NotAccepted::SameRevision(version.revision));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

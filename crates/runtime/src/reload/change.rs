@@ -83,7 +83,7 @@ impl ClusterHashes {
 
 impl Change {
     /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
-    pub(super) fn of(before: &Policy, after: &Policy) -> Self {
+    pub(super) fn between(before: &Policy, after: &Policy) -> Self {
         let seed = RandomState::new();
         let delta = |hashes: fn(&Policy, &RandomState) -> Vec<ItemHash>| {
             Delta::of(hashes(before, &seed), hashes(after, &seed))

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use document::Problem;
 use policy::KeyUrl;
 
-use super::age::is_over;
-use super::{Reloader, log_problems};
+use super::current::{CurrentPolicy, is_over};
+use super::log_problems;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;
+use crate::threads::catch;
 
 /// What became of fetched keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum TakenKeys {
     Unusable,
 }
 
-impl Reloader {
+impl CurrentPolicy {
     /// The URLs of what the policy needs; none without a policy.
     pub(super) fn wanted_urls(&self) -> KeyUrls {
         self.good.as_ref().map(CompiledPolicy::key_urls).unwrap_or_default()
@@ -40,10 +40,8 @@ impl Reloader {
 
     pub(super) fn publish_key_urls(&self) {
         let mut wanted = self.wanted_urls();
-        if !self.settings.max_keys_age.is_zero() {
-            wanted
-                .values_mut()
-                .for_each(|source| _ = source.max_age.get_or_insert(self.settings.max_keys_age));
+        if !self.max_keys_age.is_zero() {
+            wanted.values_mut().for_each(|source| _ = source.max_age.get_or_insert(self.max_keys_age));
         }
         let inventory = |urls: &KeyUrls| urls.keys().find(|url| url.is_inventory()).cloned();
         let (inventory, before) = (inventory(&wanted), inventory(&self.key_urls.borrow()));
@@ -71,15 +69,15 @@ impl Reloader {
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
     pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
-        let taken = catch_unwind(AssertUnwindSafe(|| self.use_keys(url, keys)));
-        taken.unwrap_or_else(|_| {
+        let taken = catch("taking what was fetched", || self.use_keys(url, keys));
+        taken.unwrap_or_else(|panicked| {
             // Whether they are active is not known. If they come again, they must not count as unchanged.
             self.fetched.remove(url);
             self.status.note_keys(url, |keys| {
                 keys.rejected += 1;
-                keys.fail("taking what was fetched panicked: this is a bug in rolegate");
+                keys.fail(&panicked.to_string());
             });
-            tracing::error!(%url, "taking what was fetched panicked, which is a bug in rolegate");
+            tracing::error!(%url, "{panicked}");
             TakenKeys::Unusable
         })
     }
@@ -171,7 +169,7 @@ impl Reloader {
         let authorizer = compiled.authorizer.clone();
         self.good = Some(compiled);
         let facts = self.status.facts().policy;
-        if !(facts.stale && self.settings.on_stale == OnStale::Unavailable) {
+        if !(facts.stale && self.on_stale == OnStale::Unavailable) {
             let revision = authorizer.revision();
             self.active.replace(Some(authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
@@ -184,9 +182,7 @@ impl Reloader {
     /// Marks as stale what was fetched too long ago.
     pub(super) fn check_fetched(&mut self, now: Instant) {
         let urls = self.wanted_urls();
-        let max = |url: &KeyUrl| {
-            urls.get(url).and_then(|source| source.max_age).unwrap_or(self.settings.max_keys_age)
-        };
+        let max = |url: &KeyUrl| urls.get(url).and_then(|source| source.max_age).unwrap_or(self.max_keys_age);
         let over = |(url, at): &(&KeyUrl, &Instant)| is_over(now.saturating_duration_since(**at), max(url));
         let stale: Vec<KeyUrl> = self.fetched_at.iter().filter(over).map(|(url, _)| url.clone()).collect();
         for url in stale {
@@ -197,7 +193,7 @@ impl Reloader {
     fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
         // Without an inventory fewer requests are permitted, but none is that should not be.
-        let unavailable = url.is_inventory() || self.settings.on_stale == OnStale::Unavailable;
+        let unavailable = url.is_inventory() || self.on_stale == OnStale::Unavailable;
         // First no longer active, then reported: who reads the log or the status may rely on it.
         if unavailable {
             self.fetched.insert(url.clone(), None);

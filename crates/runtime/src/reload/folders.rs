@@ -13,130 +13,116 @@ use std::time::{Duration, Instant};
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::Event;
+use super::LoadEvent;
 
 /// The folders that are watched.
 #[derive(Debug)]
 pub(super) struct Folders {
+    events: Sender<LoadEvent>,
     /// `None` if the system provides no watch; changes are then found by polling only.
     watcher: Option<RecommendedWatcher>,
-    /// Each with the identity of the folder when the watch began. No two have the same one: the system has one watch for all names
-    /// of a folder, and it would end with that of any of them.
-    watched: BTreeMap<PathBuf, Identity>,
+    /// Each folder once, by the identity that it had when the watch began: a watch applies to the
+    /// inode that was at the path then, not to the path.
+    watched: BTreeMap<Identity, PathBuf>,
     /// Whether one of the folders is not watched: it does not exist, or the system provides no watch.
-    missing: bool,
+    misses_one: bool,
     changes: Arc<Mutex<Changes>>,
 }
 
-/// Changes that the system has reported and the policy thread has not processed yet. That thread may compile for a
-/// second, and where much else is written in a folder, a queue with an event per change would be unbounded.
+/// Changes that the system has reported and the thread that loads has not processed yet.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Whether the thread has been sent an event.
+    /// Whether the thread has been sent an event. It may compile for a second, and where much else
+    /// is written in a folder, a queue with an event per change would be unbounded.
     is_sent: bool,
-    /// Paths that were removed, moved or replaced. A folder of the policy may be among them.
-    moved: BTreeSet<PathBuf>,
-    /// There were more than [`MAX_MOVED`] of them, or events were lost: any folder may have moved.
-    all_moved: bool,
+    /// The paths of the watched folders.
+    folders: BTreeSet<PathBuf>,
+    /// Whether one of them was removed, moved or replaced, or events were lost.
+    has_moved: bool,
     /// The files that somebody has changed and not closed yet, with the first change.
     written: BTreeMap<PathBuf, Instant>,
 }
 
-/// Maximum number of paths kept for the thread; each has at most 4 KiB.
-const MAX_MOVED: usize = 64;
-/// How long a file may be written until it is read nevertheless. Half of a policy may be a valid one that allows more, without the
-/// grants that deny; but a revoked permission must not wait for somebody who keeps a file open.
-pub(super) const WRITE_TIME: Duration = Duration::from_secs(10);
+/// Maximum number of files that are noted as written.
+const MAX_WRITTEN: usize = 64;
+/// How long a file may be written until it is read nevertheless. Half of a policy may be a valid one
+/// that allows more, without the grants that deny, as while it is uploaded; but a revoked permission
+/// must not wait for somebody who keeps a file open.
+pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// Device and inode.
 type Identity = (u64, u64);
 
 impl Folders {
     /// Sends changes to `events`.
-    pub(super) fn new(events: Sender<Event>) -> Self {
-        let changes = Arc::new(Mutex::new(Changes::default()));
-        let noted = changes.clone();
-        let on_event = move |event| {
-            if lock(&noted).note(event) {
-                // Sending fails only when the process stops.
-                let _ = events.send(Event::Changed);
-            }
+    pub(super) fn new(events: Sender<LoadEvent>) -> Self {
+        Self { events, watcher: None, watched: BTreeMap::new(), misses_one: false, changes: Arc::default() }
+    }
+
+    /// Watches exactly these folders, and returns whether one of them was not watched before, or is
+    /// watched anew. A folder that cannot be watched now is tried again on the next call.
+    pub(super) fn watch(&mut self, folders: &[PathBuf]) -> bool {
+        let has_moved = {
+            let mut changes = lock(&self.changes);
+            changes.is_sent = false;
+            std::mem::take(&mut changes.has_moved)
         };
-        let watcher = notify::recommended_watcher(on_event)
-            .inspect_err(|error| tracing::warn!(%error, "files cannot be watched, only polled"))
-            .ok();
-        Self::with(watcher, changes)
-    }
-
-    /// Without a watcher no folder is ever watched.
-    fn with(watcher: Option<RecommendedWatcher>, changes: Arc<Mutex<Changes>>) -> Self {
-        Self { missing: watcher.is_none(), watcher, watched: BTreeMap::new(), changes }
-    }
-
-    /// Takes the changes reported so far, watches exactly these folders, and returns whether one of them was not watched before,
-    /// or must be watched anew. A folder that cannot be watched now is tried again on the next call. If some are names of the same
-    /// folder, it is watched by the first, unless it is already watched by another.
-    pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
-        self.take_changes();
-        let Some(watcher) = &mut self.watcher else { return false };
-        // Events name absolute paths.
-        let absolute = |folder| std::path::absolute(&folder).unwrap_or(folder);
-        let wanted: Vec<PathBuf> = folders.into_iter().map(absolute).collect();
-        let names: BTreeSet<&PathBuf> = wanted.iter().collect();
-        self.watched.retain(|folder, known| {
-            // A watch applies to the inode that was at the path when the watch began, not to the path.
-            let keep = names.contains(folder) && identity(folder) == Some(*known);
-            if !keep {
-                let _ = watcher.unwatch(folder);
-            }
-            keep
-        });
-        let mut more = false;
-        self.missing = false;
-        for folder in wanted {
-            if self.watched.contains_key(&folder) {
-                continue;
-            }
-            let Some(identity) = identity(&folder) else {
-                self.missing = true;
-                continue;
-            };
-            if self.watched.values().any(|known| *known == identity) {
-                continue;
-            }
-            if watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
-                self.watched.insert(folder, identity);
-                more = true;
-            } else {
-                self.missing = true;
+        let mut wanted = BTreeMap::new();
+        let misses_one = self.misses_one;
+        self.misses_one = false;
+        for folder in folders {
+            // Events name absolute paths.
+            let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+            match identity(&folder) {
+                Some(identity) => _ = wanted.entry(identity).or_insert(folder),
+                None => self.misses_one = true,
             }
         }
-        more
+        if !has_moved && wanted.keys().eq(self.watched.keys()) {
+            return false;
+        }
+        self.watcher = new_watcher(self.events.clone(), self.changes.clone(), misses_one);
+        self.watched.clear();
+        for (identity, folder) in wanted {
+            let watcher = self.watcher.as_mut();
+            if watcher.is_some_and(|watcher| watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()) {
+                self.watched.insert(identity, folder);
+            } else {
+                self.misses_one = true;
+            }
+        }
+        lock(&self.changes).folders = self.watched.values().cloned().collect();
+        true
     }
 
     /// Whether a folder that should be watched is not, so that its changes are not reported.
     pub(super) fn misses_one(&self) -> bool {
-        self.missing
+        self.misses_one
     }
 
     /// Whether somebody writes a file in one of the folders.
     pub(super) fn is_written(&self) -> bool {
-        lock(&self.changes).written.values().any(|since| since.elapsed() < WRITE_TIME)
+        lock(&self.changes).written.values().any(|since| since.elapsed() < MAX_WRITE_TIME)
     }
+}
 
-    /// Takes all changes reported so far. Watches on moved folders end: the system reports a folder that was removed or moved
-    /// away only once, and what is at its path afterwards is another folder, even with the same inode number.
-    fn take_changes(&mut self) {
-        let (moved, all_moved) = lock(&self.changes).take();
-        let Some(watcher) = &mut self.watcher else { return };
-        self.watched.retain(|folder, _| {
-            let keep = !all_moved && !moved.contains(folder);
-            if !keep {
-                let _ = watcher.unwatch(folder);
-            }
-            keep
-        });
+/// A watcher that sends changes. `is_known` if it has been said that there is none.
+fn new_watcher(
+    events: Sender<LoadEvent>,
+    changes: Arc<Mutex<Changes>>,
+    is_known: bool,
+) -> Option<RecommendedWatcher> {
+    let on_event = move |event| {
+        if lock(&changes).note(event) {
+            // Sending fails only when the process stops.
+            let _ = events.send(LoadEvent::Changed);
+        }
+    };
+    let watcher = notify::recommended_watcher(on_event);
+    if let (Err(error), false) = (&watcher, is_known) {
+        tracing::warn!(%error, "files cannot be watched, only polled");
     }
+    watcher.ok()
 }
 
 fn identity(folder: &Path) -> Option<Identity> {
@@ -145,24 +131,20 @@ fn identity(folder: &Path) -> Option<Identity> {
 }
 
 impl Changes {
-    /// Records an event, and returns whether it must be sent to the policy thread.
+    /// Records an event, and returns whether it must be sent.
     fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
         let is_change = match event {
             Ok(event) if !event.need_rescan() => {
                 self.note_writing(&event);
-                if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-                    self.moved.extend(event.paths);
-                    if self.moved.len() > MAX_MOVED {
-                        self.moved.clear();
-                        self.all_moved = true;
-                    }
-                }
+                self.has_moved |=
+                    matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
+                        && event.paths.iter().any(|path| self.folders.contains(path));
                 is_change(event.kind)
             }
-            // Events were lost. The end of writing a file may be among them, and the move of any folder.
+            // Events were lost. The end of writing a file may be among them, and a folder's move.
             Ok(_) | Err(_) => {
                 self.written.clear();
-                self.all_moved = true;
+                self.has_moved = true;
                 true
             }
         };
@@ -170,13 +152,13 @@ impl Changes {
     }
 
     fn note_writing(&mut self, event: &notify::Event) {
-        if self.written.len() >= MAX_MOVED {
+        if self.written.len() >= MAX_WRITTEN {
             // Files that are kept open, and those of folders that are no longer watched.
-            self.written.retain(|_, since| since.elapsed() < WRITE_TIME);
+            self.written.retain(|_, since| since.elapsed() < MAX_WRITE_TIME);
         }
         for path in &event.paths {
             match event.kind {
-                EventKind::Modify(ModifyKind::Data(_)) if self.written.len() < MAX_MOVED => {
+                EventKind::Modify(ModifyKind::Data(_)) if self.written.len() < MAX_WRITTEN => {
                     self.written.entry(path.clone()).or_insert_with(Instant::now);
                 }
                 EventKind::Access(AccessKind::Close(AccessMode::Write))
@@ -189,12 +171,6 @@ impl Changes {
                 | EventKind::Other => {}
             }
         }
-    }
-
-    /// The paths that have moved, and whether any may have. Files that are being written stay so.
-    fn take(&mut self) -> (BTreeSet<PathBuf>, bool) {
-        self.is_sent = false;
-        (std::mem::take(&mut self.moved), std::mem::take(&mut self.all_moved))
     }
 }
 
@@ -220,19 +196,20 @@ fn is_change(kind: EventKind) -> bool {
 mod tests {
     use std::path::PathBuf;
     use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use notify::event::{DataChange, EventKind, Flag, ModifyKind, RemoveKind};
 
-    use super::{Changes, Folders, MAX_MOVED};
+    use super::{Changes, Folders, MAX_WRITTEN, lock};
 
     #[test]
-    fn a_folder_that_the_system_does_not_watch_is_missed() {
+    fn a_folder_that_does_not_exist_is_missed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut folders = Folders::with(None, Arc::default());
-        assert!(!folders.watch(vec![folder.path().to_owned()]));
+        let mut folders = Folders::new(channel().0);
+        assert!(folders.watch(&[folder.path().to_owned(), folder.path().join("missing")]));
         assert!(folders.misses_one(), "so that it is checked even if polling is off");
+        folders.watch(&[folder.path().to_owned()]);
+        assert!(!folders.misses_one());
     }
 
     #[test]
@@ -261,7 +238,7 @@ mod tests {
             let wanted: Vec<PathBuf> = wanted.into_iter().cloned().collect();
             let is_reported = (0..30).any(|_| {
                 // Again if the last event of the write before came late: a further one is only sent once the changes are taken.
-                folders.watch(wanted.clone());
+                folders.watch(&wanted);
                 assert!(!folders.misses_one());
                 while received.try_recv().is_ok() {}
                 std::fs::write(real.join("file"), "").unwrap();
@@ -269,7 +246,7 @@ mod tests {
             });
             assert!(is_reported, "{wanted:?}");
         }
-        assert!(!folders.watch(vec![link, dots]), "each is watched");
+        assert!(!folders.watch(&[link, dots]), "each is watched");
     }
 
     #[test]
@@ -277,43 +254,45 @@ mod tests {
         let written = notify::Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
         let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
         for lost in [Ok(overflow), Err(notify::Error::generic("lost"))] {
-            let watcher = notify::recommended_watcher(|_| {}).unwrap();
-            let changes = Arc::new(Mutex::new(Changes::default()));
-            let mut folders = Folders::with(Some(watcher), changes.clone());
+            let mut folders = Folders::new(channel().0);
             let folder = tempfile::tempdir().unwrap();
-            folders.watch(vec![folder.path().to_owned()]);
+            let watched = [folder.path().to_owned()];
+            folders.watch(&watched);
             let file = folder.path().join("file");
-            changes.lock().unwrap().note(Ok(written.clone().add_path(file)));
+            lock(&folders.changes).note(Ok(written.clone().add_path(file)));
             assert!(folders.is_written());
-            folders.watch(vec![folder.path().to_owned()]);
-            assert!(changes.lock().unwrap().note(lost), "the files are compared");
+            assert!(!folders.watch(&watched));
+            assert!(lock(&folders.changes).note(lost), "the files are compared");
             assert!(!folders.is_written(), "its end may be among them");
-            assert!(folders.watch(vec![folder.path().to_owned()]), "watched again: it may have moved");
+            assert!(folders.watch(&watched), "watched again: it may have moved");
         }
     }
 
     #[test]
     fn a_flood_of_events_is_reported_once_and_bounded() {
-        let watcher = notify::recommended_watcher(|_| {}).unwrap();
-        let changes = Arc::new(Mutex::new(Changes::default()));
-        let mut folders = Folders::with(Some(watcher), changes.clone());
+        let mut folders = Folders::new(channel().0);
         let folder = tempfile::tempdir().unwrap();
-        folders.watch(vec![folder.path().to_owned()]);
+        let watched = [folder.path().to_owned()];
+        folders.watch(&watched);
         for round in 0..3 {
             let mut sent = 0;
             for number in 0..10_000 {
-                let gone = notify::Event::new(EventKind::Remove(RemoveKind::File))
-                    .add_path(PathBuf::from(format!("/gone/{number}")));
-                let mut changes = changes.lock().unwrap();
-                sent += u32::from(changes.note(Ok(gone)));
-                assert!(changes.moved.len() <= MAX_MOVED);
+                let path = PathBuf::from(format!("/other/{number}"));
+                let mut changes = lock(&folders.changes);
+                for kind in [
+                    EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+                    EventKind::Remove(RemoveKind::File),
+                    EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+                ] {
+                    sent += u32::from(changes.note(Ok(notify::Event::new(kind).add_path(path.clone()))));
+                }
+                assert!(changes.written.len() <= MAX_WRITTEN);
             }
             assert_eq!(sent, 1, "{round}");
-            assert!(
-                folders.watch(vec![folder.path().to_owned()]),
-                "watched again: any folder may be among them"
-            );
+            assert!(!folders.watch(&watched), "no watched folder has moved");
         }
-        assert!(!folders.watch(vec![folder.path().to_owned()]), "nothing came since");
+        let event = notify::Event::new(EventKind::Remove(RemoveKind::Folder));
+        lock(&folders.changes).note(Ok(event.add_path(folder.path().to_owned())));
+        assert!(folders.watch(&watched), "watched again");
     }
 }

@@ -1,145 +1,180 @@
-//! Whether the files of the policy have changed, and what they are then.
+//! Keeps the policy current with its files.
 
 use std::mem;
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, Mutex, TryLockError};
-use std::time::Instant;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
-use document::{Place, Problem};
-use identity::FetchedKeys;
+use super::LoadEvent;
+use super::current::SharedPolicy;
+use super::folders::{Folders, MAX_WRITE_TIME};
+use crate::compiled_policy;
+use crate::files::Seen;
 
-use super::Reloader;
-use super::background::{Background, Unfinished};
-use super::folders::Folders;
-use crate::compiled_policy::{self, Attempt, CompiledPolicy};
+/// Delay between the first change and the reload, so that a change of several files is one reload.
+const SETTLE_TIME: Duration = Duration::from_millis(50);
+/// After a check that found no change, the thread pauses for this many times its duration. So large
+/// files in a folder where much else is written cost one part in `SHARE` of the thread's time.
+const SHARE: u32 = 20;
+/// Upper bound of that pause. Also the interval at which a folder is checked that cannot be
+/// watched, or in which somebody writes.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Maximum sleep of the thread without polling.
+const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
-/// The result of a load, once it comes.
+/// Waits for changes of the files, and loads them.
 #[derive(Debug)]
-pub(super) struct Late {
-    pub(super) attempt: Receiver<Attempt>,
-    /// The keys that it compiles with.
-    pub(super) fetched: FetchedKeys,
+pub(super) struct FileLoader {
+    current: SharedPolicy,
+    file: PathBuf,
+    folders: Folders,
+    poll: Duration,
+    /// What the last attempt has read.
+    seen: Seen,
+    /// What the last successful attempt has read.
+    good_seen: Seen,
+    /// Whether the last attempt was successful.
+    is_loaded: bool,
+    /// Whether the status said, and may still say, that reading hangs.
+    has_hung: bool,
+    /// Whether a check has not come to its end: after a panic, the files are loaded in any case.
+    is_checking: bool,
+    /// Since when the files are not read because somebody writes one.
+    awaits_writer: Option<Instant>,
 }
 
-/// What is watched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Watched {
-    /// Whether a folder is watched that was not before.
-    pub(super) more: bool,
-    /// Whether one that should be is not.
-    pub(super) misses_one: bool,
-    /// Whether somebody writes a file in one of them.
-    pub(super) is_written: bool,
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checked {
+    /// The files were loaded. `again` if they may have changed since without an event.
+    Loaded {
+        again: bool,
+    },
+    Unchanged,
+    /// Somebody writes one of the files.
+    IsWritten,
 }
 
-impl Reloader {
-    /// Watches the folders of the files read last; a bundle has none.
-    pub(super) fn watch(&self, folders: &Arc<Mutex<Folders>>, background: &Background) -> Watched {
-        if self.bundle.is_some() {
-            return Watched { more: false, misses_one: false, is_written: false };
+impl FileLoader {
+    /// `seen` is what the first load has read.
+    pub(super) fn new(
+        current: SharedPolicy,
+        file: PathBuf,
+        seen: Seen,
+        folders: Folders,
+        poll: Duration,
+    ) -> Self {
+        let poll = if poll.is_zero() { MAX_SLEEP } else { poll };
+        let good_seen = seen.clone();
+        Self {
+            current,
+            file,
+            folders,
+            poll,
+            seen,
+            good_seen,
+            is_loaded: true,
+            has_hung: false,
+            is_checking: false,
+            awaits_writer: None,
         }
-        let (folders, seen) = (folders.clone(), self.seen.clone());
-        // Without a watch the files are compared every second.
-        let unwatched = Watched { more: false, misses_one: true, is_written: false };
-        let watched = background.run_short(move || {
-            let wanted = seen.folders();
-            let mut folders = match folders.try_lock() {
-                Ok(folders) => folders,
-                Err(TryLockError::Poisoned(folders)) => folders.into_inner(),
-                // By a thread that has not come back from the file system.
-                Err(TryLockError::WouldBlock) => return unwatched,
+    }
+
+    /// Loads the policy whenever its files change, until it is no longer used.
+    pub(super) fn run(&mut self, events: &Receiver<LoadEvent>) {
+        // Something may have changed between the first load and the start of the watch.
+        let mut next = Instant::now();
+        let mut earliest = next;
+        loop {
+            let mut requested = false;
+            match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                // It is not sent again until the folders are watched.
+                Ok(LoadEvent::Changed) => {
+                    next = next.min(earliest.max(Instant::now() + SETTLE_TIME));
+                    continue;
+                }
+                Ok(LoadEvent::Reload) => requested = true,
+                Ok(LoadEvent::Bundle(..)) => continue,
+                Ok(LoadEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let began = Instant::now();
+            let checked = self.check(requested);
+            let now = Instant::now();
+            if checked == Checked::Unchanged {
+                earliest = now + ((now - began) * SHARE).min(MAX_DELAY);
+            }
+            let pause = match checked {
+                Checked::Loaded { again: true } => SETTLE_TIME,
+                // Closing the file is a change, too. This is for one that is not closed.
+                Checked::IsWritten => MAX_DELAY,
+                _ if self.folders.misses_one() => MAX_DELAY.min(self.poll),
+                Checked::Loaded { again: false } | Checked::Unchanged => self.poll,
             };
-            let more = folders.watch(wanted);
-            Watched { more, misses_one: folders.misses_one(), is_written: folders.is_written() }
+            next = now + pause;
+        }
+    }
+
+    /// Loads the files if they have changed. If they do not load, a requested reload loads them
+    /// again even if unchanged, so that the log says again what is wrong with them.
+    fn check(&mut self, requested: bool) -> Checked {
+        let is_interrupted = mem::replace(&mut self.is_checking, true);
+        let checked = self.load_changes(requested, is_interrupted);
+        self.is_checking = false;
+        checked
+    }
+
+    fn load_changes(&mut self, requested: bool, must_load: bool) -> Checked {
+        let Self { current, folders, seen, awaits_writer, .. } = self;
+        let (is_unchanged, has_hung) = current.read(|| {
+            // Watched first: a change from now on is reported. A missing folder may exist now.
+            folders.watch(&seen.folders());
+            // Where files are written all the time, one after the other, no moment is better.
+            if !requested
+                && folders.is_written()
+                && awaits_writer.get_or_insert_with(Instant::now).elapsed() < MAX_WRITE_TIME
+            {
+                return None;
+            }
+            *awaits_writer = None;
+            Some(seen.still())
         });
-        watched.unwrap_or(unwatched)
+        self.has_hung |= has_hung;
+        let Some(is_unchanged) = is_unchanged else { return Checked::IsWritten };
+        if is_unchanged && !must_load {
+            let mut current = current.lock();
+            if self.is_loaded && self.has_hung {
+                self.has_hung = false;
+                current.confirm("the files can be read again, and are those of the active policy");
+            }
+            let facts = current.status.facts().policy;
+            let is_active = facts.failing_since.is_none() && facts.revision.is_some();
+            if requested && is_active {
+                current.status.note(|facts| facts.policy.unchanged += 1);
+                tracing::info!(file = %self.file.display(), "reload requested: the files are unchanged");
+            }
+            if is_active || !(requested || self.has_hung) {
+                return Checked::Unchanged;
+            }
+        }
+        self.load()
     }
 
-    /// Compares the files with those read last, and reloads if they differ, or if that was not possible the last time. Returns
-    /// whether it did.
-    pub(super) fn reload_if_changed(&mut self, background: &Background) -> bool {
-        if self.bundle.is_some() {
-            return false;
+    fn load(&mut self) -> Checked {
+        let Self { current, file, folders, seen, .. } = self;
+        let fetched = current.lock().fetched.clone();
+        let (attempt, _) = current.read(|| compiled_policy::load(file, &fetched));
+        let tried = mem::replace(seen, attempt.seen);
+        let mended = seen.changed_since(&tried.over(&self.good_seen));
+        let changed = seen.changed_since(&self.good_seen);
+        self.is_loaded = current.lock().activate(attempt.result, &fetched, &mended, &changed);
+        self.has_hung = false;
+        if self.is_loaded {
+            self.good_seen = seen.clone();
         }
-        if let Some(attempt) = self.take_late() {
-            self.look_again = true;
-            self.take_attempt(attempt, background);
-            return true;
-        }
-        let (seen, began) = (self.seen.clone(), Instant::now());
-        match background.run(move || seen.still()) {
-            Ok(true) if !self.unfinished => false,
-            Ok(true) if Arc::ptr_eq(&self.seen, &self.good_seen) => {
-                self.unfinished = false;
-                // It has read what was there before.
-                self.late = None;
-                self.confirm("the files can be read again, and are those of the active policy");
-                false
-            }
-            Ok(_) => {
-                self.reload(background);
-                true
-            }
-            Err(unfinished) => {
-                self.note_unfinished(&unfinished.to_string(), began);
-                false
-            }
-        }
-    }
-
-    /// The result of a load that took too long to wait for, with the keys that are active now.
-    fn take_late(&mut self) -> Option<Attempt> {
-        let Late { attempt, fetched } = self.late.take()?;
-        match attempt.try_recv() {
-            Ok(mut attempt) => {
-                if fetched != self.fetched {
-                    attempt.result = attempt.result.and_then(|compiled| {
-                        compiled_policy::survive(&self.file, || {
-                            CompiledPolicy::compile(compiled.loaded, &self.fetched, None)
-                        })
-                    });
-                }
-                Some(attempt)
-            }
-            Err(TryRecvError::Empty) => {
-                self.late = Some(Late { attempt, fetched });
-                None
-            }
-            Err(TryRecvError::Disconnected) => None,
-        }
-    }
-
-    pub(super) fn reload(&mut self, background: &Background) {
-        let (file, fetched, began) = (self.file.clone(), self.fetched.clone(), Instant::now());
-        match background.run(move || compiled_policy::load(&file, &fetched)) {
-            Ok(attempt) => self.take_attempt(attempt, background),
-            Err(unfinished) => {
-                self.note_unfinished(&unfinished.to_string(), began);
-                if let Unfinished::TimedOut(attempt) = unfinished {
-                    self.late = Some(Late { attempt, fetched: self.fetched.clone() });
-                }
-            }
-        }
-    }
-
-    /// Activates what a load gave, or keeps the last good policy.
-    fn take_attempt(&mut self, attempt: Attempt, background: &Background) {
-        self.unfinished = false;
-        // An older one must not be activated after this one.
-        self.late = None;
-        let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
-        let mended = self.seen.changed_since(&tried.over(&self.good_seen));
-        let changed = self.seen.changed_since(&self.good_seen);
-        if self.activate(attempt.result, &mended, &changed, background) {
-            self.good_seen = self.seen.clone();
-        }
-    }
-
-    /// Keeps the last good policy, and says why once.
-    fn note_unfinished(&mut self, why: &str, began: Instant) {
-        if !mem::replace(&mut self.unfinished, true) {
-            self.status.note(|facts| _ = facts.policy.failing_since.get_or_insert(began));
-            self.keep(&[Problem::error(Place::start_of(&self.file), why)]);
-        }
+        // As after the first load: something may have changed before the watch began.
+        let (again, has_hung) = current.read(|| folders.watch(&seen.folders()));
+        self.has_hung |= has_hung;
+        Checked::Loaded { again }
     }
 }

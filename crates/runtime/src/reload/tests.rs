@@ -4,32 +4,25 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use identity::FetchedKeys;
 use policy::KeyUrl;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+use tracing::Dispatch;
+use tracing::dispatcher::with_default;
 
-use super::background::Background;
-use super::folders::Folders;
-use super::from_files::Late;
-use super::{Event, Fetched, Policies, Reloader, Taken, TakenKeys};
-use crate::compiled_policy;
-use crate::panics::panicking_log;
+use super::{Fetched, KeyEvent, LoadEvent, Policies, Reloader, Taken, TakenKeys};
 use crate::settings::{
     BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
 };
 use crate::status::{BundleResult, Status};
+use crate::threads::panicking_log;
 
-const SHORT: Duration = Duration::from_millis(200);
-const LONG: Duration = Duration::from_secs(2);
-const STUCK: Duration = Duration::from_secs(6);
 const POLICY: &str = "version: 1\ninclude: [more.yaml]\nidentity:\n  jwt:\n    - issuer: https://issuer.example\n      \
                       audiences: [a]\n      keys: { url: \"https://issuer.example/keys\" }\n";
 const KEYS: &[u8] = br#"{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"one","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
@@ -45,7 +38,8 @@ struct Loaded {
 impl Loaded {
     fn new(on_stale: OnStale) -> Self {
         Self::start(on_stale, |reloader| {
-            reloader.start_with(Background::with(SHORT, LONG, STUCK).unwrap()).unwrap()
+            reloader.current.lock().set_max_read_time(Duration::from_secs(2));
+            reloader.start().unwrap()
         })
     }
 
@@ -69,7 +63,7 @@ impl Loaded {
     /// What becomes of fetched keys.
     fn fetched(&self, url: &KeyUrl) -> TakenKeys {
         let (send, taken) = oneshot::channel();
-        self.policies.events().send(Event::Keys(url.clone(), KEYS.into(), send)).unwrap();
+        self.policies.keys().send(KeyEvent::Keys(url.clone(), KEYS.into(), send)).unwrap();
         taken.blocking_recv().unwrap()
     }
 
@@ -90,9 +84,13 @@ impl Loaded {
 
     /// Puts the file back, and lets those go on that wait for a writer of the pipe.
     fn answer(&self) {
+        self.answer_with(MORE);
+    }
+
+    fn answer_with(&self, more: &str) {
         let pipe = self.folder.path().join("pipe");
         std::fs::rename(self.more(), &pipe).unwrap();
-        std::fs::write(self.more(), MORE).unwrap();
+        std::fs::write(self.more(), more).unwrap();
         drop(OpenOptions::new().read(true).write(true).open(pipe).unwrap());
     }
 
@@ -111,17 +109,14 @@ impl Loaded {
     }
 }
 
-/// Starts the policy thread with a log that panics once, at a line with this text.
+/// Starts the threads with a log that panics once, at a line with this text.
 fn panics_at(text: &'static str, reloader: Reloader) -> Policies {
-    let (events, received) = channel();
-    let folders = Arc::new(Mutex::new(Folders::new(events.clone())));
-    thread::spawn(move || {
-        let background = Background::start().unwrap();
-        tracing::subscriber::with_default(panicking_log::at(text, 1), || {
-            reloader.run(&received, &folders, &background);
-        });
-    });
-    Policies { events }
+    let (policies, load, take_keys) = reloader.into_threads();
+    let log = Dispatch::new(panicking_log::at(text, 1));
+    let other = log.clone();
+    thread::spawn(move || with_default(&log, load));
+    thread::spawn(move || with_default(&other, take_keys));
+    policies
 }
 
 pub(super) fn settings(folder: &Path) -> PolicySettings {
@@ -158,61 +153,29 @@ fn a_file_system_that_does_not_answer_makes_the_policy_stale() {
     loaded.until("active", Loaded::is_fresh);
 }
 
-/// Whoever waits for a writer of a pipe that has been removed waits for ever.
+/// A load that takes too long is not in vain.
 #[test]
-fn a_file_that_is_back_is_read_although_a_thread_never_comes_back() {
-    let loaded = Loaded::new(OnStale::Unavailable);
+fn a_late_load_is_activated() {
+    let loaded = Loaded::new(OnStale::Keep);
     loaded.hang();
-    std::fs::remove_file(loaded.more()).unwrap();
-    std::fs::write(loaded.more(), MORE.replace("/a", "/b")).unwrap();
+    let url = KeyUrl::from("https://issuer.example/keys");
+    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
+    loaded.answer_with(&MORE.replace("/a", "/b"));
     loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 1);
+    let active = loaded.current.load_full().unwrap();
+    assert_eq!(active.kids(&url).into_iter().collect::<Vec<_>>(), ["one"], "with the keys of now");
 }
 
-/// What a late load has read may be replaced before its policy is taken, and the event of that change is taken with it.
 #[test]
-fn a_change_after_a_late_load_is_noticed() {
-    let more = |folder: &Path, path: &str| {
-        std::fs::write(folder.join("more.yaml"), MORE.replace("/a", path)).unwrap();
-    };
-    let mut folder = PathBuf::new();
-    let loaded = Loaded::start(OnStale::Keep, |mut reloader| {
-        reloader.file.parent().unwrap().clone_into(&mut folder);
-        // A policy that may become stale is polled.
-        reloader.settings.max_policy_age = Duration::ZERO;
-        more(&folder, "/b");
-        let (send, attempt) = channel();
-        send.send(compiled_policy::load(&reloader.file, &FetchedKeys::new())).unwrap();
-        more(&folder, "/c");
-        reloader.late = Some(Late { attempt, fetched: FetchedKeys::new() });
-        reloader.start_with(Background::with(LONG, LONG, STUCK).unwrap()).unwrap()
-    });
-    // The late load, and what is there now.
-    loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 2);
-}
-
-/// A load that hung while the files were others must not be activated once they are those of the active policy again.
-#[test]
-fn a_late_load_is_forgotten_once_the_files_are_those_of_the_active_policy() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
-    let more =
-        |path: &str| std::fs::write(folder.path().join("more.yaml"), MORE.replace("/a", path)).unwrap();
-    more("/a");
-    let background = Background::with(LONG, LONG, STUCK).unwrap();
-    let status = Arc::new(Status::default());
-    let mut reloader = Reloader::first(&settings(folder.path()), Arc::default(), status.clone()).unwrap();
-    let active = status.facts().policy.revision;
-    more("/b");
-    let attempt = compiled_policy::load(&reloader.file, &FetchedKeys::new());
-    more("/a");
-    let (send, late) = channel();
-    reloader.late = Some(Late { attempt: late, fetched: FetchedKeys::new() });
-    reloader.unfinished = true;
-    assert!(!reloader.reload_if_changed(&background), "the files are those of the active policy");
-    // Fails if nobody waits for it any more.
-    let _ = send.send(attempt);
-    assert!(!reloader.reload_if_changed(&background));
-    assert_eq!(status.facts().policy.revision, active);
+fn a_load_that_ends_after_the_policy_activates_nothing() {
+    let loaded = Loaded::new(OnStale::Keep);
+    loaded.hang();
+    loaded.policies.keys().send(KeyEvent::Stop).unwrap();
+    loaded.until("given up", |loaded| loaded.current.load().is_none());
+    loaded.answer_with(&MORE.replace("/a", "/b"));
+    loaded.until("read", |loaded| !loaded.status.facts().policy.hangs);
+    thread::sleep(Duration::from_millis(100));
+    assert!(loaded.current.load().is_none());
 }
 
 #[test]
@@ -255,7 +218,7 @@ fn a_bundle_whose_use_panics_is_not_the_last_one() {
     let results = |result| {
         let (send, taken) = oneshot::channel();
         let bundle = Fetched::Bundle(b"no bundle"[..].into());
-        policies.events().send(Event::Bundle(bundle, send)).unwrap();
+        policies.loads().send(LoadEvent::Bundle(bundle, send)).unwrap();
         assert_eq!(taken.blocking_recv(), Ok(Taken::NotAccepted));
         status.facts().bundle.unwrap().results[result as usize]
     };

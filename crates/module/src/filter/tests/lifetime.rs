@@ -16,7 +16,7 @@ fn policy_threads() -> usize {
         // The thread may have ended.
         runtime::files::text(&name).ok()
     });
-    names.filter(|name| matches!(name.trim(), "policy" | "policy-files" | "background" | "shadow")).count()
+    names.filter(|name| matches!(name.trim(), "policy" | "policy-load" | "shadow")).count()
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -27,8 +27,8 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The threads that keep one policy current: `policy`, `background` and `policy-files`.
-const THREADS_OF_A_POLICY: usize = 3;
+/// The threads that keep one policy current: `policy` and `policy-load`.
+const THREADS_OF_A_POLICY: usize = 2;
 
 /// An address in use is found after the policy's threads have started.
 #[test]

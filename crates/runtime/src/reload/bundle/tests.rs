@@ -22,8 +22,7 @@ struct Shared {
 }
 
 struct Rolegate {
-    reloader: Reloader,
-    background: Background,
+    loader: BundleLoader,
     status: Arc<Status>,
 }
 
@@ -69,9 +68,10 @@ impl Shared {
             ..settings(self.folder.path())
         };
         let status = Arc::new(Status::default());
-        let reloader = Reloader::first(&settings, Arc::default(), status.clone()).unwrap();
-        let background = Background::with(Duration::from_secs(20), Duration::from_secs(5), Duration::MAX);
-        Rolegate { reloader, background: background.unwrap(), status }
+        let source = BundleSource::new(&"http://127.0.0.1:1/bundle".into(), &settings.bundle).unwrap();
+        let file = PathBuf::from("http://127.0.0.1:1/bundle");
+        let current = SharedPolicy::new(file, &settings, Arc::default(), status.clone());
+        Rolegate { loader: BundleLoader::new(current, source), status }
     }
 
     /// A signed bundle that opens this path to all.
@@ -82,7 +82,7 @@ impl Shared {
 
 impl Rolegate {
     fn take(&mut self, bundle: &[u8]) -> Taken {
-        self.reloader.take_bundle(&Fetched::Bundle(bundle.into()), &self.background)
+        self.loader.take(&Fetched::Bundle(bundle.into()))
     }
 
     fn facts(&self) -> BundleFacts {
@@ -125,12 +125,12 @@ fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
 fn without_a_policy_what_another_rolegate_caches_is_used() {
     let shared = Shared::new();
     let (mut one, mut other) = (shared.rolegate(), shared.rolegate());
-    assert_eq!(one.reloader.take_bundle(&Fetched::Failed, &one.background), Taken::NotAccepted);
+    assert_eq!(one.loader.take(&Fetched::Failed), Taken::NotAccepted);
     assert_eq!(one.facts().revision, None);
     assert_eq!(other.take(&shared.signed("/new", 6)), Taken::Active);
-    assert_eq!(one.reloader.take_bundle(&Fetched::Failed, &one.background), Taken::NotAccepted);
+    assert_eq!(one.loader.take(&Fetched::Failed), Taken::NotAccepted);
     assert_eq!(one.facts().revision, Some(6));
-    assert!(one.reloader.good.is_some(), "it decides by it");
+    assert!(one.loader.current.lock().good.is_some(), "it decides by it");
 }
 
 /// A bundle that could not be stored is stored at a later fetch. By then another rolegate may have stored a newer one.
@@ -188,6 +188,7 @@ fn a_cached_bundle_that_cannot_be_read_stops_no_bundle_and_is_not_replaced() {
 fn a_cache_that_does_not_answer_stops_no_bundle() {
     let shared = Shared::new();
     let mut rolegate = shared.rolegate();
+    rolegate.loader.max_cache_time = Duration::from_millis(200);
     fs::create_dir_all(shared.cache()).unwrap();
     assert!(Command::new("mkfifo").arg(shared.cached()).status().unwrap().success());
     assert_eq!(rolegate.take(&shared.signed("/a", 1)), Taken::Active);

@@ -19,13 +19,13 @@ fn users_and_grants_are_compared() {
         policy::load(&files, Path::new("policy.yaml")).unwrap().policy
     };
     let before = load("a:$6$x$y\nb:$6$x$y\n", "a, b");
-    assert_eq!(Change::of(&before, &before), Change::default());
-    let change = Change::of(&before, &load("a:$6$x$y\nc:$6$x$y\nd:$6$x$y\n", "a, b"));
+    assert_eq!(Change::between(&before, &before), Change::default());
+    let change = Change::between(&before, &load("a:$6$x$y\nc:$6$x$y\nd:$6$x$y\n", "a, b"));
     assert_eq!(change.users, delta(2, 1, 0));
     assert_eq!(change.grants, Delta::default());
-    let change = Change::of(&before, &load("a:$6$x$z\nb:$6$x$y\n", "a, b"));
+    let change = Change::between(&before, &load("a:$6$x$z\nb:$6$x$y\n", "a, b"));
     assert_eq!(change.users, delta(0, 0, 1), "another password");
-    let change = Change::of(&before, &load("a:$6$x$y\nb:$6$x$y\n", "c"));
+    let change = Change::between(&before, &load("a:$6$x$y\nb:$6$x$y\n", "c"));
     assert_eq!(change.grants, delta(1, 2, 0));
 }
 
@@ -39,10 +39,10 @@ fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
     let issuer = "identity: { jwt: [{ issuer: https://a.example, audiences: [a], keys: { url: https://a.example/k } }] }\n";
     let before = load("roles: { r: { allow: [GET /a, GET /b] }, s: { deny: [GET /c] } }\n");
     let moved = load("# moved\n\nroles:\n  s: { deny: [GET /c] }\n  r: { allow: [GET /b, GET /a] }\n");
-    assert_eq!(Change::of(&before, &moved), Change::default());
+    assert_eq!(Change::between(&before, &moved), Change::default());
     let after =
         load(&format!("{issuer}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{ extends: [r] }} }}\n"));
-    let change = Change::of(&before, &after);
+    let change = Change::between(&before, &after);
     assert_eq!(change.roles, delta(1, 1, 0));
     assert_eq!(change.rules, delta(1, 2, 0));
     assert_eq!(change.issuers, delta(1, 0, 0));
@@ -50,7 +50,7 @@ fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
         "{}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{}} }}\n",
         issuer.replace("audiences: [a]", "audiences: [b]")
     ));
-    let change = Change::of(&after, &again);
+    let change = Change::between(&after, &again);
     assert_eq!(change.roles, delta(0, 0, 1), "`extends`");
     assert_eq!(change.issuers, delta(0, 0, 1), "`audiences`");
     assert_eq!(change.rules, Delta::default());
@@ -76,11 +76,11 @@ fn an_issuer_or_a_comment_above_changes_neither_issuers_nor_rules() {
     };
     let (a, b) = ("https://a.example", "https://b.example");
     let before = load("", &["a", "b"], b);
-    assert_eq!(Change::of(&before, &load("  # moved\n\n", &["a", "b"], b)), Change::default());
-    assert_eq!(Change::of(&before, &load("", &["b", "a"], b)), Change::default());
-    let change = Change::of(&before, &load("", &["b"], b));
+    assert_eq!(Change::between(&before, &load("  # moved\n\n", &["a", "b"], b)), Change::default());
+    assert_eq!(Change::between(&before, &load("", &["b", "a"], b)), Change::default());
+    let change = Change::between(&before, &load("", &["b"], b));
     assert_eq!((change.issuers, change.rules), (delta(0, 1, 0), Delta::default()));
-    let change = Change::of(&before, &load("", &["a", "b"], a));
+    let change = Change::between(&before, &load("", &["a", "b"], a));
     assert_eq!((change.issuers, change.rules), (Delta::default(), delta(1, 1, 0)));
 }
 
@@ -98,13 +98,13 @@ fn users_roles_and_mappings_of_a_search_cluster_are_compared() {
     };
     let before = load("a: { hash: x }\nb: { hash: y }\n", "r: {}\n", "r: { users: [a] }\n");
     let moved = load("\nb: { hash: y }\na: { hash: x }\n", "\nr: {}\n", "\nr: { users: [a] }\n");
-    assert_eq!(Change::of(&before, &moved), Change::default());
+    assert_eq!(Change::between(&before, &moved), Change::default());
     let after = load(
         "a: { hash: z }\nc: { hash: y, backend_roles: [d] }\n",
         "r: { cluster_permissions: ['*'] }\ns: {}\n",
         "r: { users: [a, b] }\ns: { hosts: ['10.*'] }\n",
     );
-    let change = Change::of(&before, &after);
+    let change = Change::between(&before, &after);
     assert_eq!(change.cluster_users, delta(1, 1, 1));
     assert_eq!(change.cluster_roles, delta(1, 0, 1));
     assert_eq!(change.cluster_mappings, delta(1, 0, 1));

@@ -1,0 +1,411 @@
+//! Conditions: what is wrong now, in the words of `/readyz`, the console, the log and the metric
+//! `rolegate_condition`.
+
+use std::fmt;
+use std::mem;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::lines::Counts;
+use crate::status::{BundleResult, Facts, KeyFacts};
+
+/// Time before the certificate of TLS expires at which somebody should know.
+const MIN_CERTIFICATE_TIME: Duration = Duration::from_secs(7 * 86_400);
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// A name that does not change, for alerts.
+    pub name: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in one line. It stays the same for as long as the condition does.
+    pub text: String,
+    /// More about it, such as since when, and the problems of a policy.
+    pub details: Vec<String>,
+    /// What it means, and what helps.
+    pub hint: String,
+}
+
+/// How bad a condition is: the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Requests get a wrong answer, or soon may.
+    Problem,
+    /// Somebody should know.
+    Warning,
+}
+
+impl Severity {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Problem => "problem",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+impl Condition {
+    /// Without details.
+    pub fn new(
+        name: &'static str,
+        severity: Severity,
+        text: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { name, severity, text: text.into(), details: Vec::new(), hint: hint.into() }
+    }
+
+    /// With details.
+    #[must_use]
+    pub fn with_details(self, details: impl IntoIterator<Item = String>) -> Self {
+        Self { details: details.into_iter().collect(), ..self }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.text, self.hint)
+    }
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The status of the policy and of what is fetched for it.
+    pub facts: &'a Facts,
+    /// The same of the shadow policy, if there is one.
+    pub shadow: Option<&'a Facts>,
+    /// The lines of the decision log.
+    pub decision_lines: &'a Counts,
+    /// How long the certificate of TLS is still valid, if there is one.
+    pub certificate: Option<Duration>,
+}
+
+/// Everything that is wrong, the worst first.
+#[must_use]
+pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
+    let mut conditions = policy_conditions(observed.facts);
+    conditions.extend(observed.certificate.and_then(expiring));
+    if observed.decision_lines.is_failing() {
+        conditions.push(Condition::new(
+            "decision_log_failing",
+            Severity::Problem,
+            "the decision log cannot be written: its lines are lost",
+            "see the disk and the permissions of `decision-log-file`: requests never wait for it",
+        ));
+    }
+    conditions.extend(observed.shadow.into_iter().flat_map(shadow_conditions));
+    conditions.sort_by_key(|condition| condition.severity);
+    conditions
+}
+
+/// What is wrong with the policy, and with what is fetched for it.
+pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    conditions.extend(not_loaded(facts, "policy"));
+    conditions.extend(facts.keys.values().filter_map(bad_keys));
+    conditions.extend(bad_inventory(facts));
+    let is_uncached = facts.bundle.as_ref().is_some_and(|bundle| bundle.cached == Some(false));
+    if is_uncached && facts.policy.revision.is_some() {
+        conditions.push(Condition::new(
+            "bundle_not_cached",
+            Severity::Warning,
+            "the active bundle is not in the cache",
+            "a restart needs its server. The log says why: `bundle-cache` cannot be written, or has a newer bundle",
+        ));
+    }
+    conditions
+}
+
+fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
+    let since = facts.policy.failing_since?;
+    let place = first_place(facts).map(|place| format!(" ({place})")).unwrap_or_default();
+    let (name, text) = match &facts.bundle {
+        _ if facts.policy.hangs => {
+            ("file_system_hangs", format!("the file system of the {which} does not answer"))
+        }
+        None => ("policy_not_loaded", format!("the changed {which} does not load{place}")),
+        Some(bundle) => {
+            let last = bundle.last.map_or("none yet", BundleResult::name);
+            let text = format!("no new bundle of the {which} is accepted, last fetch: {last}{place}");
+            ("bundle_not_accepted", text)
+        }
+    };
+    let stale = if facts.policy.stale { ", although older than `max-policy-age`" } else { "" };
+    let hint = match &facts.policy.revision {
+        Some(revision) => {
+            let revision = &revision.policy;
+            format!(
+                "{revision} is still active{stale}, and newer changes have no effect. `rolegate check` \
+                 and the log say what is wrong"
+            )
+        }
+        None => "no policy is active, and every request gets an error. The log says what is wrong".to_owned(),
+    };
+    let problems = facts.policy.problems.iter().map(|problem| {
+        let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}: {}{help}", problem.at, problem.message)
+    });
+    let details = [format!("for {}", rough(since.elapsed()))].into_iter().chain(problems);
+    Some(Condition::new(name, Severity::Problem, text, hint).with_details(details))
+}
+
+/// The place of the first problem. Its folders may be many, and the log has them.
+fn first_place(facts: &Facts) -> Option<String> {
+    let at = &facts.policy.problems.first()?.at;
+    let mut name = at.file.file_name()?.to_string_lossy().into_owned();
+    // An included file may have the name of another one.
+    let folder = at.file.parent().and_then(Path::file_name).filter(|_| name != "policy.yaml");
+    if let Some(folder) = folder {
+        name = format!("{}/{name}", folder.to_string_lossy());
+    }
+    Some(format!("{}:{}:{}", name.escape_debug(), at.line, at.column))
+}
+
+fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
+    let issuers = &keys.issuers;
+    let condition = match (keys.loaded, keys.stale) {
+        (false, stale) => {
+            let old = if stale { ": the last ones are older than `max-keys-age`" } else { "" };
+            let text = format!("no keys of {issuers}{old}");
+            let hint = "their tokens get 401. See whether rolegate reaches the URL of the keys: DNS, proxy, \
+                        certificates, NetworkPolicy";
+            Condition::new("keys_missing", Severity::Problem, text, hint)
+        }
+        (true, stale) if stale || keys.failing.is_some() => {
+            let old = if stale { ", and are older than `max-keys-age`" } else { "" };
+            let text = format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
+            let hint = "the last good ones are used. Tokens that the issuer signs with a new key get 401";
+            Condition::new("keys_old", Severity::Warning, text, hint)
+        }
+        (true, _) => return None,
+    };
+    Some(condition.with_details(failing(keys)))
+}
+
+fn bad_inventory(facts: &Facts) -> Option<Condition> {
+    let inventory = facts.inventory.as_ref()?;
+    let (name, text, hint) = if !inventory.loaded {
+        (
+            "inventory_missing",
+            "no inventory of the search cluster",
+            "patterns and aliases are permitted only where roles cover them by name",
+        )
+    } else if inventory.failing.is_some() {
+        (
+            "inventory_old",
+            "the inventory of the search cluster cannot be fetched again",
+            "the last one is used until its `max_age`. Newer indices are missing in it",
+        )
+    } else {
+        return None;
+    };
+    Some(Condition::new(name, Severity::Warning, text, hint).with_details(failing(inventory)))
+}
+
+fn failing(keys: &KeyFacts) -> Option<String> {
+    keys.failing.as_ref().map(|(since, why)| format!("for {}: {why}", rough(since.elapsed())))
+}
+
+fn expiring(left: Duration) -> Option<Condition> {
+    let (name, severity, text) = if left.is_zero() {
+        let text = "the TLS certificate has expired";
+        ("certificate_expired", Severity::Problem, text)
+    } else if left < MIN_CERTIFICATE_TIME {
+        let text = "the TLS certificate expires within a week";
+        ("certificate_expires", Severity::Warning, text)
+    } else {
+        return None;
+    };
+    let hint = "Envoy does not connect with an expired one: replace `tls-certificate` and `tls-key`";
+    let left = (!left.is_zero()).then(|| format!("in {}", rough(left)));
+    Some(Condition::new(name, severity, text, hint).with_details(left))
+}
+
+/// The shadow policy never decides, so none of these is a problem.
+fn shadow_conditions(facts: &Facts) -> Vec<Condition> {
+    let compared = match facts.policy.revision {
+        Some(_) => "no answer is affected: requests are compared with the last good one",
+        None => "no answer is affected, and nothing is compared",
+    };
+    let not_loaded = not_loaded(facts, "shadow policy").map(|condition| Condition {
+        name: "shadow_policy_not_loaded",
+        severity: Severity::Warning,
+        hint: compared.to_owned(),
+        ..condition
+    });
+    let keys = facts.keys.values().filter_map(bad_keys).map(|condition| Condition {
+        name: "shadow_keys",
+        severity: Severity::Warning,
+        text: format!("for the shadow policy: {}", condition.text),
+        hint: "no answer is affected: their tokens are not compared, or with the last good keys".to_owned(),
+        ..condition
+    });
+    not_loaded.into_iter().chain(keys).collect()
+}
+
+/// A duration in its largest unit: `5 s`, `12 min`, `3 h`, `4 days`.
+#[must_use]
+pub fn rough(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Logs conditions as they begin and end. One that is there for a moment, as before the first fetch
+/// of keys, is not logged.
+#[derive(Debug, Default)]
+pub(crate) struct ConditionLog {
+    last: Vec<String>,
+    logged: Vec<String>,
+}
+
+impl ConditionLog {
+    /// Notes the conditions of now.
+    pub(crate) fn note(&mut self, conditions: &[Condition]) {
+        let texts: Vec<String> = conditions.iter().map(|condition| condition.text.clone()).collect();
+        for Condition { name, severity, text, hint, .. } in conditions {
+            if !self.last.contains(text) || self.logged.contains(text) {
+                continue;
+            }
+            match severity {
+                Severity::Problem => tracing::error!(condition = name, hint, "{text}"),
+                Severity::Warning => tracing::warn!(condition = name, hint, "{text}"),
+            }
+            self.logged.push(text.clone());
+        }
+        for text in self.logged.extract_if(.., |text| !texts.contains(text)) {
+            tracing::info!("no longer: {text}");
+        }
+        drop(mem::replace(&mut self.last, texts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use authorizer::Revision;
+    use policy::{Place, Problem};
+
+    use super::*;
+    use crate::compiled_policy::Issuers;
+    use crate::status::BundleFacts;
+
+    fn healthy() -> Facts {
+        let mut facts = Facts::default();
+        facts.policy.revision = Some(Revision { policy: "abc123".into(), keys: None });
+        facts
+    }
+
+    fn observe(facts: &Facts, shadow: Option<&Facts>, certificate: Option<u64>) -> Vec<Condition> {
+        let decision_lines = &Counts::default();
+        let certificate = certificate.map(Duration::from_secs);
+        conditions(&Observed { facts, shadow, decision_lines, certificate })
+    }
+
+    fn lines(facts: &Facts) -> Vec<String> {
+        let line = |condition: Condition| format!("{}: {}", condition.severity.name(), condition.text);
+        observe(facts, None, None).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_healthy_server() {
+        assert_eq!(observe(&healthy(), Some(&healthy()), Some(30 * 86_400)), []);
+    }
+
+    #[test]
+    fn a_failed_reload_says_what_is_wrong_and_what_still_decides() {
+        let mut facts = healthy();
+        facts.policy.failing_since = Some(Instant::now());
+        let at = Place { file: Path::new("etc/roles/a.yaml").into(), line: 3, column: 5 };
+        let problem = Problem::error(at, "unknown role `clerk`").help("did you mean `clerks`?");
+        facts.policy.problems = [problem].into();
+        let conditions = observe(&facts, None, None);
+        let [condition] = &conditions[..] else { panic!("{conditions:?}") };
+        assert_eq!(condition.text, "the changed policy does not load (roles/a.yaml:3:5)");
+        let [since, problem] = &condition.details[..] else { panic!("{condition:?}") };
+        assert_eq!(since, "for 0 s");
+        assert!(problem.contains("roles/a.yaml:3:5: ") && problem.ends_with("`clerks`?)"), "{problem}");
+        assert!(condition.hint.starts_with("abc123 is still active"), "{condition:?}");
+        facts.policy.hangs = true;
+        assert_eq!(lines(&facts), ["problem: the file system of the policy does not answer"]);
+    }
+
+    #[test]
+    fn a_bundle_that_is_not_accepted_names_the_last_result() {
+        let mut facts = healthy();
+        facts.policy.failing_since = Some(Instant::now());
+        facts.bundle = Some(BundleFacts {
+            last: Some(BundleResult::Unsigned),
+            cached: Some(false),
+            ..BundleFacts::default()
+        });
+        let not_accepted = "problem: no new bundle of the policy is accepted, last fetch: unsigned";
+        assert_eq!(lines(&facts), [not_accepted, "warning: the active bundle is not in the cache"]);
+    }
+
+    #[test]
+    fn keys_that_are_missing_are_worse_than_keys_that_are_old() {
+        let mut facts = healthy();
+        for (name, loaded) in [("https://a.example", true), ("https://b.example", false)] {
+            let keys = KeyFacts {
+                issuers: Issuers(vec![name.into()]),
+                loaded,
+                failing: Some((Instant::now(), "no route".into())),
+                ..KeyFacts::default()
+            };
+            facts.keys.insert(name.into(), keys);
+        }
+        assert_eq!(
+            lines(&facts),
+            [
+                "problem: no keys of https://b.example",
+                "warning: the keys of https://a.example cannot be fetched again, or are not usable",
+            ]
+        );
+        let of_shadow = observe(&healthy(), Some(&facts), None);
+        assert_eq!(of_shadow.len(), 2);
+        assert!(of_shadow.iter().all(|condition| condition.severity == Severity::Warning));
+    }
+
+    #[test]
+    fn an_expired_certificate_and_a_full_disk_are_problems() {
+        let facts = healthy();
+        let names = |certificate| {
+            let conditions = observe(&facts, None, Some(certificate));
+            conditions.into_iter().map(|condition| condition.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(3 * 86_400), ["certificate_expires"]);
+        assert_eq!(names(0), ["certificate_expired"]);
+        let decision_lines = Counts::default();
+        decision_lines.set_failing(true);
+        let observed =
+            Observed { facts: &facts, shadow: None, decision_lines: &decision_lines, certificate: None };
+        assert_eq!(conditions(&observed)[0].name, "decision_log_failing");
+    }
+
+    #[test]
+    fn conditions_are_logged_once_as_they_begin_and_end() {
+        let text = crate::test_log::logged(|| {
+            let mut log = ConditionLog::default();
+            let condition = Condition::new("name", Severity::Problem, "it is broken", "mend it");
+            for conditions in [&[][..], &[condition.clone()], &[], &[condition], &[], &[]] {
+                for _ in 0..if conditions.is_empty() { 1 } else { 3 } {
+                    log.note(conditions);
+                }
+            }
+            log.note(&[Condition::new("short", Severity::Problem, "a moment", "")]);
+            log.note(&[]);
+        });
+        assert_eq!(text.matches("no longer: it is broken").count(), 2, "{text}");
+        assert_eq!(text.matches("it is broken").count(), 4, "{text}");
+        assert!(!text.contains("a moment"), "{text}");
+    }
+}

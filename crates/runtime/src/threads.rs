@@ -1,0 +1,304 @@
+//! Threads with names and priorities, and panics.
+//!
+//! A panic is a bug. It is reported by its place only, without the data that was being processed,
+//! and ends nothing but the job in which it happened.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::task::Poll;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tracing::Span;
+
+use crate::backoff::{jittered, retry};
+use crate::start_error::start_error;
+
+/// How much a thread yields to the worker threads, as niceness (see nice(2)).
+///
+/// `SCHED_IDLE` is not used, although it disturbs requests the least while processors have time
+/// left: a thread of that class gets no time at all on a processor that others keep busy. It then
+/// keeps the kernel locks that it holds, such as that of the address space, and does not even end:
+/// processes took up to 30 s to exit (November 2026, see `benches/README.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// That of a worker thread.
+    Normal = 0,
+    /// For hashing passwords: a third of the weight of a worker thread, which takes the processor
+    /// at once when it wakes up. From a thread of equal weight it takes it only when that has used
+    /// up its time slice: the slowest hundredth of its turns began 3.8 ms late then, 0.12 ms at
+    /// niceness 5, and 0.10 ms at 10 (Linux 6.18, November 2026). At 10, first sign-ins would get
+    /// a tenth of a busy processor, and a slow hash take longer than clients wait.
+    Hashing = 5,
+    /// For loading policies: a tenth of the weight of a worker thread. At niceness 19, requests
+    /// that use all processors would leave a load one or two per cent of one, and a revoked
+    /// permission would stay active for minutes.
+    Policy = 10,
+    /// For comparisons that may be dropped: 1/68 of the weight of a worker thread.
+    Lowest = 19,
+}
+
+impl Priority {
+    /// Gives it to the calling thread. If the system does not allow that, requests may have to
+    /// wait longer; nothing else changes.
+    #[cfg(target_os = "linux")]
+    fn set(self) {
+        // In POSIX, niceness belongs to the process; in Linux, each thread has its own.
+        if let Err(error) = rustix::process::nice(self as i32) {
+            tracing::debug!(%error, "a background thread keeps its priority");
+        }
+    }
+
+    /// On other systems a priority applies to the whole process, so it is not changed.
+    #[cfg(not(target_os = "linux"))]
+    fn set(self) {}
+}
+
+/// Starts a thread in the caller's span. The caller has normal priority, which its threads inherit.
+///
+/// # Errors
+/// When the system cannot create a thread.
+pub fn spawn<T: Send + 'static>(
+    name: impl Into<String>,
+    priority: Priority,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let span = Span::current();
+    thread::Builder::new().name(name.into()).spawn(move || {
+        priority.set();
+        let _entered = span.entered();
+        work()
+    })
+}
+
+/// A job has panicked. The panic hook has logged the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{job} panicked{}, which is a bug in rolegate", at(place))]
+pub struct Panicked {
+    job: &'static str,
+    /// File, line and column. Empty if the panic hook is another program's.
+    place: String,
+}
+
+fn at(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" at {place}") }
+}
+
+/// Runs a job that may panic. Its value must not be used after that, unless a panic leaves it whole.
+///
+/// # Errors
+/// When it has panicked.
+pub fn catch<T>(job: &'static str, run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked { job, place: PLACE.take() })
+}
+
+/// Awaits a future that may panic, and does not poll it again then. The executor would drop a task
+/// that panics, and nobody would notice that its work is no longer done.
+///
+/// # Errors
+/// When it has panicked.
+pub(crate) async fn catch_future<T>(
+    job: &'static str,
+    future: impl Future<Output = T>,
+) -> Result<T, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(|context| match catch(job, || future.as_mut().poll(context)) {
+        Ok(polled) => polled.map(Ok),
+        Err(panicked) => Poll::Ready(Err(panicked)),
+    })
+    .await
+}
+
+/// How long to wait before a job that has panicked so many times begins again.
+pub(crate) fn pause_after(panics: u32) -> Duration {
+    jittered(retry(panics.max(1)).unwrap_or_default())
+}
+
+/// Runs a job until it returns. After a panic it begins again, later each time.
+pub(crate) fn keep_running(
+    job: &'static str,
+    mut run: impl FnMut(),
+    mut on_panic: impl FnMut(&Panicked, Duration),
+) {
+    let mut panics = 0;
+    while let Err(panicked) = catch(job, &mut run) {
+        panics += 1;
+        let pause = pause_after(panics);
+        // Reporting logs, too.
+        let _ = catch(job, || on_panic(&panicked, pause));
+        thread::sleep(pause);
+    }
+}
+
+/// The maximum number of threads of [`run_within`] that nobody waits for any more.
+const MAX_LATE: usize = 8;
+
+/// Why [`run_within`] has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfinished {
+    /// The work takes longer than its caller waits.
+    #[error("reading the files has not finished after {0:?}: does their file system answer?")]
+    Late(Duration),
+    /// It was not started: earlier work has not finished.
+    #[error("not tried: {MAX_LATE} earlier reads of files have not finished: does their file system answer?")]
+    Busy,
+    /// It has panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+    /// It has no thread.
+    #[error("{}", start_error(.0, "the settings for threads"))]
+    Thread(#[from] io::Error),
+}
+
+/// Runs work on files on a thread of its own, with a time limit: a file system may not answer, such
+/// as that of an NFS server, or a named pipe without a writer. A late result is dropped.
+/// `running` counts such threads of one kind.
+///
+/// # Errors
+/// When there is no result within the limit.
+pub fn run_within<T: Send + 'static>(
+    limit: Duration,
+    running: &'static AtomicUsize,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unfinished> {
+    let (send, result) = channel();
+    if running.fetch_add(1, Ordering::Relaxed) >= MAX_LATE {
+        running.fetch_sub(1, Ordering::Relaxed);
+        return Err(Unfinished::Busy);
+    }
+    let thread = spawn(name, Priority::Normal, move || {
+        let result = catch("reading the files", work);
+        running.fetch_sub(1, Ordering::Relaxed);
+        // Fails if it is too late.
+        let _ = send.send(result);
+    });
+    if let Err(error) = thread {
+        running.fetch_sub(1, Ordering::Relaxed);
+        return Err(error.into());
+    }
+    match result.recv_timeout(limit) {
+        Ok(result) => Ok(result?),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Unfinished::Late(limit)),
+    }
+}
+
+thread_local! {
+    /// Where this thread panicked last.
+    static PLACE: RefCell<String> = RefCell::default();
+}
+
+/// Installs a panic hook that writes one line with the place to the log (or to standard error,
+/// before there is a log). The message of the panic is left out: `unwrap`, indexing and the like
+/// print the value that they failed on, which may be a secret.
+pub fn show_only_the_place() {
+    panic::set_hook(Box::new(|panic| {
+        let at = note_place(panic);
+        if tracing::dispatcher::has_been_set() {
+            let thread = thread::current();
+            let thread = thread.name().unwrap_or_default();
+            tracing::error!(at, thread, "panicked: this is a bug in rolegate");
+        } else {
+            // If standard error is closed, nothing can be done.
+            let _ = writeln!(io::stderr(), "rolegate panicked at {at}: this is a bug");
+        }
+    }));
+}
+
+/// The place of a panic, for a panic hook. [`catch`] takes it from here.
+pub fn note_place(panic: &PanicHookInfo<'_>) -> String {
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    // Fails while the thread ends.
+    let _ = PLACE.try_with(|last| last.replace(place.clone()));
+    place
+}
+
+/// A log that panics, to have a panic in code that logs.
+#[cfg(test)]
+pub(crate) mod panicking_log {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tracing::Subscriber;
+
+    struct Writer {
+        at: &'static str,
+        times: Arc<AtomicU32>,
+    }
+
+    impl Write for Writer {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            let take = |left: u32| left.checked_sub(1);
+            let is_it = String::from_utf8_lossy(line).contains(self.at);
+            let panics = is_it && self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+            assert!(!panics, "on purpose");
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// One that panics at lines with this text, so many times.
+    pub(crate) fn at(at: &'static str, times: u32) -> impl Subscriber + Send + Sync {
+        let times = Arc::new(AtomicU32::new(times));
+        tracing_subscriber::fmt().with_writer(move || Writer { at, times: times.clone() }).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::{MAX_LATE, Priority, Unfinished, run_within, spawn};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// `nice(0)` returns the niceness of the calling thread.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_has_its_own_priority() {
+        let before = rustix::process::nice(0).unwrap();
+        let lowest = spawn("lowest", Priority::Lowest, || rustix::process::nice(0).unwrap()).unwrap();
+        assert_eq!(lowest.join().unwrap(), 19);
+        assert_eq!(rustix::process::nice(0).unwrap(), before);
+    }
+
+    #[test]
+    fn work_that_panics_is_an_error() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        let panicked = run_within(LONG, &RUNNING, "test", || assert!(std::env::args().len() == 0));
+        assert!(matches!(panicked, Err(Unfinished::Panicked(_))), "{panicked:?}");
+        assert_eq!(run_within(LONG, &RUNNING, "test", || 1).ok(), Some(1));
+    }
+
+    /// Nobody waits for more than so many, and none is left once they end.
+    #[test]
+    fn threads_that_are_late_are_bounded() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        let mut ends = Vec::new();
+        for _ in 0..MAX_LATE {
+            let (end, ended) = channel::<()>();
+            ends.push(end);
+            let late = run_within(Duration::ZERO, &RUNNING, "test", move || ended.recv().is_err());
+            assert!(matches!(late, Err(Unfinished::Late(_))), "{late:?}");
+        }
+        let busy = run_within(LONG, &RUNNING, "test", || ());
+        assert!(matches!(busy, Err(Unfinished::Busy)), "{busy:?}");
+        drop(ends);
+        let is_free = (0..3_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            run_within(LONG, &RUNNING, "test", || ()).is_ok()
+        });
+        assert!(is_free);
+    }
+}
