@@ -7,7 +7,7 @@
 //!
 //! * `site`: which requests are answered, with which headers, and the bounded queue to the thread that renders;
 //! * `history`: samples of the counters, for rates, percentiles and charts of the last minutes;
-//! * `problems`: what is wrong now, worst first;
+//! * `problems`: what is wrong now, the worst first: the conditions of `runtime`, and what the counters say;
 //! * `difference`: what the shadow policy would change, computed once for each pair of policies;
 //! * `holders`: who has a role, with a bound on the work;
 //! * `question`: what a submitted form asks for: to list some denials, to explain a request, or to list rules;

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
 use runtime::clock;
+use runtime::conditions::{Condition, Severity, rough};
 use runtime::status::Facts;
 use server::admin::Metrics;
 
 use crate::Sources;
 use crate::difference::Differences;
 use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
-use crate::problems::{Observed, Severity, Trouble, troubles};
+use crate::problems::{Observed, problems};
 use crate::question::Question;
 use crate::times;
 
@@ -41,36 +42,34 @@ pub(crate) struct Current {
     ready: Result<(), String>,
     facts: Facts,
     shadow: Option<Facts>,
-    certificate: Option<Duration>,
+    conditions: Vec<Condition>,
 }
 
 impl Current {
     pub(crate) fn of(metrics: &Metrics) -> Self {
-        let expiry = metrics.authorization.certificate_expiry();
         Self {
             sample: Sample::take(metrics),
             ready: metrics.status.ready().map_err(|why| why.to_string()),
             facts: metrics.status.facts(),
             shadow: metrics.shadow.as_ref().map(|shadow| shadow.status.facts()),
-            certificate: expiry.map(|at| at.saturating_sub(clock::now())),
+            conditions: metrics.conditions(),
         }
     }
 }
 
 /// The page that answers this question.
 pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> String {
-    let Current { sample, ready, facts, shadow, certificate } = current;
+    let Current { sample, ready, facts, shadow, conditions } = current;
     let (minute, five_minutes) =
         (shown.history.window(sample, MINUTE), shown.history.window(sample, FIVE_MINUTES));
     let points = shown.history.points(sample);
-    let troubles = troubles(&Observed {
+    let problems = problems(&Observed {
         runs_in: shown.sources.runs_in,
         ready: ready.clone(),
-        facts,
-        shadow: shadow.as_ref(),
+        conditions,
+        has_shadow: shadow.is_some(),
         minute: &minute,
         five_minutes: &five_minutes,
-        certificate: *certificate,
     });
     let policy = shown.sources.policy.snapshot();
     let candidate = shown.sources.shadow.as_ref().map(runtime::ActivePolicy::snapshot);
@@ -82,7 +81,7 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 @if question.refresh { meta http-equiv="refresh" content="10"; }
-                title { (title(&troubles)) }
+                title { (title(&problems)) }
                 link rel="stylesheet" href="/console/style.css";
                 link rel="icon" href="/console/icon.svg" type="image/svg+xml";
             }
@@ -101,7 +100,7 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                     }
                 }
                 main {
-                    (wrong(&troubles))
+                    (wrong(&problems))
                     (status::section(facts, shadow.as_ref(), policy.as_deref()))
                     (traffic::section(&minute, &five_minutes, &charts::table(&points, sample.at)))
                     (denials::section(shown.sources.denials.as_deref(), question))
@@ -127,12 +126,12 @@ fn link(question: &Question, refresh: bool) -> String {
 
 /// How long ago a time since the Unix epoch was.
 fn ago(time: Duration) -> String {
-    format!("{} ago", times::rough(clock::now().saturating_sub(time)))
+    format!("{} ago", rough(clock::now().saturating_sub(time)))
 }
 
-fn title(troubles: &[Trouble]) -> String {
-    let problems = troubles.iter().filter(|trouble| trouble.severity == Severity::Problem).count();
-    match (problems, troubles.len() - problems) {
+fn title(conditions: &[Condition]) -> String {
+    let problems = conditions.iter().filter(|condition| condition.severity == Severity::Problem).count();
+    match (problems, conditions.len() - problems) {
         (0, 0) => "ok · rolegate".to_owned(),
         (0, warnings) => format!("{} · rolegate", counted(warnings, "warning")),
         (problems, _) => format!("{} · rolegate", counted(problems, "problem")),
@@ -152,21 +151,21 @@ fn parts(has_shadow: bool) -> impl Iterator<Item = (&'static str, &'static str)>
     parts.into_iter().filter(move |(id, _)| has_shadow || *id != "difference")
 }
 
-fn wrong(troubles: &[Trouble]) -> Markup {
+fn wrong(conditions: &[Condition]) -> Markup {
     html! {
         section #wrong aria-labelledby="wrong-head" {
             h2 #wrong-head { "What is wrong" }
-            @if troubles.is_empty() {
+            @if conditions.is_empty() {
                 p.trouble.good { strong { "✓ Nothing is wrong" } " that this instance knows of." }
             } @else {
                 ul.troubles {
-                    @for trouble in troubles {
-                        li.trouble.(class(trouble.severity)) {
-                            p { strong { (mark(trouble.severity)) " " (trouble.severity.name()) } ": " (trouble.what) }
-                            @if !trouble.more.is_empty() {
-                                ul { @for line in &trouble.more { li { code { (line) } } } }
+                    @for condition in conditions {
+                        li.trouble.(condition.severity.name()) {
+                            p { strong { (mark(condition.severity)) } ": " (condition.text) }
+                            @if !condition.details.is_empty() {
+                                ul { @for line in &condition.details { li { code { (line) } } } }
                             }
-                            p.hint { (trouble.hint) }
+                            p.hint { (condition.hint) }
                         }
                     }
                 }
@@ -175,17 +174,10 @@ fn wrong(troubles: &[Trouble]) -> Markup {
     }
 }
 
-const fn class(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Problem => "problem",
-        Severity::Warning => "warning",
-    }
-}
-
 const fn mark(severity: Severity) -> &'static str {
     match severity {
-        Severity::Problem => "✗",
-        Severity::Warning => "!",
+        Severity::Problem => "✗ Problem",
+        Severity::Warning => "! Warning",
     }
 }
 

@@ -5,16 +5,6 @@ use std::time::Duration;
 /// The last second of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// A duration in its largest unit: `5 s`, `12 min`, `3 h`, `4 days`.
-pub(crate) fn rough(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
 /// A time since the Unix epoch as date and time in UTC. By hand: nothing else in the program needs the formatter of a
 /// library, which is large.
 pub(crate) fn utc(time: Duration) -> String {
@@ -60,9 +50,6 @@ mod tests {
 
     #[test]
     fn times_are_short() {
-        let of = |seconds| rough(Duration::from_secs(seconds));
-        assert_eq!([of(0), of(119), of(120), of(7_199)], ["0 s", "119 s", "2 min", "119 min"]);
-        assert_eq!([of(7_200), of(172_799), of(864_000)], ["2 h", "47 h", "10 days"]);
         assert_eq!(utc(Duration::from_secs(1_700_000_000)), "2023-11-14 22:13:20 UTC");
         assert_eq!(utc(Duration::MAX), "unknown");
         assert_eq!([latency(999), latency(12_540), latency(3_100_000)], ["999 ns", "12.5 µs", "3.1 ms"]);

@@ -392,6 +392,13 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_short() {
+        let rough = |seconds| rough(Duration::from_secs(seconds));
+        assert_eq!([rough(0), rough(119), rough(120), rough(7_199)], ["0 s", "119 s", "2 min", "119 min"]);
+        assert_eq!([rough(7_200), rough(172_799), rough(864_000)], ["2 h", "47 h", "10 days"]);
+    }
+
+    #[test]
     fn conditions_are_logged_once_as_they_begin_and_end() {
         let text = crate::test_log::logged(|| {
             let mut log = ConditionLog::default();

@@ -67,7 +67,7 @@ impl Decisions {
         if !writes && spans.is_none() && exported.is_none() {
             return Ok(None);
         }
-        let file = writes.then(|| file::open(settings)).transpose()?;
+        let file = writes.then(|| file::open(settings, counts.clone())).transpose()?;
         Self::start(settings, file, counts, spans, exported).map(Some)
     }
 

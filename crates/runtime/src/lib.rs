@@ -23,6 +23,7 @@ mod bundles;
 mod client_network;
 pub mod clock;
 pub mod compiled_policy;
+pub mod conditions;
 pub mod counters;
 mod decision_context;
 pub mod decisions;

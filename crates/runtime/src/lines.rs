@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +48,8 @@ pub struct Counts {
     unwritten: AtomicU64,
     /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
+    /// Whether the last lines could not be written.
+    failing: AtomicBool,
 }
 
 /// How many lines are written at once.
@@ -155,6 +157,16 @@ impl Counts {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last lines could not be written, as on a full disk.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_failing(&self, failing: bool) {
+        self.failing.store(failing, Ordering::Relaxed);
     }
 
     /// Lines that sampling has left out since the start.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use crate::history::{Counts, Window, percentile};
-use crate::times::{latency, rough};
+use runtime::conditions::rough;
+
+use crate::times::latency;
 
 pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
     // Soon after the start, both are the time since then.

@@ -356,7 +356,7 @@ fn what_is_wrong_comes_first() {
     let server = Server::start(&policy.arg(), &["--console", "--poll-interval", "50ms"]);
     policy.write("policy.yaml", "version: 1\nroles:\n  anyone: { alow: [GET /a] }\n");
     let wrong = || part(&page(&server, ""), "wrong").to_owned();
-    wait_until(|| wrong().contains("has not loaded for"), wrong);
+    wait_until(|| wrong().contains("the changed policy does not load"), wrong);
     let shown = wrong();
     assert!(
         shown.contains("Problem") && shown.contains("policy.yaml:3:13") && shown.contains("allow"),

@@ -38,7 +38,7 @@ fn a_changed_policy_that_does_not_load_is_named() {
         wait_for_ready(
             &server,
             &format!(
-                "the changed policy does not load (policy.yaml:{place}), as `rolegate check` and the log say: {active} is still active\n"
+                "the changed policy does not load (policy.yaml:{place}): {active} is still active, and newer changes have no effect. `rolegate check` and the log say what is wrong\n"
             ),
         );
     }
@@ -59,7 +59,7 @@ fn a_shadow_policy_that_does_not_load_is_named() {
     shadow.write("policy.yaml", "version: 2\n");
     wait_for_ready(
         &server,
-        "the changed shadow policy does not load (policy.yaml:1:10), as `rolegate check` and the log say: requests are compared with the last good one\n",
+        "the changed shadow policy does not load (policy.yaml:1:10): no answer is affected: requests are compared with the last good one\n",
     );
 }
 
@@ -73,7 +73,7 @@ fn keys_that_cannot_be_fetched_again_are_named() {
     issuer.answer(String::new());
     wait_for_ready(
         &server,
-        "the keys of https://id.example cannot be fetched again, or are not usable: the last good ones are used\n",
+        "the keys of https://id.example cannot be fetched again, or are not usable: the last good ones are used. Tokens that the issuer signs with a new key get 401\n",
     );
     issuer.publish(&key_set(&signer, "k"));
     wait_for_ready(&server, "");

@@ -147,7 +147,7 @@ async fn an_answer_that_is_no_inventory_is_not_used() {
     cluster.answer(ok("<html>"));
     server.wait_for_log("the fetched inventory is not used");
     assert_eq!(search(&server, "*-a").await, ALLOWED);
-    let line = "ready\nthe inventory of the search cluster cannot be fetched again: the last one is used until its `max_age`\n";
+    let line = "ready\nthe inventory of the search cluster cannot be fetched again: the last one is used until its `max_age`. Newer indices are missing in it\n";
     wait_until(|| server.page("/readyz").1 == line, || server.page("/readyz").1);
 }
 

@@ -5,22 +5,23 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::loss::{Reported, WholeLines};
 use super::settings::DecisionLogSettings;
-use crate::lines::InPieces;
+use crate::lines::{Counts, InPieces};
 
 /// Opens what decisions are written to. Standard output and error are used as they are: under systemd they are sockets,
 /// which cannot be opened by their names.
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub(super) fn open(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {
-    let path = &settings.file;
-    Ok(Box::new(Reported::new(open_unreported(settings)?, path.display().to_string())))
+pub(super) fn open(settings: &DecisionLogSettings, counts: Arc<Counts>) -> io::Result<Box<dyn Write + Send>> {
+    let name = settings.file.display().to_string();
+    Ok(Box::new(Reported::new(open_unreported(settings)?, name, counts)))
 }
 
 fn open_unreported(settings: &DecisionLogSettings) -> io::Result<Box<dyn Write + Send>> {

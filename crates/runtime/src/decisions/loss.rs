@@ -2,7 +2,11 @@
 //! first line that can be written again begins on a line of its own.
 
 use std::io::{self, Write};
+use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::lines::Counts;
 
 /// How often the log says at most that lines are lost, where writing fails and succeeds by turns.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -12,42 +16,31 @@ pub(super) struct Reported<W> {
     to: W,
     /// The file, for people.
     name: String,
-    failing: Failing,
+    counts: Arc<Counts>,
+    /// Whether the last loss was said. One shortly after another is not.
+    is_said: bool,
     last: Option<Instant>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Failing {
-    No,
-    /// It was not said, as it had been said shortly before.
-    Unsaid,
-    Said,
-}
-
 impl<W: Write> Reported<W> {
-    pub(super) fn new(to: W, name: String) -> Self {
-        Self { to, name, failing: Failing::No, last: None }
+    pub(super) fn new(to: W, name: String, counts: Arc<Counts>) -> Self {
+        Self { to, name, counts, is_said: false, last: None }
     }
 
     fn failed(&mut self, error: &io::Error) {
-        let is_due = self.last.is_none_or(|last| last.elapsed() >= INTERVAL);
-        if self.failing == Failing::Said {
-            return;
+        self.counts.set_failing(true);
+        if !self.is_said && self.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+            self.is_said = true;
+            self.last = Some(Instant::now());
+            tracing::warn!(file = %self.name, %error, "the decision log cannot be written: its lines are lost");
         }
-        if !is_due {
-            self.failing = Failing::Unsaid;
-            return;
-        }
-        self.failing = Failing::Said;
-        self.last = Some(Instant::now());
-        tracing::warn!(file = %self.name, %error, "the decision log cannot be written: its lines are lost");
     }
 
     fn succeeded(&mut self) {
-        if self.failing == Failing::Said {
+        self.counts.set_failing(false);
+        if mem::take(&mut self.is_said) {
             tracing::warn!(file = %self.name, "the decision log is written again, without the lines that were lost");
         }
-        self.failing = Failing::No;
     }
 }
 
@@ -131,7 +124,7 @@ mod tests {
     fn loss_and_its_end_are_logged_once_and_not_too_often() {
         let text = crate::test_log::logged(|| {
             let mut disk = Disk { written: Vec::new(), room: 0 };
-            let mut lines = Reported::new(&mut disk, "x.log".to_owned());
+            let mut lines = Reported::new(&mut disk, "x.log".to_owned(), Arc::default());
             for _ in 0..3 {
                 for room in [0, 0, 100, 100] {
                     lines.to.room = room;

@@ -17,6 +17,7 @@ use super::change::{self, Change};
 use super::log_problems;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
+use crate::conditions::{ConditionLog, policy_conditions};
 use crate::settings::{OnStale, PolicySettings};
 use crate::status::Status;
 use crate::threads::Panicked;
@@ -48,6 +49,7 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// Since when the thread that loads reads and compiles.
     reading_since: Option<Instant>,
+    conditions: ConditionLog,
     max_read_time: Duration,
     /// Whether the policy is no longer used. A load that ends now must not activate one.
     is_stopped: bool,
@@ -73,6 +75,7 @@ impl SharedPolicy {
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
             reading_since: None,
+            conditions: ConditionLog::default(),
             max_read_time: MAX_READ_TIME,
             is_stopped: false,
         })))
@@ -109,7 +112,8 @@ impl CurrentPolicy {
         self.key_urls.subscribe()
     }
 
-    /// Notices what became too old or takes too long, and frees replaced snapshots.
+    /// Notices what became too old or takes too long, logs what is wrong, and frees replaced
+    /// snapshots.
     pub(super) fn tick(&mut self, now: Instant) {
         self.check_reading(now);
         let facts = self.status.facts().policy;
@@ -118,6 +122,7 @@ impl CurrentPolicy {
             self.mark_policy_stale();
         }
         self.check_fetched(now);
+        self.conditions.note(&policy_conditions(&self.status.facts()));
         self.active.free_replaced();
     }
 

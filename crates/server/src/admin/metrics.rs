@@ -9,6 +9,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use runtime::clock;
+use runtime::conditions::{Condition, Observed, conditions};
 use runtime::counters::{CacheLookups, CacheSize};
 use runtime::counters::{Distribution, Totals};
 use runtime::hashing::HashingTotals;
@@ -89,6 +91,19 @@ impl Metrics {
         Ok(rendered)
     }
 
+    /// What is wrong now, the worst first.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition> {
+        let shadow = self.shadow.as_ref().map(|shadow| shadow.status.facts());
+        let expiry = self.authorization.certificate_expiry();
+        conditions(&Observed {
+            facts: &self.status.facts(),
+            shadow: shadow.as_ref(),
+            decision_lines: &self.decisions,
+            certificate: expiry.map(|at| at.saturating_sub(clock::now())),
+        })
+    }
+
     /// Latency histograms with narrow buckets, as JSON.
     pub(crate) fn histograms(&self) -> String {
         histograms::histograms(&self.authorization.decisions()).to_string()
@@ -114,6 +129,7 @@ impl Collector for Metrics {
             "Whether this process is ready for requests",
             u8::from(self.status.ready().is_ok()),
         )?;
+        conditions_now(&mut page, &self.conditions())?;
         policy(&mut page, &facts.policy)?;
         bundle(&mut page, &facts)?;
         keys(&mut page, &facts)?;
@@ -131,6 +147,25 @@ impl Collector for Metrics {
         page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process::process(&mut page)
     }
+}
+
+/// What is wrong, in the words of `/readyz`.
+fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) -> fmt::Result {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let help = "Something that is wrong now, and what helps";
+    let mut family = page.family("rolegate_condition", help, MetricType::Gauge)?;
+    for Condition { name, severity, text, hint, .. } in conditions {
+        let labels = [
+            ("condition", *name),
+            ("severity", severity.name()),
+            ("text", text.as_str()),
+            ("hint", hint.as_str()),
+        ];
+        family.encode_family(&labels)?.encode_gauge(&1_i64)?;
+    }
+    Ok(())
 }
 
 /// What is exported over OTLP, if anything is.

@@ -12,7 +12,7 @@ use super::*;
 fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
     let file = path.to_owned();
     let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
-    open(&DecisionLogSettings { file, max_size: Some(max_size), keep, ..settings }).unwrap()
+    open(&DecisionLogSettings { file, max_size: Some(max_size), keep, ..settings }, Arc::default()).unwrap()
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_fifo_is_opened_only_if_somebody_reads_it() {
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
     let (send, opened) = channel();
-    thread::spawn(move || send.send(open(&settings).map(drop)));
+    thread::spawn(move || send.send(open(&settings, Arc::default()).map(drop)));
     let error = opened.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader").unwrap_err();
     assert_eq!(error.to_string(), format!("`decision-log-file` {}: nobody reads this FIFO", path.display()));
 
