@@ -9,9 +9,9 @@ use hyper::header::HeaderValue;
 use object_store::ObjectStore;
 use policy::KeyUrl;
 
+use crate::errors::{LoadError, SettingError};
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
-use crate::load_error::{LoadError, SettingError};
 use crate::settings::BundleSettings;
 use crate::threads::catch;
 use crate::trusted_ca::trusted_ca;

@@ -1,11 +1,11 @@
 //! Counters. Each worker thread has its own, so that no two threads write to the same cache line for each request.
 //! Readers add them up.
 
-mod counter;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 mod histogram;
 mod thread;
 
-pub use counter::Counter;
 pub use histogram::{Distribution, Recorder};
 pub use identity::{CacheLookups, CacheSize};
 pub use thread::ThreadCounters;
@@ -93,5 +93,33 @@ impl Totals {
         let mut totals = Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
         threads.for_each(|thread| thread.add_to(&mut totals));
         totals
+    }
+}
+
+/// A number that one thread writes and any thread reads. A load and a store suffice, so an update
+/// needs no locked instruction.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Adds one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Subtracts one.
+    pub fn decrement(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// The current value.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Relaxed)
     }
 }

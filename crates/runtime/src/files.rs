@@ -38,7 +38,7 @@ impl Files for RecordedFiles {
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let answer = list(folder);
         self.remember(Watched::Folder(folder.to_owned()), fingerprint(&answer));
-        answer.map_err(FileError::new)
+        answer
     }
 }
 
@@ -61,7 +61,9 @@ impl Seen {
         self.0.iter().all(|(watched, known)| {
             *known
                 == match watched {
-                    Watched::File(path) => fingerprint(&skim(path)),
+                    Watched::File(path) => {
+                        fingerprint(&skim(path).map_err(|error| reason(path, &error, MAX_FILE)))
+                    }
                     Watched::Folder(path) => fingerprint(&list(path)),
                 }
         })
@@ -138,7 +140,7 @@ pub fn text(path: &Path) -> Result<String, FileError> {
 /// # Errors
 /// If it cannot be read.
 pub fn contents(path: &Path) -> Result<Vec<u8>, FileError> {
-    read_at_most(path, MAX_FILE).map_err(FileError::new)
+    bytes(path, MAX_FILE)
 }
 
 /// The contents of a file of at most so many bytes.
@@ -146,7 +148,7 @@ pub fn contents(path: &Path) -> Result<Vec<u8>, FileError> {
 /// # Errors
 /// If it cannot be read.
 pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, FileError> {
-    read_at_most(path, max).map_err(FileError::new)
+    read_at_most(path, max).map_err(|error| reason(path, &error, max))
 }
 
 /// The folder of a file; `.` if its path has none.
@@ -166,39 +168,33 @@ const MAX_FILE: usize = 256 << 20;
 /// Maximum number of names that are read from a folder.
 const MAX_NAMES: usize = 100_000;
 
-fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let mut bytes = Vec::new();
-        // The size of a pipe and the like is zero.
-        let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-        bytes.try_reserve_exact(size.min(max))?;
-        while next_part(&mut file, &mut bytes)? > 0 {
-            if bytes.len() > max {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
+fn read_at_most(path: &Path, max: usize) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    // The size of a pipe and the like is zero.
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(size.min(max))?;
+    while next_part(&mut file, &mut bytes)? > 0 {
+        if bytes.len() > max {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
-        Ok(bytes)
-    };
-    read().map_err(|error| reason(path, &error, max))
+    }
+    Ok(bytes)
 }
 
 /// The fingerprint of a file's content, computed without holding all of it in memory.
-fn skim(path: &Path) -> Result<u64, String> {
-    let skim = || {
-        let (mut file, mut part, mut hasher) = (File::open(path)?, Vec::new(), DefaultHasher::new());
-        let mut size = 0;
-        while next_part(&mut file, &mut part)? > 0 {
-            size += part.len();
-            if size > MAX_FILE {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            part.hash(&mut hasher);
-            part.clear();
+fn skim(path: &Path) -> io::Result<u64> {
+    let (mut file, mut part, mut hasher) = (File::open(path)?, Vec::new(), DefaultHasher::new());
+    let mut size = 0;
+    while next_part(&mut file, &mut part)? > 0 {
+        size += part.len();
+        if size > MAX_FILE {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
-        Ok(hasher.finish())
-    };
-    skim().map_err(|error| reason(path, &error, MAX_FILE))
+        part.hash(&mut hasher);
+        part.clear();
+    }
+    Ok(hasher.finish())
 }
 
 /// Appends the next [`PART`] bytes of a file, or what is left of it. Returns how many.
@@ -207,14 +203,13 @@ fn next_part(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 /// The names in a folder, sorted, so that an unchanged folder has the same fingerprint.
-fn list(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| reason(folder, &error, MAX_FILE))?;
+fn list(folder: &Path) -> Result<Vec<String>, FileError> {
+    let failed = |error: io::Error| reason(folder, &error, MAX_FILE);
     let mut names = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(|error| reason(folder, &error, MAX_FILE))?.file_name();
-        names.push(name.to_string_lossy().into_owned());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
         if names.len() > MAX_NAMES {
-            return Err(format!("more than {MAX_NAMES} names are in it"));
+            return Err(FileError::new(format!("more than {MAX_NAMES} names are in it")));
         }
     }
     names.sort_unstable();
@@ -222,8 +217,8 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
-fn reason(path: &Path, error: &io::Error, max: usize) -> String {
-    match error.kind() {
+fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
+    FileError::new(match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         io::ErrorKind::PermissionDenied => format!("permission denied{}", owner(path).unwrap_or_default()),
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
@@ -232,7 +227,7 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> String {
             mebibytes => format!("it is larger than {mebibytes} MiB"),
         },
         _ => error.to_string(),
-    }
+    })
 }
 
 /// What explains a denied permission: who this process is, and whose the file is, or the folder in which it cannot even be

@@ -12,7 +12,8 @@
 //! * [`decisions`] with [`lines`]: the decision log; `otlp` with `trace_context`: sends the log and spans of decisions to a
 //!   collector;
 //!   `denials`: the last denials, for a console;
-//! * [`counters`] and [`status`]: what can be observed.
+//! * [`counters`], [`status`] and [`conditions`]: what can be observed, and what is wrong now;
+//! * [`threads`]: starts threads, and turns panics into errors.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -25,16 +26,15 @@ pub mod clock;
 pub mod compiled_policy;
 pub mod conditions;
 pub mod counters;
-mod decision_context;
 pub mod decisions;
 mod denials;
+mod errors;
 pub mod fair_queue;
 pub mod files;
 pub mod hashing;
 mod https;
 pub mod keys;
 pub mod lines;
-mod load_error;
 mod memory;
 mod otlp;
 mod record;
@@ -43,7 +43,6 @@ mod runtime;
 pub mod settings;
 mod shadow;
 mod share;
-mod start_error;
 pub mod status;
 #[cfg(test)]
 mod test_log;
@@ -55,14 +54,12 @@ pub mod units;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
-pub use decision_context::{DecisionContext, Received};
 pub use denials::{Denial, MAX_DENIALS, RecentDenials};
-pub use load_error::LoadError;
+pub use errors::{LoadError, start_error};
 pub use otlp::OtlpCounts;
-pub use record::{DecisionRecord, DecisionSink, is_logged};
+pub use record::{DecisionContext, DecisionRecord, DecisionSink, Received, is_logged};
 pub use reload::log_problems;
 pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
-pub use start_error::start_error;
 pub use thread_authorizer::ThreadAuthorizer;
 pub use trace_context::{DecisionTrace, Id, TraceContext, Tracing};

@@ -1,9 +1,9 @@
-//! The record of a decision for the decision log: the subject, the request, and the reason of the answer. It contains
-//! no credentials.
+//! A decided request: with what it was decided, and the record of it for the decision log, without
+//! credentials.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use authorizer::{
     Authorizer, ClusterRequest, Denied, Header, MAX_INDICES, Reason, Request, Revision, Stage, Verdict,
@@ -11,7 +11,7 @@ use authorizer::{
 };
 use identity::{Attempted, Subject};
 
-use crate::decision_context::Received;
+use crate::clock;
 use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 
 /// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`
@@ -90,25 +90,65 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, record: &DecisionRecord<'_>);
 }
 
-/// A request as the decision log sees it.
-#[derive(Clone, Copy)]
-pub(crate) struct Logged<'a> {
-    pub(crate) request: &'a Request<'a>,
-    /// The client's address, as text.
-    pub(crate) client: &'a [u8],
-    pub(crate) received: Received,
-    /// Time from the complete message to the verdict.
-    pub(crate) duration: Duration,
-    pub(crate) trace: Option<DecisionTrace>,
+/// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
+/// its first part was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Wall-clock time since the Unix epoch, of the end of the wait if it had to wait: for the validity of tokens.
+    pub time: Duration,
+    /// Monotonic: for the latency.
+    pub at: Instant,
+    /// The same, or the end of the wait if it had to wait.
+    pub started: Instant,
+}
+
+/// A request and what decided it: what is counted, logged and compared with its verdict.
+#[derive(Clone, Copy, Debug)]
+pub struct DecisionContext<'a> {
+    /// What authorized it.
+    pub authorizer: &'a Authorizer,
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// The client's address, as text; empty if it is not known.
+    pub client: &'a [u8],
+    /// When it was received.
+    pub received: Received,
+    /// When it was decided.
+    pub decided_at: Instant,
+    /// The `traceparent` of the proxy's own call, if it made one: its span is the parent of that of the decision. Else empty.
+    pub traceparent: &'a [u8],
+}
+
+impl Received {
+    /// The current time, by both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        let at = Instant::now();
+        Self { time: clock::now(), at, started: at }
+    }
+
+    /// Wall-clock time of its arrival since the Unix epoch: for the decision log and spans.
+    #[must_use]
+    pub fn arrival(self) -> Duration {
+        self.time.saturating_sub(self.started.saturating_duration_since(self.at))
+    }
+
+    /// The same, decided now, after it waited: credentials and dates must be valid at the decision, however long a client makes
+    /// the wait. The latency still counts from its arrival.
+    #[must_use]
+    pub fn waited(self) -> Self {
+        Self { time: clock::now(), started: Instant::now(), ..self }
+    }
 }
 
 /// Passes a verdict to `sink`.
 pub(crate) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
-    authorizer: &Authorizer,
-    Logged { request, client, received, duration, trace }: Logged<'_>,
+    context: &DecisionContext<'_>,
+    trace: Option<DecisionTrace>,
 ) {
+    let DecisionContext { authorizer, request, client, received, decided_at, .. } = *context;
     let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
         Verdict::Allowed(allowed) => {
             (allowed.path, allowed.subject, None, Some(allowed.rule), "", &allowed.cluster)
@@ -159,7 +199,7 @@ pub(crate) fn offer(
         indices: &indices,
         permitted_indices: &permitted,
         revision: authorizer.revision(),
-        duration,
+        duration: decided_at.saturating_duration_since(received.at),
     });
 }
 
@@ -225,4 +265,16 @@ pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
 
 fn without_query(path: &[u8]) -> &[u8] {
     path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arrival_of_a_request_is_before_its_wait() {
+        let (at, wait) = (Instant::now(), Duration::from_secs(3));
+        let received = Received { time: Duration::from_secs(100), at, started: at + wait };
+        assert_eq!(received.arrival(), Duration::from_secs(97));
+    }
 }

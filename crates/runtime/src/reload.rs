@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::bundle_source::BundleSource;
 use crate::compiled_policy::{self, KeyUrls};
-use crate::load_error::LoadError;
+use crate::errors::LoadError;
 use crate::memory;
 use crate::settings::{PolicySettings, PolicySource};
 use crate::status::Status;

@@ -13,8 +13,8 @@ use std::{fmt, io, thread};
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Scratch, Verdict};
 
-use crate::decision_context::DecisionContext;
 use crate::decisions::Masks;
+use crate::record::DecisionContext;
 use crate::threads::{Priority, catch, spawn};
 
 mod decided;

@@ -10,8 +10,7 @@ use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
 use crate::counters::{ErrorKind, ThreadCounters};
-use crate::decision_context::{DecisionContext, Received};
-use crate::record::{self, DecisionSink, Logged};
+use crate::record::{self, DecisionContext, DecisionSink, Received};
 use crate::threads::catch;
 use crate::trace_context::DecisionTrace;
 
@@ -115,22 +114,18 @@ impl ThreadAuthorizer {
 
     /// Offers a verdict that is to be logged or traced to the decision log.
     fn offer(&self, sink: &dyn DecisionSink, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
-        let DecisionContext { authorizer, request, client, received, decided_at, traceparent } = *context;
         let is_wanted = sink.wants(matches!(verdict, Verdict::Allowed(_)));
         let tracing = self.policy.tracing();
         if !is_wanted && tracing.is_none() {
             return;
         }
-        let of_caller = record::trace_of(request, traceparent);
+        let of_caller = record::trace_of(context.request, context.traceparent);
         let recorded = tracing.and_then(|tracing| tracing.begin(of_caller));
         if !is_wanted && recorded.is_none() {
             return;
         }
         let joined = of_caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
-        let trace = recorded.or(joined);
-        let duration = decided_at.saturating_duration_since(received.at);
-        let logged = Logged { request, client, received, duration, trace };
-        record::offer(sink, verdict, authorizer, logged);
+        record::offer(sink, verdict, context, recorded.or(joined));
     }
 
     /// Records the latency of all verdicts since the last call, from `received` until `answered`, and returns it; `None` if there

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tracing::Span;
 
 use crate::backoff::{jittered, retry};
-use crate::start_error::start_error;
+use crate::errors::start_error;
 
 /// How much a thread yields to the worker threads, as niceness (see nice(2)).
 ///

@@ -1,11 +1,10 @@
 //! The last good bundle on disk, for a restart while the server cannot be reached.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use policy::KeyUrl;
 
@@ -20,8 +19,6 @@ const UNFINISHED: &str = ".bundle-";
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// The file that is locked while a bundle is replaced. It stays: without it, two could lock files of the same name.
 const LOCK: &str = ".bundles.lock";
-/// How long a bundle waits for that. Others have it only while they read a bundle; one that was stopped meanwhile has it for ever.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
 #[derive(Debug)]
@@ -89,32 +86,20 @@ impl Cache {
         Ok(stores)
     }
 
-    /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with the file.
+    /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with
+    /// the file. Who was stopped has it for ever: the caller limits the time.
     ///
     /// # Errors
-    /// When the file of the lock cannot be opened, or another process has it for long.
+    /// When the file of the lock cannot be opened.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
-        let named = |error: String| io::Error::other(format!("{}: {error}", path.display()));
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(|error| named(error.to_string()))?;
-        let end = Instant::now() + LOCK_WAIT;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => {
-                    thread::sleep(Duration::from_millis(50));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(named("another rolegate has it locked: has that been stopped?".to_owned()));
-                }
-                // Some network file systems have no locks. What is there is still looked at just before it is replaced.
-                Err(TryLockError::Error(error)) => {
-                    tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
-                    return Ok(file);
-                }
-            }
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        // Some network file systems have no locks. What is there is still looked at just before it
+        // is replaced.
+        if let Err(error) = file.lock() {
+            tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
         }
+        Ok(file)
     }
 
     /// Without this, each process that is killed while it stores a bundle would leave a file for ever. What cannot be removed

@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::counter::Counter;
+use super::Counter;
 
 /// Binary logarithm of the number of buckets per power of two.
 const FINE: u32 = 6;

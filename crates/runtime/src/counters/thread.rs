@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use identity::CacheLookups;
 
-use super::counter::Counter;
 use super::histogram::Recorder;
-use super::{ErrorKind, Totals, VALID};
+use super::{Counter, ErrorKind, Totals, VALID};
 
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use document::{FileError, Files};
 
-use super::{PART, RecordedFiles, Seen, Watched, fingerprint, read_at_most, reason};
+use super::{PART, RecordedFiles, Seen, Watched, bytes, fingerprint, reason};
 
 #[test]
 fn detects_whether_a_result_would_change() {
@@ -78,14 +78,14 @@ fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
 #[test]
 fn a_file_without_an_end_is_not_read_to_it() {
     let endless = std::path::Path::new("/dev/zero");
-    assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 1 MiB".to_owned()));
+    assert_eq!(bytes(endless, 1 << 20), Err(FileError::new("it is larger than 1 MiB")));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     for (size, fits) in [(PART - 1, true), (PART, true), (PART + 1, false), (3 * PART, false)] {
         std::fs::write(&file, vec![b'x'; size]).unwrap();
-        assert_eq!(read_at_most(&file, PART).is_ok(), fits, "{size}");
+        assert_eq!(bytes(&file, PART).is_ok(), fits, "{size}");
     }
-    assert_eq!(read_at_most(&file, PART), Err("it is larger than 64 KiB".to_owned()));
+    assert_eq!(bytes(&file, PART), Err(FileError::new("it is larger than 64 KiB")));
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn a_denied_permission_is_explained_by_the_owners_and_the_mode() {
     let owner = format!("belongs to user {user} and group {group}, with mode");
     let denied = std::io::ErrorKind::PermissionDenied.into();
     let start = format!("permission denied: this process runs as user {user} and group {group}; ");
-    assert_eq!(reason(&file, &denied, PART), format!("{start}the file {owner} 0600"));
+    assert_eq!(reason(&file, &denied, PART), FileError::new(format!("{start}the file {owner} 0600")));
     let folder = folder.path().display();
     assert_eq!(
         reason(&file.with_file_name("other"), &denied, PART),
-        format!("{start}the folder `{folder}` {owner} 0750")
+        FileError::new(format!("{start}the folder `{folder}` {owner} 0750"))
     );
-    assert_eq!(reason(Path::new(""), &denied, PART), "permission denied");
+    assert_eq!(reason(Path::new(""), &denied, PART), FileError::new("permission denied"));
 }

@@ -20,7 +20,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::settings::{OtlpSettings, Signal, Traces};
-use crate::load_error::LoadError;
+use crate::errors::LoadError;
 use crate::{files, https};
 
 /// The port of OTLP over gRPC, where the endpoint names none.

@@ -80,10 +80,8 @@ impl Connector {
             body.collect().await.map_err(|_| StoreError::Other("the request has no body".to_owned()))?;
         let request = Request::from_parts(head, Full::new(body.to_bytes()));
         if is_metadata {
-            return match self.ask_metadata(&host, request).await {
-                Ok(answer) => Ok((host, answer)),
-                Err(reason) => Err(StoreError::Metadata { host, help: self.cloud.credentials(), reason }),
-            };
+            let answer = self.ask_metadata(&host, request).await?;
+            return Ok((host, answer));
         }
         let answer = match self.https.send(request).await {
             Ok(answer) => answer,
@@ -102,18 +100,20 @@ impl Connector {
         &self,
         host: &str,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, StoreError> {
         let is_disabled =
             std::env::var_os(METADATA_DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        if is_disabled && MACHINE.contains(&host) {
-            return Err(format!("not asked, because of `{METADATA_DISABLED}`"));
-        }
-        match timeout(METADATA_TIMEOUT, self.https.send(request)).await {
-            Ok(Ok(answer)) if answer.status().is_success() => Ok(answer),
-            Ok(Ok(answer)) => Err(format!("status {}", answer.status().as_u16())),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {METADATA_TIMEOUT:?}")),
-        }
+        let reason = if is_disabled && MACHINE.contains(&host) {
+            format!("not asked, because of `{METADATA_DISABLED}`")
+        } else {
+            match timeout(METADATA_TIMEOUT, self.https.send(request)).await {
+                Ok(Ok(answer)) if answer.status().is_success() => return Ok(answer),
+                Ok(Ok(answer)) => format!("status {}", answer.status().as_u16()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {METADATA_TIMEOUT:?}"),
+            }
+        };
+        Err(StoreError::Metadata { host: host.to_owned(), help: self.cloud.credentials(), reason })
     }
 }
 

@@ -1,0 +1,77 @@
+//! Why a policy is not loaded, or cannot be kept current.
+
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use policy::Problem;
+
+/// Why a policy is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It does not compile: every problem.
+    #[error("the policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Policy(Vec<Problem>),
+    /// The shadow policy does not compile: every problem.
+    #[error("the shadow policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Shadow(Vec<Problem>),
+    /// A setting, or a file that it names, cannot be used.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<Vec<Problem>> for LoadError {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self::Policy(problems)
+    }
+}
+
+/// A file that a setting names cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`{setting}` {}: {why}", file.display())]
+pub(crate) struct SettingError {
+    setting: &'static str,
+    file: PathBuf,
+    why: String,
+}
+
+impl SettingError {
+    /// For this reason.
+    pub(crate) fn new(setting: &'static str, file: &Path, why: &dyn Display) -> Self {
+        Self { setting, file: file.to_owned(), why: why.to_string() }
+    }
+}
+
+/// Describes an error of the system while threads and sockets are created. That it has no further
+/// thread is only "Resource temporarily unavailable" in its words, so this
+/// says what to change: `settings` names those that lower the number of threads.
+#[must_use]
+pub fn start_error(error: &io::Error, settings: &str) -> String {
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return error.to_string();
+    }
+    format!(
+        "{error}: no further thread can be created. Set {settings} to fewer, or raise the limit of tasks (`TasksMax` of \
+         systemd, the limit of processes of a container, `ulimit -u`)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_missing_thread_names_the_settings_and_the_limit() {
+        // EAGAIN of pthread_create(3).
+        let text = start_error(&io::Error::from_raw_os_error(11), "`threads`");
+        assert!(text.starts_with("Resource temporarily unavailable"), "{text}");
+        assert!(text.contains("Set `threads` to fewer") && text.contains("`TasksMax`"), "{text}");
+    }
+
+    #[test]
+    fn other_errors_say_nothing_of_threads() {
+        let error = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(start_error(&error, "`threads`"), error.to_string());
+    }
+}
