@@ -13,7 +13,7 @@ use runtime::hashing::{self, Hashing};
 use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
-use runtime::threads::{Priority, Unfinished, run_within, spawn};
+use runtime::threads::{Priority, run_within, spawn};
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
 use server::AdminAddress;
 use tokio::runtime::{Builder, Handle};
@@ -199,10 +199,7 @@ fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
 fn run_bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     const MAX_TIME: Duration = Duration::from_secs(60);
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    run_within(MAX_TIME, &RUNNING, "rolegate-load", work).map_err(|error| match error {
-        Unfinished::Thread(error) => cannot_start(error),
-        error => error.to_string(),
-    })
+    run_within(MAX_TIME, &RUNNING, "rolegate-load", work).map_err(|error| error.to_string())
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.

@@ -11,10 +11,9 @@ use policy::KeyUrl;
 
 use crate::errors::{LoadError, SettingError};
 use crate::files;
-use crate::https::{HttpsClient, basic, sensitive};
+use crate::https::{HttpsClient, basic, sensitive, trusted_ca};
 use crate::settings::BundleSettings;
 use crate::threads::catch;
-use crate::trusted_ca::trusted_ca;
 
 mod cache;
 mod object;

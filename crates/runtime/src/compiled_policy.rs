@@ -13,8 +13,8 @@ use policy::model::{Identity, Inventory, Issuer, Keys};
 use policy::{KeyUrl, Loaded};
 
 use crate::files::{RecordedFiles, Seen};
+use crate::https::trusted_ca;
 use crate::threads::catch;
-use crate::trusted_ca::trusted_ca;
 
 /// An attempt to load a policy.
 #[derive(Debug)]

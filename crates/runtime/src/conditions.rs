@@ -114,7 +114,7 @@ pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
             "bundle_not_cached",
             Severity::Warning,
             "the active bundle is not in the cache",
-            "a restart needs its server. The log says why: `bundle-cache` cannot be written, or has a newer bundle",
+            "a restart needs its server; the log says why",
         ));
     }
     conditions
@@ -135,15 +135,16 @@ fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
         }
     };
     let stale = if facts.policy.stale { ", although older than `max-policy-age`" } else { "" };
+    let help = match facts.policy.hangs {
+        true => "its files are read as soon as it answers",
+        false => "`rolegate check` and the log say what is wrong",
+    };
     let hint = match &facts.policy.revision {
         Some(revision) => {
             let revision = &revision.policy;
-            format!(
-                "{revision} is still active{stale}, and newer changes have no effect. `rolegate check` \
-                 and the log say what is wrong"
-            )
+            format!("{revision} is still active{stale}, and newer changes have no effect; {help}")
         }
-        None => "no policy is active, and every request gets an error. The log says what is wrong".to_owned(),
+        None => format!("no policy is active, and every request gets an error; {help}"),
     };
     let problems = facts.policy.problems.iter().map(|problem| {
         let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();

@@ -18,10 +18,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use policy::KeyUrl;
-use rustls::{CertificateError, InvalidMessage};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::{CertificateError, InvalidMessage, RootCertStore};
 use tokio::sync::OnceCell;
-
-use crate::trusted_ca::trusted_ca;
 
 type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -188,6 +188,30 @@ fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, Http
     let authorities = trusted_ca(pem).map_err(|error| roots(&error))?;
     let config = config.with_root_certificates(authorities).with_no_client_auth();
     Ok(HttpsConnectorBuilder::new().with_tls_config(config))
+}
+
+/// The certificate authorities in a PEM text; at least one.
+///
+/// # Errors
+/// If one of them is no certificate of an authority.
+pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, TrustedCaError> {
+    let mut store = RootCertStore::empty();
+    for (number, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
+        let certificate = certificate.map_err(|error| TrustedCaError::Pem(number, error))?;
+        store.add(certificate).map_err(|error| TrustedCaError::Certificate(number, error))?;
+    }
+    if store.is_empty() { Err(TrustedCaError::Empty) } else { Ok(store) }
+}
+
+/// Why a PEM text has no certificate authorities.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrustedCaError {
+    #[error("certificate {0} cannot be used: {1}")]
+    Pem(u32, pem::Error),
+    #[error("certificate {0} cannot be used: {1}")]
+    Certificate(u32, rustls::Error),
+    #[error("no certificate in PEM")]
+    Empty,
 }
 
 /// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.

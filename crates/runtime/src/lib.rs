@@ -35,7 +35,6 @@ pub mod hashing;
 mod https;
 pub mod keys;
 pub mod lines;
-mod memory;
 mod otlp;
 mod record;
 mod reload;
@@ -49,7 +48,6 @@ mod test_log;
 mod thread_authorizer;
 pub mod threads;
 mod trace_context;
-mod trusted_ca;
 pub mod units;
 
 pub use active_policy::ActivePolicy;

@@ -301,23 +301,19 @@ impl Status {
         self.note_missing_in(&facts).map_or(Ok(()), Err)
     }
 
-    /// What must be fetched and is not there.
-    fn missing_in(&self, facts: &Facts) -> Option<NotReady> {
-        if !facts.has(self.keys_needed) {
-            return Some(NotReady::NoKeys(facts.issuers_without_keys().to_string()));
-        }
-        let is_missing = self.inventory_needed && facts.is_without_inventory();
-        is_missing.then_some(NotReady::NoInventory)
-    }
-
-    /// The same, unless there was once all that must be fetched.
+    /// What must be fetched and is not there, unless all of it was there once.
     fn note_missing_in(&self, facts: &Facts) -> Option<NotReady> {
         if self.was_complete.load(Ordering::Relaxed) {
             return None;
         }
-        let missing = self.missing_in(facts);
-        self.was_complete.fetch_or(missing.is_none(), Ordering::Relaxed);
-        missing
+        if !facts.has(self.keys_needed) {
+            return Some(NotReady::NoKeys(facts.issuers_without_keys().to_string()));
+        }
+        if self.inventory_needed && facts.is_without_inventory() {
+            return Some(NotReady::NoInventory);
+        }
+        self.was_complete.store(true, Ordering::Relaxed);
+        None
     }
 
     /// Whether there is all that must be fetched, or was once. Request threads answer health checks, so it takes the lock

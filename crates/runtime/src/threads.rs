@@ -151,7 +151,7 @@ pub enum Unfinished {
     #[error(transparent)]
     Panicked(#[from] Panicked),
     /// It has no thread.
-    #[error("{}", start_error(.0, "the settings for threads"))]
+    #[error("{}", start_error(.0, "`hash-threads`"))]
     Thread(#[from] io::Error),
 }
 

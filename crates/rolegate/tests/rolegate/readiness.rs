@@ -38,7 +38,7 @@ fn a_changed_policy_that_does_not_load_is_named() {
         wait_for_ready(
             &server,
             &format!(
-                "the changed policy does not load (policy.yaml:{place}): {active} is still active, and newer changes have no effect. `rolegate check` and the log say what is wrong\n"
+                "the changed policy does not load (policy.yaml:{place}): {active} is still active, and newer changes have no effect; `rolegate check` and the log say what is wrong\n"
             ),
         );
     }

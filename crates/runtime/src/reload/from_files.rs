@@ -39,6 +39,9 @@ pub(super) struct FileLoader {
     has_hung: bool,
     /// Whether a check has not come to its end: after a panic, the files are loaded in any case.
     is_checking: bool,
+    /// Whether a change was noticed at least [`SETTLE_TIME`] ago. The watch may say by then that a
+    /// file is still written, in which polling has found a change first.
+    has_settled: bool,
     /// Since when the files are not read because somebody writes one.
     awaits_writer: Option<Instant>,
 }
@@ -51,6 +54,8 @@ enum Checked {
         again: bool,
     },
     Unchanged,
+    /// They have changed a moment ago.
+    Settles,
     /// Somebody writes one of the files.
     IsWritten,
 }
@@ -76,6 +81,7 @@ impl FileLoader {
             is_loaded: true,
             has_hung: false,
             is_checking: false,
+            has_settled: false,
             awaits_writer: None,
         }
     }
@@ -90,7 +96,8 @@ impl FileLoader {
             match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 // It is not sent again until the folders are watched.
                 Ok(LoadEvent::Changed) => {
-                    next = next.min(earliest.max(Instant::now() + SETTLE_TIME));
+                    next = next.min(earliest).max(Instant::now() + SETTLE_TIME);
+                    self.has_settled = true;
                     continue;
                 }
                 Ok(LoadEvent::Reload) => requested = true,
@@ -105,7 +112,7 @@ impl FileLoader {
                 earliest = now + ((now - began) * SHARE).min(MAX_DELAY);
             }
             let pause = match checked {
-                Checked::Loaded { again: true } => SETTLE_TIME,
+                Checked::Loaded { again: true } | Checked::Settles => SETTLE_TIME,
                 // Closing the file is a change, too. This is for one that is not closed.
                 Checked::IsWritten => MAX_DELAY,
                 _ if self.folders.misses_one() => MAX_DELAY.min(self.poll),
@@ -154,8 +161,12 @@ impl FileLoader {
                 tracing::info!(file = %self.file.display(), "reload requested: the files are unchanged");
             }
             if is_active || !(requested || self.has_hung) {
+                self.has_settled = false;
                 return Checked::Unchanged;
             }
+        }
+        if !requested && !must_load && !mem::replace(&mut self.has_settled, true) {
+            return Checked::Settles;
         }
         self.load()
     }
@@ -168,7 +179,7 @@ impl FileLoader {
         let mended = seen.changed_since(&tried.over(&self.good_seen));
         let changed = seen.changed_since(&self.good_seen);
         self.is_loaded = current.lock().activate(attempt.result, &fetched, &mended, &changed);
-        self.has_hung = false;
+        (self.has_hung, self.has_settled) = (false, false);
         if self.is_loaded {
             self.good_seen = seen.clone();
         }
