@@ -403,8 +403,8 @@ mod tests {
     fn conditions_are_logged_once_as_they_begin_and_end() {
         let text = crate::test_log::logged(|| {
             let mut log = ConditionLog::default();
-            let condition = Condition::new("name", Severity::Problem, "it is broken", "mend it");
-            for conditions in [&[][..], &[condition.clone()], &[], &[condition], &[], &[]] {
+            let broken = [Condition::new("name", Severity::Problem, "it is broken", "mend it")];
+            for conditions in [&[][..], &broken, &[], &broken, &[], &[]] {
                 for _ in 0..if conditions.is_empty() { 1 } else { 3 } {
                     log.note(conditions);
                 }
