@@ -169,7 +169,7 @@ impl AdminListener {
         let executor = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
         let (views, handle) = (Arc::<Views>::default(), executor.handle().clone());
         let (end, ended) = oneshot::channel::<()>();
-        let source = Arc::clone(&views);
+        let source: Arc<dyn Backend> = Arc::<Views>::clone(&views);
         let admin = {
             let _entered = executor.enter();
             Admin::new(listener, Pages::All, source).map_err(cannot_start)?

@@ -293,7 +293,7 @@ mod tests {
     use std::time::Instant;
 
     use authorizer::Revision;
-    use policy::{Place, Problem};
+    use document::{Place, Problem};
 
     use super::*;
     use crate::compiled_policy::Issuers;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use policy::Problem;
+use document::Problem;
 
 /// Why a policy is not loaded.
 #[derive(Debug, thiserror::Error)]

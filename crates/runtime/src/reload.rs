@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
+use document::{Problem, Severity};
 use identity::FetchedKeys;
 use policy::KeyUrl;
 use tokio::sync::{oneshot, watch};

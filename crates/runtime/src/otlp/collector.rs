@@ -179,7 +179,7 @@ impl Collector {
     fn trusted_ca(&self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(path) = &self.settings.ca else { return Ok(None) };
         let pem = files::bytes(path, MAX_CA_FILE).map_err(|error| in_file("otlp-ca", path, error))?;
-        crate::trusted_ca::trusted_ca(&pem).map_err(|error| in_file("otlp-ca", path, error))?;
+        https::trusted_ca(&pem).map_err(|error| in_file("otlp-ca", path, error))?;
         Ok(Some(pem))
     }
 

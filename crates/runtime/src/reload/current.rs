@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Revision};
+use document::{Place, Problem};
 use identity::FetchedKeys;
-use policy::{KeyUrl, Place, Problem};
+use policy::KeyUrl;
 use tokio::sync::watch;
 
 use super::active::ActiveSnapshot;
