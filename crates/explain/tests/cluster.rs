@@ -91,7 +91,7 @@ fn explain_by(
             claims: serde_json::json!({ "team": "red" }),
         }),
     };
-    Explainer::new(&authorizer).explain(&request, subject, Duration::from_secs(1_800_000_000))
+    Explainer::new(authorizer).explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
 
 /// The lines of the explanation, without those about the policy and its keys.

@@ -49,7 +49,7 @@ fn is_linear(ask: impl Fn(&Authorizer)) {
 #[test]
 fn who_can_is_linear() {
     for path in ["/all/7", "/0/u7", "/7/nobody", "/nothing/at/all"] {
-        is_linear(|authorizer| drop(Explainer::new(&authorizer).who_can_listing(&request(path), NOW, 50)));
+        is_linear(|authorizer| drop(Explainer::new(authorizer).who_can_listing(&request(path), NOW, 50)));
     }
 }
 
@@ -59,9 +59,9 @@ fn an_explanation_is_linear() {
     {
         is_linear(|authorizer| {
             let named = NamedCaller { user, ..NamedCaller::default() };
-            let subject = Explainer::new(&authorizer).named_caller("", named).unwrap().unwrap();
+            let subject = Explainer::new(authorizer).named_caller("", named).unwrap().unwrap();
             drop(
-                Explainer::new(&authorizer)
+                Explainer::new(authorizer)
                     .explain(&request(path), ExplainedSubject::Given(subject), NOW)
                     .to_string(),
             );

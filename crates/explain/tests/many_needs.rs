@@ -85,7 +85,7 @@ fn denied(authorizer: &Authorizer, body: &str) -> Option<(Reason, String)> {
 
 fn explained(authorizer: &Authorizer, names: impl Iterator<Item = String>) -> (u16, ExplainedCluster) {
     let why = with_request(&multi_get(names), |request| {
-        Explainer::new(&authorizer).explain(request, ExplainedSubject::OfCredentials, NOW)
+        Explainer::new(authorizer).explain(request, ExplainedSubject::OfCredentials, NOW)
     });
     (why.status, *why.cluster.unwrap())
 }

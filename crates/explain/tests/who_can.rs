@@ -62,7 +62,7 @@ fn who_can(method: &str, path: &str) -> WhoCan {
 
 fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
     let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
-    Explainer::new(&authorizer).who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
+    Explainer::new(authorizer).who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
 }
 
 /// The lines that say who may, without those about the rules.

@@ -57,7 +57,7 @@ impl ClusterFiles<'_> {
 }
 
 fn who_can(authorizer: &Authorizer, (method, path): (&str, &str)) -> WhoCan {
-    Explainer::new(&authorizer).who_can(&request(method, path), NOW)
+    Explainer::new(authorizer).who_can(&request(method, path), NOW)
 }
 
 fn lines(authorizer: &Authorizer, asked: (&str, &str)) -> Vec<String> {
