@@ -22,7 +22,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use document::MapFiles;
 use search::{
     Action, Caller, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Privileges,
-    Request, RequestBody, Resolution, SecurityConfig, Subject, Target,
+    Request, RequestBody, SecurityConfig, Subject, Target,
 };
 
 const GROUPS: usize = 50;
@@ -63,12 +63,7 @@ fn config(roles: usize) -> SecurityConfig {
 }
 
 fn privileges(config: SecurityConfig, inventory: Option<Inventory>) -> Privileges {
-    Privileges::new(
-        Arc::new(config),
-        EvaluationSettings::default(),
-        Resolution::MappingOnly,
-        inventory.map(Arc::new),
-    )
+    Privileges::new(Arc::new(config), EvaluationSettings::default(), inventory.map(Arc::new))
 }
 
 fn caller(privileges: &Privileges, roles: usize) -> Caller {
@@ -197,8 +192,7 @@ fn compile(criterion: &mut Criterion) {
     let config = Arc::new(config(3_000));
     let all = inventory(6_000, 9_000);
     let compile = |inventory: Inventory| {
-        let resolution = Resolution::MappingOnly;
-        Privileges::new(config.clone(), EvaluationSettings::default(), resolution, Some(Arc::new(inventory)))
+        Privileges::new(config.clone(), EvaluationSettings::default(), Some(Arc::new(inventory)))
     };
     let mut group = criterion.benchmark_group("search/compile");
     group.sample_size(10);
@@ -230,12 +224,7 @@ fn memory() {
     let mut kept = None;
     let taken = allocation_counter::measure(|| {
         let inventory = Some(Arc::new(all.build()));
-        let privileges = Privileges::new(
-            config.clone(),
-            EvaluationSettings::default(),
-            Resolution::MappingOnly,
-            inventory,
-        );
+        let privileges = Privileges::new(config.clone(), EvaluationSettings::default(), inventory);
         let callers: Vec<Caller> = [1, 20, 100].map(|roles| caller(&privileges, roles)).into();
         for action in usual.map(|name| actions(&[name])) {
             let need = Need {

@@ -19,7 +19,7 @@ use policy::canonical;
 use policy::model::Identity;
 use policy::pattern::Scope;
 use search::config::SecurityConfig;
-use search::{Caller, Filter, MAX_FILTERS, Need, Privileges, Resolution, Verdict as ClusterVerdict};
+use search::{Caller, Filter, MAX_FILTERS, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::Scratch;
 use crate::authentication::{Authentication, Trust};
@@ -266,7 +266,7 @@ impl Cluster {
     }
 
     fn role_names(&self, subject: &search::Subject) -> Vec<String> {
-        let roles = self.config().roles_of(subject, Resolution::MappingOnly);
+        let roles = self.config().roles_of(subject);
         roles.iter().map(|role| role.to_string()).collect()
     }
 

@@ -128,7 +128,7 @@ pub enum RoleSource {
     ExtendedBy(String),
     /// The search cluster gives it.
     #[serde(untagged)]
-    OfCluster(search::RoleSource),
+    OfCluster(search::explain::RoleSource),
 }
 
 impl Explainer<'_> {

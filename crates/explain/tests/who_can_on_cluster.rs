@@ -1,4 +1,4 @@
-//! `who_can` for requests to a search cluster, in words and compared with asking the reference evaluator for each caller.
+//! `who_can` for requests to a search cluster, in words and compared with a decision for each caller.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
 
@@ -11,8 +11,7 @@ use authorizer::{Authorizer, Header, Request, RequestBody, Scratch, Verdict as D
 use document::MapFiles;
 use explain::{Attribute, CallerSource, Callers, Explainer, WhoCan};
 use generator::Rng;
-use search::reference::Reference;
-use search::{EvaluationSettings, Inventory, Pattern, Resolution, SecurityConfig, Subject, Verdict};
+use search::{EvaluationSettings, Inventory, Pattern, Privileges, SecurityConfig, Subject, Verdict};
 
 pub(crate) const POLICY: &str = "version: 1
 search: { folder: os, inventory: { file: inventory.json } }
@@ -28,8 +27,8 @@ const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"
 
 struct Policy {
     authorizer: Authorizer,
-    config: SecurityConfig,
-    inventory: Option<Inventory>,
+    config: Arc<SecurityConfig>,
+    inventory: Option<Arc<Inventory>>,
     text: String,
 }
 
@@ -58,8 +57,8 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
     let files = MapFiles::of("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", users).as_str());
-    let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
-    let inventory = has_inventory.then(|| Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
+    let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
+    let inventory = has_inventory.then(|| Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap()));
     Policy { authorizer, config, inventory, text: format!("{roles}\n{mapping}\n{users}") }
 }
 
@@ -477,18 +476,14 @@ pub(crate) fn read_by_search<'a>((method, target): (&'a str, &'a str)) -> search
 }
 
 #[test]
-fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
+fn who_can_agrees_with_a_decision_for_each_caller() {
     let mut rng = Rng::new(31);
     let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
     for _ in 0..150 {
         let policy = generated(&mut rng);
         let settings = EvaluationSettings::of(&policy.config.settings);
-        let reference = Reference {
-            config: &policy.config,
-            resolution: Resolution::MappingOnly,
-            settings: &settings,
-            inventory: policy.inventory.as_ref(),
-        };
+        let (config, inventory) = (policy.config.clone(), policy.inventory.clone());
+        let privileges = Privileges::new(config, settings, inventory);
         for asked in PATHS {
             let who = who_can(&policy, *asked);
             nobody += usize::from(who.callers.is_empty());
@@ -501,7 +496,8 @@ fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
                     let user = policy.config.users.iter().find(|user| *user.name == *subject.name).unwrap();
                     subject.roles = user.roles.iter().map(ToString::to_string).collect();
                 }
-                let is = reference.evaluate(&subject, &needs).verdict == Verdict::Permitted;
+                let is =
+                    privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted;
                 let says = who.callers.iter().any(|callers| includes(callers, &source, &subject));
                 assert_eq!(says, is, "{asked:?} {source:?} {subject:?}\n{}\n{who}", policy.text);
                 *(if is { &mut permitted } else { &mut denied }) += 1;

@@ -1,5 +1,5 @@
 //! Requests to the index of Dashboards, for which Dashboards itself needs no tenant: `who_can`, in words and compared with asking the
-//! reference evaluator for each caller; and a warning of tokens that can have its name.
+//! decision for each caller; and a warning of tokens that can have its name.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::fmt::Write;
@@ -10,8 +10,7 @@ use authorizer::{Authorizer, Scratch, Verdict as Decided};
 use document::MapFiles;
 use explain::{CallerSource, Explainer, WhoCan};
 use generator::Rng;
-use search::reference::Reference;
-use search::{EvaluationSettings, Inventory, Resolution, SecurityConfig, Subject, Verdict};
+use search::{EvaluationSettings, Inventory, Privileges, SecurityConfig, Subject, Verdict};
 
 use crate::who_can_on_cluster::{HASH, NOW, POLICY, head, includes, read_by_search, request, some};
 
@@ -223,7 +222,7 @@ const PATHS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn who_can_agrees_with_the_reference_evaluator_about_dashboards() {
+fn who_can_agrees_with_a_decision_about_dashboards() {
     let mut rng = Rng::new(33);
     let (mut permitted, mut as_server, mut denied) = (0, 0, 0);
     for _ in 0..200 {
@@ -253,18 +252,13 @@ fn who_can_agrees_with_the_reference_evaluator_about_dashboards() {
             settings: SETTINGS[rng.below(SETTINGS.len())],
         };
         let authorizer = files.authorizer(POLICY);
-        let config = SecurityConfig::load(&files.all(), Path::new("os")).unwrap().config;
-        let inventory = Inventory::of_resolved(INVENTORY.as_bytes()).unwrap();
+        let config = Arc::new(SecurityConfig::load(&files.all(), Path::new("os")).unwrap().config);
+        let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
         let settings = EvaluationSettings {
             evaluation: config.settings.evaluation.unwrap_or(search::config::EvaluationType::Legacy),
             ..EvaluationSettings::of(&config.settings)
         };
-        let reference = Reference {
-            config: &config,
-            resolution: Resolution::MappingOnly,
-            settings: &settings,
-            inventory: Some(&inventory),
-        };
+        let privileges = Privileges::new(config.clone(), settings, Some(inventory));
         for asked in PATHS {
             let who = who_can(&authorizer, *asked);
             let request = read_by_search(*asked);
@@ -275,7 +269,8 @@ fn who_can_agrees_with_the_reference_evaluator_about_dashboards() {
                     let user = config.users.iter().find(|user| *user.name == *subject.name).unwrap();
                     subject.roles = user.roles.iter().map(ToString::to_string).collect();
                 }
-                let is = reference.evaluate(&subject, &needs).verdict == Verdict::Permitted;
+                let is =
+                    privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted;
                 let says = who.callers.iter().any(|callers| includes(callers, &source, &subject));
                 assert_eq!(
                     says, is,

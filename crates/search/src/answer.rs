@@ -10,6 +10,7 @@ use crate::expression::Part as NamePart;
 use crate::filtering::{Filtering, may_be_of_any, strictest};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
+use crate::resolve::Unknown;
 
 /// Whether a request is permitted, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -352,20 +353,13 @@ impl EvaluationSettings {
         }
     }
 
-    /// Whether this name is a system index, or that of the security configuration.
-    pub(crate) fn special(&self, name: &str) -> Option<Reason> {
-        if self.security_index.matches(name) {
+    /// Whether a name that the inventory lacks is a system index or the index of the security configuration,
+    /// or a pattern may match one.
+    pub(crate) fn special_unknown(&self, unknown: Unknown<'_>) -> Option<Reason> {
+        if unknown.may_match(&self.security_index) {
             return Some(Reason::SecurityIndex);
         }
-        self.all_system_indices().any(|pattern| pattern.matches(name)).then_some(Reason::SystemIndex)
-    }
-
-    /// Whether a pattern may match a system index, or the index of the security configuration.
-    pub(crate) fn special_pattern(&self, pattern: &str) -> Option<Reason> {
-        if self.security_index.may_overlap(pattern) {
-            return Some(Reason::SecurityIndex);
-        }
-        self.all_system_indices().any(|system| system.may_overlap(pattern)).then_some(Reason::SystemIndex)
+        self.all_system_indices().any(|pattern| unknown.may_match(pattern)).then_some(Reason::SystemIndex)
     }
 
     /// The configured system indices, and those that every node has: with `v4` always, and with `legacy` if it is told of others.
@@ -377,9 +371,9 @@ impl EvaluationSettings {
         self.system_indices.iter().chain(are_of_all.then_some(&*TASKS))
     }
 
-    /// Whether this name is protected from changes.
-    pub(crate) fn is_protected(&self, name: &str) -> bool {
-        self.protected_indices.iter().any(|pattern| pattern.matches(name))
+    /// Whether a name that the inventory lacks is protected from changes, or a pattern may match such a name.
+    pub(crate) fn is_protected_unknown(&self, unknown: Unknown<'_>) -> bool {
+        self.protected_indices.iter().any(|pattern| unknown.may_match(pattern))
     }
 
     /// Whether one of these roles may change protected indices.

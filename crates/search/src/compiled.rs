@@ -1,4 +1,4 @@
-//! The compiled evaluator: the meaning of [`Reference`](crate::reference::Reference), by look-ups.
+//! The evaluator: decides by look-ups.
 //!
 //! Compiling makes two tables: which names of the inventory each pattern matches, and which actions each permission
 //! grants. The rest is made when first needed, and kept: for a set of roles and an action, a bitmap of the names on
@@ -9,7 +9,6 @@
 mod actions;
 mod bound;
 mod decide;
-mod explain;
 mod expressions;
 mod filtered;
 mod filters;
@@ -17,7 +16,6 @@ mod forward;
 mod name_set;
 mod patterns;
 mod permits;
-mod requirement;
 mod role_set;
 
 use std::collections::BTreeSet;
@@ -30,14 +28,14 @@ use crate::answer::EvaluationSettings;
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
 use crate::inventory::Inventory;
 use crate::pattern::Pattern;
-use crate::subject::{Resolution, Subject};
+use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
+pub(crate) use actions::SYSTEM_INDEX;
 use actions::{ActionSet, ActionSets};
-pub use explain::{GrantingPermission, Restriction};
 use expressions::Expressions;
+pub(crate) use forward::shown_by_pattern;
 use patterns::{PatternId, Patterns};
-pub use requirement::{HeldRole, Matching, Requirement};
 use role_set::RoleSet;
 
 /// How many sets of roles are kept. Callers with others are served too, each with a set of its own.
@@ -47,14 +45,13 @@ const MAX_ROLE_SETS: usize = 10_000;
 #[derive(Debug)]
 pub struct Privileges {
     config: Arc<SecurityConfig>,
-    settings: EvaluationSettings,
-    resolution: Resolution,
+    pub(crate) settings: EvaluationSettings,
     inventory: Option<Arc<Inventory>>,
     role_ids: HashMap<Arc<str>, u32>,
-    roles: Box<[CompiledRole]>,
+    pub(crate) roles: Box<[CompiledRole]>,
     patterns: Patterns,
-    templates: Box<[Template]>,
-    special: Special,
+    pub(crate) templates: Box<[Template]>,
+    pub(crate) special: Special,
     role_sets: Mutex<HashMap<RoleSetKey, Arc<RoleSet>>>,
     expressions: Expressions,
 }
@@ -62,14 +59,14 @@ pub struct Privileges {
 /// A caller, ready to be decided about: as long as the [`Privileges`] that made it are used.
 #[derive(Debug)]
 pub struct Caller {
-    roles: Arc<RoleSet>,
+    pub(crate) roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
     templates: Box<[Rendered]>,
     /// For patterns that may hide documents or fields of more names than they match.
     widened: Box<[Rendered]>,
     /// Names on which a role restricts documents or fields, if one does so by a pattern with values of this subject.
     restricted: Option<RoaringBitmap>,
-    variables: Variables,
+    pub(crate) variables: Variables,
     is_service: bool,
     tenant: TenantAccess,
     /// Whether decisions about it use caches that other threads wait for.
@@ -92,30 +89,30 @@ type RoleSetKey = (Box<[u32]>, bool);
 
 /// A role.
 #[derive(Debug)]
-struct CompiledRole {
-    cluster: ActionSet,
-    grants: Box<[Grant]>,
-    tenant: TenantAccess,
+pub(crate) struct CompiledRole {
+    pub(crate) cluster: ActionSet,
+    pub(crate) grants: Box<[Grant]>,
+    pub(crate) tenant: TenantAccess,
 }
 
 /// A permission on indices.
 #[derive(Debug)]
-struct Grant {
-    actions: ActionSet,
-    patterns: Box<[PatternId]>,
-    templates: Box<[u32]>,
+pub(crate) struct Grant {
+    pub(crate) actions: ActionSet,
+    pub(crate) patterns: Box<[PatternId]>,
+    pub(crate) templates: Box<[u32]>,
     /// The permission in the configuration: the role's name, and its number.
-    permission: (Arc<str>, usize),
+    pub(crate) permission: (Arc<str>, usize),
     /// Whether it hides documents, or hides or masks fields.
     restricts: [bool; 3],
 }
 
 /// Names of the inventory that need more than a grant. Aliases and data streams count as their indices do.
 #[derive(Debug, Default)]
-struct Special {
-    security: RoaringBitmap,
-    system: RoaringBitmap,
-    protected: RoaringBitmap,
+pub(crate) struct Special {
+    pub(crate) security: RoaringBitmap,
+    pub(crate) system: RoaringBitmap,
+    pub(crate) protected: RoaringBitmap,
     /// Names with [odd](Pattern::is_odd) characters, and those that have one as an index or as a group.
     odd: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
@@ -149,7 +146,6 @@ impl Privileges {
     pub fn new(
         config: Arc<SecurityConfig>,
         settings: EvaluationSettings,
-        resolution: Resolution,
         inventory: Option<Arc<Inventory>>,
     ) -> Self {
         let mut compiler = Compiler { config: &config, ..Compiler::new(&config) };
@@ -171,7 +167,6 @@ impl Privileges {
         let special = inventory.as_deref().map_or_else(Special::default, |all| Special::new(&settings, all));
         Self {
             settings,
-            resolution,
             role_ids,
             roles: roles.into(),
             patterns: patterns.build(inventory.as_deref()),
@@ -205,7 +200,7 @@ impl Privileges {
     /// Prepares to decide about requests of a subject.
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {
-        let names = self.config.roles_of(subject, self.resolution);
+        let names = self.config.roles_of(subject);
         let roles = self.cached(self.role_set_key(&names));
         self.caller_with(subject, &names, roles, true)
     }
@@ -215,7 +210,7 @@ impl Privileges {
     /// have.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
-        let names = self.config.roles_of(subject, self.resolution);
+        let names = self.config.roles_of(subject);
         let (ids, may_change_protected) = self.role_set_key(&names);
         let roles = Arc::new(RoleSet::new(self, &ids, may_change_protected));
         self.caller_with(subject, &names, roles, false)
@@ -241,6 +236,20 @@ impl Privileges {
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
         Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
+    }
+
+    /// A caller with these roles, without a name and other values.
+    pub(crate) fn nameless_caller(&self, roles: &[u32]) -> Caller {
+        Caller {
+            roles: Arc::new(RoleSet::new(self, roles, false)),
+            templates: Box::default(),
+            widened: Box::default(),
+            restricted: None,
+            variables: Variables::default(),
+            is_service: false,
+            tenant: TenantAccess::None,
+            caches: false,
+        }
     }
 
     fn role_set_key(&self, names: &BTreeSet<Arc<str>>) -> RoleSetKey {
@@ -275,6 +284,16 @@ impl Privileges {
             inventory.map_or_else(RoaringBitmap::new, |all| patterns::Matches::of(&pattern, all).to_bitmap());
         let effective = self.effective(direct.clone());
         Rendered { template, pattern, direct, effective }
+    }
+
+    /// The indices of an alias or data stream of the inventory.
+    pub(crate) fn members(&self, number: u32) -> &[u32] {
+        self.inventory.as_deref().map_or(&[], |inventory| inventory.members(number))
+    }
+
+    /// The aliases and data streams of an index of the inventory.
+    pub(crate) fn groups(&self, number: u32) -> &[u32] {
+        self.inventory.as_deref().map_or(&[], |inventory| inventory.groups(number))
     }
 
     /// These names, and the indices of the aliases and data streams among them.
@@ -332,7 +351,7 @@ impl<'c> Compiler<'c> {
 }
 
 impl Grant {
-    fn is_restricted(&self) -> bool {
+    pub(crate) fn is_restricted(&self) -> bool {
         self.restricts.contains(&true)
     }
 
@@ -376,93 +395,4 @@ impl Special {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use document::MapFiles;
-
-    use super::*;
-    use crate::action::Action;
-    use crate::{Expression, InventoryBuilder, Need, Options, Target};
-
-    fn privileges() -> Privileges {
-        with_roles(&["a", "b", "c"])
-    }
-
-    fn with_roles(names: &[&str]) -> Privileges {
-        let mut roles = "_meta: { type: roles, config_version: 2 }\n".to_owned();
-        for role in names {
-            roles.push_str(&format!(
-                "{role}: {{ index_permissions: [{{ index_patterns: [{role}], allowed_actions: [read] }}] }}\n"
-            ));
-        }
-        let files = MapFiles::of("os/roles.yml", roles);
-        let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
-        let mut builder = InventoryBuilder::default();
-        let inventory = builder.index("a", true, false).index("b", true, false).build();
-        let settings = EvaluationSettings::default();
-        Privileges::new(config, settings, Resolution::MappingOnly, Some(Arc::new(inventory)))
-    }
-
-    fn subject(roles: &[&str]) -> Subject {
-        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() }
-    }
-
-    #[test]
-    fn a_set_of_roles_is_kept_for_those_who_have_the_same() {
-        let privileges = privileges();
-        let [one, other, third] =
-            [&["a", "b"][..], &["b", "a"], &["a"]].map(|roles| privileges.caller(&subject(roles)).roles);
-        assert!(Arc::ptr_eq(&one, &other));
-        assert!(!Arc::ptr_eq(&one, &third));
-        assert_eq!(privileges.role_sets(), 2);
-    }
-
-    #[test]
-    fn the_sets_of_roles_that_are_kept_are_bounded() {
-        // All their subsets are more than are kept.
-        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
-        let privileges = with_roles(&names);
-        for set in 0..1_u32 << names.len() {
-            let roles = names.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
-            drop(privileges.caller(&subject(&roles.map(|(_, name)| *name).collect::<Vec<_>>())));
-        }
-        assert_eq!(privileges.role_sets(), MAX_ROLE_SETS);
-    }
-
-    /// What explains decisions may have a low priority: no decision waits for it, and it takes no place in a cache.
-    #[test]
-    fn explaining_takes_no_lock_and_no_place_in_a_cache() {
-        let privileges = privileges();
-        let (done, is_done) = mpsc::channel();
-        std::thread::scope(|scope| {
-            let sets = privileges.role_sets.lock().unwrap();
-            let shards = privileges.expressions.lock_all();
-            scope.spawn(|| {
-                let search = Action::named("indices:data/read/search").unwrap();
-                let expression = Expression::new("a*,b*", Options::OPEN);
-                let needs = [Need {
-                    actions: Vec::leak(vec![search]),
-                    target: Target::Indices(expression),
-                    is_copied: false,
-                    shows_hidden_terms: false,
-                    adds_names: false,
-                }];
-                let caller = privileges.uncached_caller(&subject(&["a"]));
-                assert_eq!(privileges.decide(&caller, &needs).missing.len(), 1);
-                let asking = subject(&["a"]);
-                let permitting = privileges.with_each_role(&asking, &needs);
-                let permitting = permitting.filter(|(_, answer)| answer.missing.is_empty());
-                assert!(permitting.map(|(role, _)| &**role).any(|role| role == "b"));
-                privileges.requirement(&needs, |_| true, &mut crate::Steps::new(1_000_000)).unwrap();
-                done.send(()).unwrap();
-            });
-            let waited = is_done.recv_timeout(Duration::from_secs(10));
-            drop((sets, shards));
-            waited.unwrap();
-        });
-        assert_eq!(privileges.role_sets(), 0);
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{Excluded, NOTHING, certainly_excluded, expand_matching, is_index, named_by};
+use crate::resolve::{Excluded, NOTHING, certainly_excluded, expand_matching, named_by};
 
 /// Names in place of an expression.
 #[derive(Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ impl<'e> Gathered<'e> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
         let is_group = |part| match part {
-            Part::Name(name) => inventory.number(name).is_some_and(|number| !is_index(inventory, number)),
+            Part::Name(name) => inventory.number(name).is_some_and(|number| !inventory.is_index(number)),
             Part::Pattern(_) | Part::Except(_) => false,
         };
         let excludes = expression.parts().any(|part| matches!(part, Part::Except(_)));
@@ -152,7 +152,7 @@ impl<'e> Gathered<'e> {
                 }
                 Part::Except(name) => match inventory.number(name) {
                     // The cluster takes out names of indices, and not what an alias or data stream stands for.
-                    Some(number) if !is_index(inventory, number) => return None,
+                    Some(number) if !inventory.is_index(number) => return None,
                     Some(number) => {
                         for set in [&mut all.matched, &mut all.named, &mut all.reached] {
                             set.remove(number);

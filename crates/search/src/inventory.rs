@@ -165,7 +165,7 @@ impl InventoryBuilder {
         let mut related: Vec<Vec<u32>> = vec![Vec::new(); inventory.len() as usize];
         for (group, entry) in (0..inventory.len()).zip(self.entries.values()) {
             for member in entry.members.iter().filter_map(|member| inventory.number(member)) {
-                if inventory.kind(member).is_some_and(Kind::is_index) {
+                if inventory.is_index(member) {
                     related.get_mut(group as usize).into_iter().for_each(|list| list.push(member));
                     related.get_mut(member as usize).into_iter().for_each(|list| list.push(group));
                 }
@@ -177,7 +177,7 @@ impl InventoryBuilder {
         for (number, mut list) in (0..).zip(related) {
             list.sort_unstable();
             list.dedup();
-            if !inventory.kind(number).is_some_and(Kind::is_index) {
+            if !inventory.is_index(number) {
                 let members = u32::try_from(list.len()).unwrap_or(u32::MAX);
                 sum = sum.saturating_add(members);
                 inventory.largest_group = inventory.largest_group.max(members);
@@ -235,6 +235,22 @@ impl Inventory {
     #[must_use]
     pub fn related(&self, number: u32) -> &[u32] {
         self.members.get(range(&self.member_ends, number)).unwrap_or_default()
+    }
+
+    /// Whether the name with this number is that of an index.
+    #[must_use]
+    pub fn is_index(&self, number: u32) -> bool {
+        self.kind(number).is_some_and(Kind::is_index)
+    }
+
+    /// The indices of an alias or data stream. Sorted.
+    pub(crate) fn members(&self, number: u32) -> &[u32] {
+        if self.is_index(number) { &[] } else { self.related(number) }
+    }
+
+    /// The aliases and data streams of an index. Sorted.
+    pub(crate) fn groups(&self, number: u32) -> &[u32] {
+        if self.is_index(number) { self.related(number) } else { &[] }
     }
 
     /// How many indices the aliases and data streams have together.

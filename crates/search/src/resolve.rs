@@ -53,6 +53,14 @@ impl<'t> Unknown<'t> {
             Self::Name(text) | Self::Pattern(text) => text,
         }
     }
+
+    /// Whether a pattern of the configuration matches the name, or may match a name of the pattern.
+    pub(crate) fn may_match(self, pattern: &crate::pattern::Pattern) -> bool {
+        match self {
+            Self::Name(name) => pattern.matches(name),
+            Self::Pattern(text) => pattern.may_overlap(text),
+        }
+    }
 }
 
 /// The names that a need is about; `None` for the cluster, and for a need that there is not.
@@ -142,6 +150,11 @@ pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
 }
 
 impl<'t> Names<'t> {
+    /// Whether there is no name.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.known.is_empty() && self.unknown.is_empty()
+    }
+
     fn add_expression(
         &mut self,
         inventory: Option<&Inventory>,
@@ -177,7 +190,7 @@ impl<'t> Names<'t> {
                     named.add_name(inventory, evaluation, name);
                     self.add_name(inventory, evaluation, name);
                     let number = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
-                    if number.is_some_and(|(inventory, number)| !is_index(inventory, number)) {
+                    if number.is_some_and(|(inventory, number)| !inventory.is_index(number)) {
                         groups.add_name(inventory, evaluation, name);
                     }
                 }
@@ -200,7 +213,7 @@ impl<'t> Names<'t> {
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
                     // The patterns before it stand for indices. So it takes out nothing of them if it is the name of an alias or data
                     // stream. It takes out that name itself, which counts all the same.
-                    let index = inventory.number(name).filter(|number| is_index(inventory, *number));
+                    let index = inventory.number(name).filter(|number| inventory.is_index(*number));
                     index.into_iter().for_each(|number| {
                         self.known.remove(number);
                     });
@@ -226,8 +239,7 @@ impl<'t> Names<'t> {
         });
         self.known |= if excludes { groups.known } else { named.known.clone() };
         let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
-        self.is_emptied =
-            has_exclusion && inventory.is_some() && self.known.is_empty() && self.unknown.is_empty();
+        self.is_emptied = has_exclusion && inventory.is_some() && self.is_nothing();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
             self.left_out |= inventory.closed();
         }
@@ -409,10 +421,6 @@ pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expressi
 fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
     let kind = inventory.and_then(|inventory| inventory.kind(inventory.number(name)?));
     matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
-}
-
-pub(crate) fn is_index(inventory: &Inventory, number: u32) -> bool {
-    inventory.kind(number).is_some_and(Kind::is_index)
 }
 
 /// The names that a pattern stands for by themselves. All indices are meant without their aliases.

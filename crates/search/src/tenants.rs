@@ -118,8 +118,7 @@ impl Dashboards {
         };
         let is_permitted = one_by_one.all(|action| access.permits(*action));
         let is_left_out = |number: &u32| {
-            inventory.kind(*number).is_some_and(Kind::is_index)
-                && !(is_permitted && self.is_of_global_tenant(inventory, *number))
+            inventory.is_index(*number) && !(is_permitted && self.is_of_global_tenant(inventory, *number))
         };
         match evaluation {
             EvaluationType::Legacy => inventory.number(&self.index).into_iter().filter(is_left_out).collect(),
@@ -192,7 +191,7 @@ impl Dashboards {
         let related = inventory.related(number).iter().map(|alias| inventory.name(*alias));
         let mut beginning = related.filter(|alias| alias.starts_with(&*self.index));
         *inventory.name(number) == *self.index
-            || (inventory.kind(number).is_some_and(Kind::is_index)
+            || (inventory.is_index(number)
                 && beginning.next() == Some(&*self.index)
                 && beginning.next().is_none())
     }

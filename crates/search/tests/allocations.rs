@@ -9,7 +9,7 @@ use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     Action, EvaluationSettings, Expression, InventoryBuilder, MAX_FILTERS, Need, Options, Privileges,
-    Request, RequestBody, Resolution, SecurityConfig, Subject, Target,
+    Request, RequestBody, SecurityConfig, Subject, Target,
 };
 
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
@@ -28,12 +28,7 @@ fn a_permitted_request_allocates_nothing() {
     let inventory = Some(Arc::new(builder.build()));
     let search: &'static [Action] = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for inventory in [inventory, None] {
-        let privileges = Privileges::new(
-            config.clone(),
-            EvaluationSettings::default(),
-            Resolution::MappingOnly,
-            inventory,
-        );
+        let privileges = Privileges::new(config.clone(), EvaluationSettings::default(), inventory);
         let subject =
             Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
         let caller = privileges.caller(&subject);
@@ -71,7 +66,7 @@ fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
     let mut builder = InventoryBuilder::default();
     let inventory = builder.index("logs-1", true, false).index("own-ann", true, false).build();
     let settings = EvaluationSettings::default();
-    let privileges = Privileges::new(config, settings, Resolution::MappingOnly, Some(Arc::new(inventory)));
+    let privileges = Privileges::new(config, settings, Some(Arc::new(inventory)));
     let subject = Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
     let caller = privileges.caller(&subject);
     for (target, wanted) in [
@@ -124,8 +119,7 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
             dashboards: None,
             ..EvaluationSettings::default()
         };
-        let resolution = Resolution::MappingOnly;
-        let privileges = Privileges::new(config.clone(), settings, resolution, Some(Arc::new(inventory)));
+        let privileges = Privileges::new(config.clone(), settings, Some(Arc::new(inventory)));
         let caller = privileges.caller(&Subject { roles: vec!["hiding".to_owned()], ..Subject::default() });
         let of = |text: &'static str| {
             let need = Need {
@@ -154,8 +148,7 @@ fn privileges(roles: &str, inventory: &InventoryBuilder) -> Privileges {
     let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
     let settings =
         EvaluationSettings { hands_over_filters: true, dashboards: None, ..EvaluationSettings::default() };
-    let resolution = Resolution::MappingOnly;
-    Privileges::new(Arc::new(config), settings, resolution, Some(Arc::new(inventory.build())))
+    Privileges::new(Arc::new(config), settings, Some(Arc::new(inventory.build())))
 }
 
 fn searching(text: &str) -> Need<'_> {

@@ -2,11 +2,12 @@
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
+use std::sync::Arc;
+
 use document::MapFiles;
 use search::config::SecurityConfig;
-use search::reference::Reference;
 use search::{
-    Action, EvaluationSettings, Expression, Need, Options, Part, Problem, Request, RequestBody, Resolution,
+    Action, EvaluationSettings, Expression, Need, Options, Part, Privileges, Problem, Request, RequestBody,
     Subject, Target, Verdict, depends_on_body, read,
 };
 
@@ -423,12 +424,8 @@ fn permits(permission: &str, expression: &str) -> bool {
         return false;
     };
     let subject = Subject { roles: vec!["r".to_owned()], ..Subject::default() };
-    let reference = Reference {
-        config: &loaded.config,
-        resolution: Resolution::MappingOnly,
-        settings: &EvaluationSettings::default(),
-        inventory: None,
-    };
+    let (config, settings) = (Arc::new(loaded.config), EvaluationSettings::default());
+    let privileges = Privileges::new(config, settings, None);
     let action = Action::named("indices:data/read/search").expect("an action");
     let need = Need {
         actions: Box::leak(Box::new([action])),
@@ -437,7 +434,7 @@ fn permits(permission: &str, expression: &str) -> bool {
         shows_hidden_terms: false,
         adds_names: false,
     };
-    reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
+    privileges.decide(&privileges.caller(&subject), &[need]).verdict == Verdict::Permitted
 }
 
 #[test]

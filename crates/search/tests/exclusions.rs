@@ -10,8 +10,7 @@ use crate::requests::request;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Resolution, SecurityConfig, Subject, Verdict, narrowed,
-    read,
+    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, narrowed, read,
 };
 
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
@@ -45,7 +44,7 @@ fn with(evaluation: EvaluationType, reduces: bool, build: impl FnOnce(&mut Inven
         do_not_fail_on_forbidden_empty: reduces,
         ..EvaluationSettings::default()
     };
-    Privileges::new(config, settings, Resolution::MappingOnly, Some(Arc::new(all.build())))
+    Privileges::new(config, settings, Some(Arc::new(all.build())))
 }
 
 /// The path with which a request is forwarded; `None` if it is denied.

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use document::MapFiles;
 use search::config::EvaluationType;
-use search::reference::Reference;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Reason, Resolution, SecurityConfig, Subject, Verdict,
-    read,
+    EvaluationSettings, InventoryBuilder, Privileges, Reason, SecurityConfig, Subject, Verdict, read,
 };
 
 use crate::requests::request;
@@ -45,14 +43,8 @@ fn is_permitted(roles: &[&str], empty_overrides_all: bool, method: &str, target:
             dashboards: None,
             ..EvaluationSettings::default()
         };
-        let resolution = Resolution::MappingOnly;
-        let reference =
-            Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
-        let answer = reference.evaluate(&subject, &needs);
-        let privileges =
-            Privileges::new(config.clone(), settings.clone(), resolution, Some(inventory.clone()));
-        let caller = privileges.caller(&subject);
-        assert_eq!(privileges.decide(&caller, &needs), answer, "{method} {target} {body}");
+        let privileges = Privileges::new(config.clone(), settings, Some(inventory.clone()));
+        let answer = privileges.decide(&privileges.caller(&subject), &needs);
         if answer.verdict == Verdict::Denied {
             let reasons: Vec<Reason> = answer.missing.iter().map(|cell| cell.reason).collect();
             assert!(reasons.contains(&Reason::HiddenTerms), "{method} {target} {body} {reasons:?}");

@@ -8,8 +8,7 @@ use crate::requests::request;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, Resolution, SecurityConfig, Subject,
-    Verdict, read,
+    EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, SecurityConfig, Subject, Verdict, read,
 };
 
 const TOO_MANY: Problem =
@@ -119,8 +118,7 @@ fn many_unknown_names_are_denied_with_the_first_of_them() {
         (&excluded_patterns, None, EvaluationType::Legacy, 0),
     ] {
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
-        let privileges =
-            Privileges::new(config.clone(), settings, Resolution::MappingOnly, inventory.cloned());
+        let privileges = Privileges::new(config.clone(), settings, inventory.cloned());
         let caller = privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
         let path = format!("/{list}/_count");
         let mut needs: Vec<Need<'_>> = Vec::new();

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use document::MapFiles;
 use search::config::EvaluationType;
-use search::reference::Reference;
+use search::explain::requirement;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, Resolution, SecurityConfig,
-    Steps, Subject, Target, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, SecurityConfig, Steps, Subject,
+    Target, Verdict, read,
 };
 
 use crate::requests::request;
 
 /// Whether requests are permitted to the role `r`, which has these permissions: with an inventory of the indices `logs-1`, `a` and
-/// `b` and of the aliases `logs`, `logs-prod` and `prod`. Without one no more is permitted. Both evaluators, and what is required,
-/// agree.
+/// `b` and of the aliases `logs`, `logs-prod` and `prod`. Without one no more is permitted. What is required agrees.
 #[track_caller]
 fn is_permitted(
     permissions: &str,
@@ -37,17 +36,13 @@ fn is_permitted(
     builder.alias("logs", ["logs-1"]).alias("logs-prod", ["logs-1"]).alias("prod", ["logs-1"]);
     let mut verdicts = [Some(Arc::new(builder.build())), None].into_iter().map(|inventory| {
         let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
-        let resolution = Resolution::MappingOnly;
-        let reference =
-            Reference { config: &config, resolution, settings: &settings, inventory: inventory.as_deref() };
-        let answer = reference.evaluate(&subject, &needs);
-        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, inventory.clone());
+        let privileges = Privileges::new(config.clone(), settings.clone(), inventory.clone());
         let caller = privileges.caller(&subject);
-        assert_eq!(privileges.decide(&caller, &needs), answer, "{method} {target} {body}");
-        let is_permitted = answer.verdict == Verdict::Permitted;
+        let is_permitted = privileges.decide(&caller, &needs).verdict == Verdict::Permitted;
         assert_eq!(privileges.permits(&caller, &needs), is_permitted, "{method} {target} {body}");
-        let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
-        let names = config.roles_of(&subject, resolution);
+        let requirement =
+            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+        let names = config.roles_of(&subject);
         let is_met = requirement.is_met_by(&names, &subject.variables(&names, evaluation));
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
         is_permitted

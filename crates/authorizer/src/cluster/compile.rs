@@ -10,7 +10,7 @@ use policy::model::{
     Separator,
 };
 use search::config::{self, Dashboards, EvaluationType, InternalUser, SecurityConfig};
-use search::{EvaluationSettings, Pattern, Privileges, Resolution};
+use search::{EvaluationSettings, Pattern, Privileges};
 
 use super::Cluster;
 use super::answer::Denials;
@@ -104,8 +104,7 @@ impl Compiled {
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
         let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
-        let privileges =
-            Privileges::new(config.clone(), evaluated, Resolution::MappingOnly, inventory.map(Arc::new));
+        let privileges = Privileges::new(config.clone(), evaluated, inventory.map(Arc::new));
         Ok(Self {
             identity: identity(section, &config, policy),
             users,

@@ -156,8 +156,8 @@ impl Explanation {
 /// The cluster's roles of a subject, with why it has them.
 pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
     let config = cluster.config();
-    let sources = config.role_sources(subject).into_iter();
-    let role = |(name, from): (Arc<str>, Vec<search::RoleSource>)| ExplainedRole {
+    let sources = search::explain::role_sources(config, subject).into_iter();
+    let role = |(name, from): (Arc<str>, Vec<search::explain::RoleSource>)| ExplainedRole {
         is_missing: !config.roles.contains_key(&name),
         name: name.to_string(),
         from: from.into_iter().map(RoleSource::OfCluster).collect(),
@@ -237,7 +237,7 @@ impl ExplainedCluster {
             .extend(answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name));
         restricted.dedup();
         for name in restricted {
-            let filters = privileges.restrictions(&caller, name).into_iter();
+            let filters = search::explain::restrictions(privileges, &caller, name).into_iter();
             self.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
         }
         if answer.verdict != ClusterVerdict::Permitted {
@@ -269,7 +269,7 @@ fn with_each_role<'p>(
 ) -> (Vec<(&'p Arc<str>, search::Answer)>, bool) {
     let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
     let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
-    let (mut answers, mut left) = (Vec::new(), privileges.with_each_role(subject, needs));
+    let (mut answers, mut left) = (Vec::new(), search::explain::with_each_role(privileges, subject, needs));
     while steps.take(for_each).is_some() {
         match left.next() {
             Some(answer) => answers.push(answer),
@@ -283,7 +283,7 @@ fn with_each_role<'p>(
 fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
     let mut add = |action: search::Action, name: Option<&str>| {
-        let Some(granting) = privileges.granting_permission(caller, action, name) else { return };
+        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name) else { return };
         let new = ExplainedGrant {
             actions: vec![action.name()],
             names: name.iter().map(ToString::to_string).collect(),
@@ -302,12 +302,12 @@ fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) 
             None => {}
         }
     };
-    for need in needs.iter().filter(|need| privileges.counts(need)).take(MOST_GRANTED) {
+    for need in needs.iter().filter(|need| search::explain::counts(privileges, need)).take(MOST_GRANTED) {
         for action in need.actions {
             if need.target == Target::Cluster {
                 add(*action, None);
             }
-            for name in privileges.names_of(&need.target).into_iter().take(MOST_GRANTED) {
+            for name in search::explain::names_of(privileges, &need.target).into_iter().take(MOST_GRANTED) {
                 add(*action, Some(name));
             }
         }
@@ -372,7 +372,7 @@ const fn is_filter(reason: search::Reason) -> bool {
     }
 }
 
-fn explained_filter(name: &str, restriction: search::Restriction<'_>) -> ExplainedFilter {
+fn explained_filter(name: &str, restriction: search::explain::Restriction<'_>) -> ExplainedFilter {
     let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
     let permission = restriction.permission;
     ExplainedFilter {

@@ -91,7 +91,7 @@ impl Explainer<'_> {
         match subject_named(Backend::Cluster(cluster), user, &no_more, &no_more) {
             Ok(subject) => {
                 let subject = cluster.subject(&subject);
-                let roles = cluster.config().role_sources(&subject).into_keys().collect();
+                let roles = cluster.config().roles_of(&subject);
                 (Some(roles), Vec::new())
             }
             Err(_) => (Some(BTreeSet::new()), vec![unknown_user_of(cluster, user)]),

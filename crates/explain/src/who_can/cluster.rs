@@ -7,7 +7,8 @@ use authorizer::{Cluster, Reason, Request};
 use identity::{Subject, UnixTime};
 use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
 use search::config::RoleMapping;
-use search::{HeldRole, Need, Pattern, Privileges, Requirement, Steps};
+use search::explain::{self, HeldRole, Requirement};
+use search::{Need, Pattern, Privileges, Steps};
 use serde_json::Value;
 
 use super::{Attribute, CallerSource, Callers, WhoCan};
@@ -62,7 +63,7 @@ impl Explainer<'_> {
         if !is_whole {
             who.notes.push(LEFT_OUT.to_owned());
         }
-        if cluster.privileges().reduces(&needs) {
+        if explain::may_be_reduced(cluster.privileges(), &needs) {
             who.notes.push(REDUCED.to_owned());
         }
         if cluster.separates_items(&asked, &needs) {
@@ -182,10 +183,10 @@ impl<'p> Requirements<'p> {
         can_be_held: impl Fn(&str) -> bool,
         steps: &mut Steps,
     ) -> Option<Self> {
-        let usual = privileges.requirement_for(request, (needs, false), &can_be_held, steps)?;
-        let server = match privileges.dashboards_server(needs) {
+        let usual = explain::requirement_for(privileges, request, (needs, false), &can_be_held, steps)?;
+        let server = match explain::dashboards_server(privileges, needs) {
             Some(name) => {
-                let own = privileges.requirement_for(request, (needs, true), &can_be_held, steps)?;
+                let own = explain::requirement_for(privileges, request, (needs, true), &can_be_held, steps)?;
                 (own != usual).then(|| (name, own.alternatives()))
             }
             None => None,
@@ -223,7 +224,7 @@ fn addresses_for(
     subject: &search::Subject,
     steps: &mut Steps,
 ) -> Option<Option<Conditions>> {
-    let roles: BTreeSet<Arc<str>> = privileges.config().role_sources(subject).into_keys().collect();
+    let roles = privileges.config().roles_of(subject);
     let variables = subject.variables(&roles, privileges.evaluation());
     let counts = |held: &&HeldRole| held.counts_for(&variables);
     let addresses = |held: &HeldRole| -> Vec<Attribute> {

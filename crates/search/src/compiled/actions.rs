@@ -14,11 +14,11 @@ const WORDS: usize = 4;
 const _: () = assert!(Action::COUNT <= WORDS * 64, "there are more actions than bits");
 
 /// The privilege that system indices need, beside that for the action. The pattern `*` does not grant it.
-pub(super) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
+pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 
 /// A set of actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ActionSet([u64; WORDS]);
+pub(crate) struct ActionSet([u64; WORDS]);
 
 /// The sets of the patterns and groups that were read: few are used in many roles.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct ActionSets {
 }
 
 impl ActionSet {
-    pub(super) fn contains(&self, action: Action) -> bool {
+    pub(crate) fn contains(&self, action: Action) -> bool {
         let (word, bit) = place(action);
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }

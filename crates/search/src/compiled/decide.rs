@@ -25,6 +25,11 @@ impl Privileges {
         if self.permits(caller, needs) {
             return Answer { verdict: Verdict::Permitted, ..Answer::default() };
         }
+        self.evaluate(caller, needs)
+    }
+
+    /// The same without look-ups: it works out the names of each need.
+    pub(super) fn evaluate(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
         let (mut parts, mut is_denied) = (Vec::new(), false);
         let mut filtered = Filtered::default();
@@ -227,13 +232,13 @@ impl Privileges {
     }
 
     /// The indices of Dashboards that are left out of what a need shows.
-    pub(super) fn left_out(&self, need: &Need<'_>, access: TenantAccess) -> RoaringBitmap {
+    pub(crate) fn left_out(&self, need: &Need<'_>, access: TenantAccess) -> RoaringBitmap {
         let dashboards = self.settings.dashboards.as_ref();
         let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
         dashboards.map(|one| one.left_out(inventory, evaluation, need.actions, access)).unwrap_or_default()
     }
 
-    fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
+    pub(crate) fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
         caller.roles.allowed(self, action).is_some_and(|allowed| allowed.any)
     }
 
@@ -265,27 +270,6 @@ impl Privileges {
         if may { Ok(()) } else { Err(Denied) }
     }
 
-    /// Whether a request with these needs may be reduced to the names that are permitted, for some caller.
-    #[must_use]
-    pub fn reduces(&self, needs: &[Need<'_>]) -> bool {
-        let settings = &self.settings;
-        needs.iter().any(|need| {
-            let resolved = resolve_need(self.inventory.as_deref(), settings.evaluation, need);
-            let Some(names) = resolved.filter(|_| matches!(need.target, Target::Indices(_))) else {
-                return false;
-            };
-            (names.is_emptied && settings.may_find_nothing(need))
-                || !self.left_out(need, TenantAccess::None).is_disjoint(&names.known)
-                || match settings.evaluation {
-                    EvaluationType::Legacy => {
-                        settings.do_not_fail_on_forbidden
-                            && need.actions.iter().all(|action| settings.reduces(*action))
-                    }
-                    EvaluationType::V4 => settings.ignore_unauthorized_indices && names.is_reducible,
-                }
-        })
-    }
-
     /// Those of these names on which an action is permitted.
     fn permitted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let mut permitted = self.granted(caller, action, names);
@@ -304,7 +288,7 @@ impl Privileges {
     }
 
     /// Those of these names on which roles grant an action, whatever else they need.
-    pub(super) fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
+    pub(crate) fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
         let mut granted = allowed.known.names() & names;
         granted |= &allowed.withheld & names;
@@ -314,7 +298,7 @@ impl Privileges {
         granted
     }
 
-    pub(super) fn name(&self, number: u32) -> &str {
+    pub(crate) fn name(&self, number: u32) -> &str {
         self.inventory.as_deref().map_or("", |inventory| inventory.name(number))
     }
 
@@ -345,30 +329,20 @@ impl Privileges {
         action: Action,
         unknown: Unknown<'_>,
     ) -> Result<(), Reason> {
-        let settings = &self.settings;
-        let (special, is_protected) = match unknown {
-            Unknown::Name(name) => (settings.special(name), changes(action) && settings.is_protected(name)),
-            Unknown::Pattern(text) => {
-                let overlaps = |pattern: &crate::pattern::Pattern| pattern.may_overlap(text);
-                (
-                    settings.special_pattern(text),
-                    changes(action) && settings.protected_indices.iter().any(overlaps),
-                )
-            }
-        };
-        match special {
+        match self.settings.special_unknown(unknown) {
             Some(Reason::SystemIndex) if self.grants_unknown(caller, SYSTEM_INDEX, unknown) => {}
             Some(reason) => return Err(reason),
             None if caller.is_service => return Err(Reason::ServiceAccount),
             None => {}
         }
+        let is_protected = changes(action) && self.settings.is_protected_unknown(unknown);
         if is_protected && !caller.roles.may_change_protected {
             return Err(Reason::ProtectedIndex);
         }
         if self.grants_unknown(caller, action, unknown) { Ok(()) } else { Err(Reason::NotGranted) }
     }
 
-    pub(super) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
+    pub(crate) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
         let Some(Allowed { patterns, others, templates, .. }) = caller.roles.allowed(self, action) else {
             return false;
         };

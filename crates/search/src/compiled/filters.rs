@@ -12,7 +12,6 @@ use crate::action::Action;
 use crate::answer::{Answer, MAX_FILTERS, Missing, Restrictions, denied_by_all};
 use crate::config::{IndexPattern, IndexPermission};
 use crate::filtering::{Filtering, may_be_of_any, strictest};
-use crate::inventory::Kind;
 use crate::need::Need;
 use crate::pattern::Pattern;
 use crate::resolve::Unknown;
@@ -65,12 +64,7 @@ impl Privileges {
         // Single names, and those of aliases and data streams with all of their indices.
         let [single, whole] = filtered.of(filtering);
         for group in (known & restricted) - &*whole {
-            let members = match self.inventory.as_deref() {
-                Some(inventory) if !inventory.kind(group).is_some_and(Kind::is_index) => {
-                    inventory.related(group)
-                }
-                Some(_) | None => &[],
-            };
+            let members = self.members(group);
             // What hides something of an alias or data stream is said for its name, too: it may have got further indices since.
             for row in std::iter::once(&group).chain(members) {
                 if single.contains(*row) {
@@ -109,7 +103,7 @@ impl Privileges {
         Ok(())
     }
 
-    pub(super) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+    pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         self.with_parents(number).any(|number| {
             let by_pattern =
                 |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
@@ -121,7 +115,7 @@ impl Privileges {
     }
 
     /// Whether the plugin may read a pattern of a permission so that it hides something of a name, though it does not match it here.
-    pub(super) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+    pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         let mut widened = caller.widened.iter().filter(|one| grant.templates.contains(&one.template));
         grant.is_restricted()
             && (self.special.odd.contains(number)
@@ -130,35 +124,20 @@ impl Privileges {
 
     /// A name and, for an index, those of its aliases and data streams.
     fn with_parents(&self, number: u32) -> impl Iterator<Item = u32> {
-        let parents = match self.inventory.as_deref() {
-            Some(inventory) if inventory.kind(number).is_some_and(Kind::is_index) => {
-                inventory.related(number)
-            }
-            Some(_) | None => &[],
-        };
-        std::iter::once(number).chain(parents.iter().copied())
+        std::iter::once(number).chain(self.groups(number).iter().copied())
     }
 
     /// Whether a permission may be for names that the inventory lacks: for those that its patterns match. Without an inventory, a name may be
     /// that of an alias, for an index with any name.
-    pub(super) fn matches_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+    pub(crate) fn matches_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
         self.inventory.is_none()
-            || match unknown {
-                Unknown::Name(name) => self.any_pattern(caller, grant, |pattern| pattern.matches(name)),
-                Unknown::Pattern(text) => {
-                    self.any_pattern(caller, grant, |pattern| pattern.may_overlap(text))
-                }
-            }
+            || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
             || (grant.is_restricted() && self.may_hide_unknown(caller, grant, unknown))
     }
 
     fn may_hide_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
         let mut widened = caller.widened.iter().filter(|one| grant.templates.contains(&one.template));
-        Pattern::is_odd(unknown.text())
-            || widened.any(|one| match unknown {
-                Unknown::Name(name) => one.pattern.matches(name),
-                Unknown::Pattern(text) => one.pattern.may_overlap(text),
-            })
+        Pattern::is_odd(unknown.text()) || widened.any(|one| unknown.may_match(&one.pattern))
     }
 
     fn covers_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
@@ -180,7 +159,7 @@ impl Privileges {
             })
     }
 
-    pub(super) fn permission(&self, grant: &Grant) -> Option<&IndexPermission> {
+    pub(crate) fn permission(&self, grant: &Grant) -> Option<&IndexPermission> {
         let (role, number) = &grant.permission;
         self.config.roles.get(role)?.index_permissions.get(*number)
     }

@@ -17,11 +17,9 @@ use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::request::find;
 use crate::resolve::{NOTHING, Unknown, resolve};
-use crate::steps::Steps;
 
 use super::actions::SYSTEM_INDEX;
 use super::expressions::Names;
-use super::requirement::Requirement;
 use super::{Caller, Privileges};
 
 impl Privileges {
@@ -59,7 +57,7 @@ impl Privileges {
 
     /// The path and query of a request with names in place of the patterns of `expression`, which are worked out once if `caches` is
     /// set. `None` if that is not possible.
-    fn with_names(
+    pub(crate) fn with_names(
         &self,
         request: &Request<'_>,
         needs: &[Need<'_>],
@@ -94,37 +92,6 @@ impl Privileges {
             }
             None => with(&self.names(expression, None)?),
         }
-    }
-
-    /// The same as [`Privileges::requirement`] for a request with these needs, and also what [`Privileges::shown_by_patterns`] denies;
-    /// for [Dashboards itself](Privileges::dashboards_server) if `is_server` is set.
-    #[must_use]
-    pub fn requirement_for(
-        &self,
-        request: &Request<'_>,
-        (needs, is_server): (&[Need<'_>], bool),
-        can_be_held: impl Fn(&str) -> bool,
-        steps: &mut Steps,
-    ) -> Option<Requirement> {
-        let mut requirement = self.requirement_of(needs, is_server, can_be_held, steps)?;
-        if self.keeps_patterns(request, needs) {
-            self.refuse_restricted(&mut requirement, steps)?;
-        }
-        Some(requirement)
-    }
-
-    /// Whether a request is denied to every caller from whom a role hides something, because it is forwarded with its patterns as they
-    /// are.
-    fn keeps_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
-        let mut shown = needs.iter().filter(|need| shown_by_pattern(need).is_some());
-        shown.any(|need| match &need.target {
-            Target::Indices(expression) => self.with_names(request, needs, expression, false).is_none(),
-            Target::Cluster
-            | Target::Name(_)
-            | Target::Fixed(_)
-            | Target::Missing(_)
-            | Target::AddedName(_) => false,
-        })
     }
 
     /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they may stand for an index or alias
@@ -199,7 +166,7 @@ impl Privileges {
 }
 
 /// The action by which a pattern of a need may show what a role hides of an index that it stands for since.
-fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
+pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let Target::Indices(expression) = &need.target else { return None };
     let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
     expression.parts().any(|part| matches!(part, Part::Pattern(_))).then_some(action)

@@ -15,7 +15,7 @@ use crate::tenants::TenantAccess;
 
 /// A set of roles.
 #[derive(Debug)]
-pub(super) struct RoleSet {
+pub(crate) struct RoleSet {
     /// Their ids.
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
@@ -36,7 +36,7 @@ pub(super) struct RoleSet {
 
 /// On what a set of roles permits an action.
 #[derive(Debug)]
-pub(super) struct Allowed {
+pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
     pub(super) known: NameSet,
     /// Names of the inventory on which it is granted, but which need more than that.
@@ -46,7 +46,7 @@ pub(super) struct Allowed {
     /// Those of them that must be asked one by one about a name that the inventory lacks.
     pub(super) others: Box<[Pattern]>,
     /// Templates that grant it.
-    pub(super) templates: RoaringBitmap,
+    pub(crate) templates: RoaringBitmap,
     /// Whether a permission grants it at all.
     pub(super) any: bool,
 }
@@ -119,12 +119,12 @@ impl RoleSet {
     }
 
     /// The ids of the roles.
-    pub(super) const fn ids(&self) -> &[u32] {
+    pub(crate) const fn ids(&self) -> &[u32] {
         &self.roles
     }
 
     /// The grants of the roles.
-    pub(super) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
+    pub(crate) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
         let roles = self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize));
         roles.flat_map(|role| &role.grants)
     }
@@ -139,7 +139,7 @@ impl RoleSet {
     }
 
     /// On what an action is permitted; `None` only if there is no such action.
-    pub(super) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
+    pub(crate) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
         let entry = self.allowed.get(action.number())?;
         Some(entry.get_or_init(|| Box::new(self.allow(privileges, action))))
     }

@@ -1,6 +1,7 @@
 //! Tests of the roles of a subject.
 
 use super::*;
+use crate::explain::role_sources;
 
 fn config() -> SecurityConfig {
     let list = |texts: &[&str]| -> Vec<Pattern> {
@@ -25,8 +26,8 @@ fn config() -> SecurityConfig {
     }
 }
 
-fn roles(subject: &Subject, resolution: Resolution) -> Vec<String> {
-    config().roles_of(subject, resolution).iter().map(ToString::to_string).collect()
+fn roles(subject: &Subject) -> Vec<String> {
+    config().roles_of(subject).iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -49,8 +50,8 @@ fn each_part_of_a_mapping_gives_its_role() {
         (subject("x", &[], "10.2.2.3"), &[]),
         (subject("x", &[], "2001:db8:0::1"), &["by_host"]),
     ] {
-        assert_eq!(roles(&subject, Resolution::MappingOnly), expected, "{subject:?}");
-        let sources = config().role_sources(&subject);
+        assert_eq!(roles(&subject), expected, "{subject:?}");
+        let sources = role_sources(&config(), &subject);
         assert_eq!(sources.keys().map(|role| &**role).collect::<Vec<_>>(), expected, "{subject:?}");
     }
 }
@@ -64,7 +65,7 @@ fn each_reason_for_a_role_is_named() {
         address: "10.1.2.3".parse().ok(),
         ..Subject::default()
     };
-    let sources = config().role_sources(&subject);
+    let sources = role_sources(&config(), &subject);
     let shown = sources.iter().map(|(role, from)| {
         let from: Vec<String> = from.iter().map(ToString::to_string).collect();
         format!("{role}: {}", from.join("; "))
@@ -81,16 +82,14 @@ fn each_reason_for_a_role_is_named() {
 }
 
 #[test]
-fn direct_roles_and_backend_roles_count_as_configured() {
+fn direct_roles_count_beside_mapped_ones() {
     let subject = Subject {
         name: "ann".to_owned(),
         backend_roles: vec!["dev-a".to_owned()],
         roles: vec!["direct".to_owned()],
         ..Subject::default()
     };
-    assert_eq!(roles(&subject, Resolution::MappingOnly), ["by_backend", "by_name", "direct"]);
-    assert_eq!(roles(&subject, Resolution::BackendRolesOnly), ["dev-a", "direct"]);
-    assert_eq!(roles(&subject, Resolution::Both), ["by_backend", "by_name", "dev-a", "direct"]);
+    assert_eq!(roles(&subject), ["by_backend", "by_name", "direct"]);
 }
 
 #[test]

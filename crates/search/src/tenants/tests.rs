@@ -7,9 +7,10 @@ use document::MapFiles;
 
 use super::*;
 use crate::config::{EvaluationType, Variables};
+use crate::explain::{Requirement, requirement};
 use crate::{
-    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Requirement,
-    Resolution, Steps, Subject, Verdict,
+    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Steps, Subject,
+    Verdict,
 };
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
@@ -34,7 +35,7 @@ fn privileges(config: &str, build: impl Fn(&mut InventoryBuilder)) -> Privileges
     builder.index("public", true, false);
     build(&mut builder);
     let inventory = Some(Arc::new(builder.build()));
-    Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+    Privileges::new(Arc::new(config), settings, inventory)
 }
 
 fn caller(privileges: &Privileges, name: &str, roles: &[&str]) -> Caller {
@@ -162,7 +163,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
         let mut builder = InventoryBuilder::default();
         builder.index("public", true, false).index(".kibana", true, false);
         let inventory = Some(Arc::new(builder.build()));
-        Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+        Privileges::new(Arc::new(config), settings, inventory)
     };
     let [legacy, v4] = [EvaluationType::Legacy, EvaluationType::V4].map(load);
     for (roles, reads, writes) in [
@@ -192,7 +193,8 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
                 [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
             let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
             assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
-            let requirement = privileges.requirement(&needs, |_| true, &mut Steps::new(usize::MAX)).unwrap();
+            let requirement =
+                requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
             let roles = roles.iter().map(|role| Arc::from(*role)).collect();
             let is_met = |one: &Requirement| one.is_met_by(&roles, &Variables::default());
             assert_eq!(is_met(&requirement), wanted, "{roles:?} {actions:?} {requirement:?}");
@@ -238,7 +240,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         let inventory = has_inventory.then(|| Arc::new(all.build()));
         let settings = EvaluationSettings::of(&config.settings);
         let settings = EvaluationSettings { evaluation: EvaluationType::V4, ..settings };
-        Privileges::new(Arc::new(config), settings, Resolution::MappingOnly, inventory)
+        Privileges::new(Arc::new(config), settings, inventory)
     };
     let [known, unknown] = [true, false].map(build);
     for (text, is_of_tenant, is_of_global) in [
@@ -327,6 +329,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     assert_eq!(verdict("kibanaserver", Target::Missing(".kibana_9".into())), Verdict::Permitted);
     assert_eq!(verdict("ann", Target::AddedName(".kibana_9".into())), Verdict::Permitted);
     let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
-    let requirement = known.requirement(&needs(target), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+    let requirement =
+        requirement(&known, (&needs(target), false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
     assert_eq!(requirement.all, [Vec::new()], "nobody");
 }

@@ -1,7 +1,8 @@
 //! What this crate decides about a request, and where it is stricter than a node.
 
-use search::reference::Reference;
-use search::{Kind, Need, Part, Request, RequestBody, Resolution, Subject, Target, Verdict, read};
+use std::sync::Arc;
+
+use search::{Kind, Need, Part, Privileges, Request, RequestBody, Subject, Target, Verdict, read};
 
 use crate::requests::Sent;
 use crate::world::World;
@@ -164,13 +165,10 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
         backend_roles: sent.roles.split(',').map(ToOwned::to_owned).collect(),
         ..Subject::default()
     };
-    let reference = Reference {
-        config: &world.config,
-        resolution: Resolution::MappingOnly,
-        settings: &world.settings,
-        inventory: Some(&world.inventory),
-    };
-    let answer = reference.evaluate(&subject, &needs);
+    let (config, settings) = (world.config.clone(), world.settings.clone());
+    let inventory = Some(Arc::new(world.inventory.clone()));
+    let privileges = Privileges::new(config, settings, inventory);
+    let answer = privileges.decide(&privileges.caller(&subject), &needs);
     match answer.verdict {
         Verdict::Permitted => return Decision::Permitted(None),
         Verdict::PermittedInPart(parts) => {

@@ -1,5 +1,7 @@
 //! What the cluster always contains, and generated roles and mappings.
 
+use std::sync::Arc;
+
 use document::MapFiles;
 use fastrand::Rng;
 use search::config::{EvaluationType, SecurityConfig};
@@ -139,7 +141,7 @@ pub(crate) struct World {
     contents: Contents,
     /// `do_not_fail_on_forbidden`.
     pub(crate) reduces: bool,
-    pub(crate) config: SecurityConfig,
+    pub(crate) config: Arc<SecurityConfig>,
     pub(crate) settings: EvaluationSettings,
     pub(crate) inventory: Inventory,
 }
@@ -207,7 +209,7 @@ impl World {
             ..EvaluationSettings::default()
         };
         let inventory = inventory(&contents);
-        Self { roles, mappings, contents, reduces, config: loaded.config, settings, inventory }
+        Self { roles, mappings, contents, reduces, config: Arc::new(loaded.config), settings, inventory }
     }
 
     /// The files of the cluster's configuration, by name.

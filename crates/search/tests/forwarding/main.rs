@@ -16,8 +16,7 @@ use std::sync::Arc;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Pattern, Privileges, Resolution, SecurityConfig, Subject, Verdict,
-    read,
+    EvaluationSettings, InventoryBuilder, Pattern, Privileges, SecurityConfig, Subject, Verdict, read,
 };
 
 use crate::requests::request;
@@ -68,7 +67,7 @@ fn privileges(settings: EvaluationSettings) -> Privileges {
     let mut builder = InventoryBuilder::default();
     builder.index("logs-1", true, false).index("logs-2", true, false).alias("logs-now", ["logs-2"]);
     let inventory = builder.index(".ds-app-1", true, true).data_stream("app", [".ds-app-1"]).build();
-    Privileges::new(config(ROLES), settings, Resolution::MappingOnly, Some(Arc::new(inventory)))
+    Privileges::new(config(ROLES), settings, Some(Arc::new(inventory)))
 }
 
 #[test]
@@ -205,7 +204,7 @@ fn a_name_that_is_a_path_of_another_operation_is_not_forwarded() {
     let config =
         config("names: { index_permissions: [{ index_patterns: [views], allowed_actions: ['*'] }] }\n");
     let settings = EvaluationSettings::default();
-    let privileges = Privileges::new(config, settings, Resolution::MappingOnly, inventory);
+    let privileges = Privileges::new(config, settings, inventory);
     let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
     assert_eq!(of("/view*"), None);
     assert_eq!(of("/view*/_search").as_deref(), Some("/views/_search?ignore_unavailable=true"));
@@ -224,7 +223,7 @@ fn a_path_that_a_node_would_refuse_is_not_made() {
     );
     let inventory = Some(Arc::new(builder.build()));
     let settings = EvaluationSettings::default();
-    let privileges = Privileges::new(config(&roles), settings, Resolution::MappingOnly, inventory);
+    let privileges = Privileges::new(config(&roles), settings, inventory);
     let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
     assert_eq!(of("/logs-*/_search"), None);
     let some = of("/logs-000000000000000*/_search").unwrap();

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use generator::Rng;
 use search::config::EvaluationType;
-use search::reference::Reference;
 use search::{
     EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Part, Pattern, Privileges,
-    Resolution, Target, Verdict, matches, read,
+    Target, Verdict, matches, read,
 };
 
 use super::{config, subject};
@@ -252,11 +251,9 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
             ..EvaluationSettings::default()
         };
         let inventory = Some(Arc::new(cluster.inventory()));
-        let resolution = Resolution::MappingOnly;
-        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, inventory);
-        let since = later.inventory();
-        let reference =
-            Reference { config: &config, resolution, settings: &settings, inventory: Some(&since) };
+        let privileges = Privileges::new(config.clone(), settings.clone(), inventory);
+        let since = Some(Arc::new(later.inventory()));
+        let since = Privileges::new(config.clone(), settings.clone(), since);
         let subject = subject(&["role0", "role1", "role2"][..=rng.below(3)]);
         let caller = privileges.caller(&subject);
         for _ in 0..20 {
@@ -287,7 +284,7 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
                         shows_hidden_terms: false,
                         adds_names: false,
                     };
-                    let verdict = reference.evaluate(&subject, &[need]).verdict;
+                    let verdict = since.decide(&since.caller(&subject), &[need]).verdict;
                     assert_eq!(verdict, Verdict::Permitted, "{index}: {}", context());
                     seen[2] += usize::from(!cluster.indices.contains_key(index.as_str()));
                 }
@@ -324,11 +321,10 @@ fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
         let unlisted: BTreeSet<&str> = members.copied().filter(|_| rng.below(2) == 0).collect();
         let evaluation = if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
-        let (resolution, told) = (Resolution::MappingOnly, Arc::new(cluster.inventory_without(&unlisted)));
-        let privileges = Privileges::new(config.clone(), settings.clone(), resolution, Some(told));
-        let whole = cluster.inventory();
-        let reference =
-            Reference { config: &config, resolution, settings: &settings, inventory: Some(&whole) };
+        let told = Arc::new(cluster.inventory_without(&unlisted));
+        let privileges = Privileges::new(config.clone(), settings.clone(), Some(told));
+        let whole = Some(Arc::new(cluster.inventory()));
+        let whole = Privileges::new(config.clone(), settings.clone(), whole);
         let subject = subject(&["role0", "role1", "role2"][..=rng.below(3)]);
         let caller = privileges.caller(&subject);
         for _ in 0..20 {
@@ -355,7 +351,7 @@ fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
                     shows_hidden_terms: false,
                     adds_names: false,
                 };
-                let verdict = reference.evaluate(&subject, &[need]).verdict;
+                let verdict = whole.decide(&whole.caller(&subject), &[need]).verdict;
                 assert_eq!(
                     verdict,
                     Verdict::Permitted,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use document::MapFiles;
 
 use super::*;
-use crate::{Action, EvaluationSettings, Expression, InventoryBuilder, Options, Resolution, SecurityConfig};
+use crate::{Action, EvaluationSettings, Expression, InventoryBuilder, Options, SecurityConfig};
 
 const TOO_MANY: Result<(), Problem> =
     Err(Problem::Unsupported("so many patterns or unknown names of indices"));
@@ -29,7 +29,7 @@ fn of(roles: &str, inventory: Option<Inventory>) -> Privileges {
     let files = MapFiles::of("os/roles.yml", roles);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let settings = EvaluationSettings::default();
-    Privileges::new(config, settings, Resolution::MappingOnly, inventory.map(Arc::new))
+    Privileges::new(config, settings, inventory.map(Arc::new))
 }
 
 fn search<'a>(target: Target<'a>) -> Need<'a> {

@@ -1,14 +1,20 @@
-//! Tests of the meaning of roles, which the reference evaluator has.
+//! The meaning of roles: small roles, a small cluster, and the answers to requests.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use document::MapFiles;
 
-use super::*;
-use crate::config::Template;
+use crate::action::Action;
+use crate::answer::{Answer, EvaluationSettings, Part, Reason, Restrictions, Verdict};
+use crate::config::{EvaluationType, IndexPermission, SecurityConfig, Template, Variables};
+use crate::explain::requirement;
 use crate::expression::{Expression, Options};
 use crate::filtering::Filtering;
-use crate::inventory::InventoryBuilder;
+use crate::inventory::{Inventory, InventoryBuilder};
+use crate::pattern::Pattern;
+use crate::{Need, Privileges, Subject, Target};
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 const BULK: &[Action] = &[Action::of("indices:data/write/bulk")];
@@ -49,8 +55,17 @@ documents:
     - { index_patterns: ["logs-a"], allowed_actions: [], dls: '{"term":{"u":"${user.name}"}}', fls: ["~x"] }
 "#;
 
-fn config() -> SecurityConfig {
-    SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os")).unwrap().config
+fn config(roles: &str) -> Arc<SecurityConfig> {
+    let files = MapFiles::of("os/roles.yml", roles);
+    Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config)
+}
+
+fn privileges(settings: &EvaluationSettings, inventory: Option<Inventory>) -> Privileges {
+    Privileges::new(config(ROLES), settings.clone(), inventory.map(Arc::new))
+}
+
+fn answer(privileges: &Privileges, subject: &Subject, needs: &[Need<'_>]) -> Answer {
+    privileges.decide(&privileges.caller(subject), needs)
 }
 
 fn inventory() -> Inventory {
@@ -93,20 +108,14 @@ fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
 }
 
 fn with(settings: &EvaluationSettings, roles: &[&str], needs: &[Need<'_>]) -> Answer {
-    let (config, inventory) = (config(), inventory());
-    let resolution = Resolution::MappingOnly;
-    let reference = Reference { config: &config, resolution, settings, inventory: Some(&inventory) };
-    reference.evaluate(&subject(roles), needs)
+    answer(&privileges(settings, Some(inventory())), &subject(roles), needs)
 }
 
 /// The verdict of both evaluations, and without an inventory: `+` permitted, `~` in part, `-` denied.
 fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
-    let config = config();
-    let inventory = inventory();
-    let sign = |settings: &EvaluationSettings, inventory: Option<&Inventory>| {
-        let reference =
-            Reference { config: &config, resolution: Resolution::MappingOnly, settings, inventory };
-        match reference.evaluate(&subject(roles), std::slice::from_ref(need)).verdict {
+    let sign = |settings: &EvaluationSettings, inventory: Option<Inventory>| {
+        let privileges = privileges(settings, inventory);
+        match answer(&privileges, &subject(roles), std::slice::from_ref(need)).verdict {
             Verdict::Permitted => '+',
             Verdict::PermittedInPart(_) => '~',
             Verdict::Denied => '-',
@@ -119,8 +128,8 @@ fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
         ..legacy.clone()
     };
     let v4 = settings(EvaluationType::V4);
-    let some = Some(&inventory);
-    [sign(&legacy, some), sign(&reducing, some), sign(&v4, some), sign(&v4, None)].iter().collect()
+    let with = |settings| sign(settings, Some(inventory()));
+    [with(&legacy), with(&reducing), with(&v4), sign(&v4, None)].iter().collect()
 }
 
 #[test]
@@ -213,13 +222,9 @@ fn cluster_actions_come_from_cluster_permissions() {
 
 #[test]
 fn a_service_account_has_no_cluster_and_no_regular_index() {
-    let (config, inventory) = (config(), inventory());
-    let settings = settings(EvaluationType::Legacy);
-    let resolution = Resolution::MappingOnly;
-    let reference =
-        Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
+    let privileges = privileges(&settings(EvaluationType::Legacy), Some(inventory()));
     let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
-    let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
+    let verdict = |need: Need<'_>| answer(&privileges, &subject, &[need]).verdict;
     assert_eq!(
         verdict(Need {
             actions: BULK,
@@ -335,12 +340,10 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
 
 #[test]
 fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
-    let config = config();
     for hands_over_filters in [false, true] {
         let settings = EvaluationSettings { hands_over_filters, ..settings(EvaluationType::Legacy) };
-        let resolution = Resolution::MappingOnly;
-        let reference = Reference { config: &config, resolution, settings: &settings, inventory: None };
-        let verdict = |roles: &[&str]| reference.evaluate(&subject(roles), &[on(SEARCH, "logs-b")]);
+        let privileges = privileges(&settings, None);
+        let verdict = |roles: &[&str]| answer(&privileges, &subject(roles), &[on(SEARCH, "logs-b")]);
         assert_eq!(verdict(&["reader"]).verdict, Verdict::Permitted);
         let denied = verdict(&["reader", "documents"]);
         assert_eq!(denied.verdict, Verdict::Denied);
@@ -354,9 +357,6 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
 fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
     const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
     const GET: &[Action] = &[Action::of("indices:admin/get")];
-    let config = std::sync::Arc::new(config());
-    let inventory = std::sync::Arc::new(inventory());
-    let resolution = Resolution::MappingOnly;
     for (evaluation, hands_over_filters) in [
         (EvaluationType::Legacy, false),
         (EvaluationType::Legacy, true),
@@ -364,10 +364,7 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
         (EvaluationType::V4, true),
     ] {
         let settings = EvaluationSettings { hands_over_filters, ..settings(evaluation) };
-        let known = Some(inventory.clone());
-        let privileges = crate::Privileges::new(config.clone(), settings.clone(), resolution, known);
-        let reference =
-            Reference { config: &config, resolution, settings: &settings, inventory: Some(&inventory) };
+        let privileges = privileges(&settings, Some(inventory()));
         for (target, actions, reason) in [
             (Target::Name("logs-new-z".into()), SEARCH, Some(Reason::NeedsFilter)),
             (
@@ -391,12 +388,11 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
                 [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
             for (roles, reason) in [(&["all_access", "documents"][..], reason), (&["all_access"], None)] {
                 let subject = subject(roles);
-                let answer = reference.evaluate(&subject, &needs);
-                assert_eq!(answer, privileges.decide(&privileges.caller(&subject), &needs), "{context}");
+                let answer = answer(&privileges, &subject, &needs);
                 assert_eq!(answer.missing.first().map(|cell| cell.reason), reason, "{context} {roles:?}");
                 assert_eq!(answer.verdict == Verdict::Permitted, reason.is_none(), "{context} {roles:?}");
                 let steps = &mut crate::Steps::new(usize::MAX);
-                let requirement = privileges.requirement(&needs, |_| true, steps).unwrap();
+                let requirement = requirement(&privileges, (&needs, false), |_| true, steps).unwrap();
                 let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
                 let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
                 assert!(!is_met || reason.is_none(), "{context} {roles:?}");
@@ -443,11 +439,10 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
     const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
     let roles = "_meta: { type: roles, config_version: 2 }\n\
         tasks: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*', 'system:admin/system_index'] }] }\n";
-    let files = MapFiles::of("os/roles.yml", roles);
-    let config = std::sync::Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
+    let config = config(roles);
     let mut builder = InventoryBuilder::default();
     builder.index("a", true, false).index(".tasks", true, true).alias("done", [".tasks"]);
-    let inventory = std::sync::Arc::new(builder.build());
+    let inventory = Arc::new(builder.build());
     for (evaluation, systems, is_protected) in [
         (EvaluationType::V4, &[][..], true),
         (EvaluationType::V4, &[".sys"], true),
@@ -457,11 +452,7 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
         let system_indices = systems.iter().map(|name| Pattern::exact(name)).collect();
         let settings = EvaluationSettings { evaluation, system_indices, ..EvaluationSettings::default() };
         for known in [Some(inventory.clone()), None] {
-            let resolution = Resolution::MappingOnly;
-            let privileges =
-                crate::Privileges::new(config.clone(), settings.clone(), resolution, known.clone());
-            let reference =
-                Reference { config: &config, resolution, settings: &settings, inventory: known.as_deref() };
+            let privileges = Privileges::new(config.clone(), settings.clone(), known.clone());
             for (role, name, actions, is_open) in [
                 ("readall", ".tasks", SEARCH, false),
                 ("readall", "done", SEARCH, known.is_none()),
@@ -481,14 +472,13 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
                     shows_hidden_terms: false,
                     adds_names: false,
                 }];
-                let answer = reference.evaluate(&subject, &needs);
-                let caller = privileges.caller(&subject);
+                let answer = answer(&privileges, &subject, &needs);
                 let context = format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());
-                assert_eq!(answer, privileges.decide(&caller, &needs), "{context}");
                 let is_permitted = answer.verdict == Verdict::Permitted;
                 assert_eq!(is_permitted, is_open || !is_protected, "{context} {answer:?}");
                 let requirement =
-                    privileges.requirement(&needs, |_| true, &mut crate::Steps::new(usize::MAX)).unwrap();
+                    requirement(&privileges, (&needs, false), |_| true, &mut crate::Steps::new(usize::MAX))
+                        .unwrap();
                 let roles = subject.roles.iter().map(|role| role.as_str().into()).collect();
                 let is_met = requirement.is_met_by(&roles, &subject.variables(&roles, evaluation));
                 assert_eq!(is_met, is_permitted, "{context}");

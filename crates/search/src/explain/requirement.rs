@@ -1,0 +1,155 @@
+//! The roles that a caller must have for a request.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::config::{Template, Variables};
+use crate::pattern::Pattern;
+use crate::resolve::Unknown;
+
+/// The roles that a caller must have for a request to be permitted as it is, without a filter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Requirement {
+    /// The caller needs one of each list.
+    pub all: Vec<Vec<HeldRole>>,
+    /// The caller must have none of these, because the cluster would have to filter.
+    pub none: Vec<HeldRole>,
+}
+
+/// A role that a caller may have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldRole {
+    /// Its name.
+    pub role: Arc<str>,
+    /// If the role counts for some callers only: for those with whose values this pattern matches names.
+    pub matching: Option<Matching>,
+    /// The role counts only for callers who have none of these roles.
+    pub without: Vec<Arc<str>>,
+}
+
+/// A pattern with values of the caller that must match names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matching {
+    /// The pattern.
+    pub template: Template,
+    /// The names, each with the aliases and data streams that have it.
+    pub(super) names: Vec<Row>,
+    /// Whether it must match each of them, and not only one.
+    pub(super) is_all: bool,
+}
+
+/// A name or pattern of a request, with other names by any of which it is permitted too.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) parents: Vec<String>,
+    pub(super) is_pattern: bool,
+}
+
+impl Requirement {
+    /// Whether a caller with these roles and values meets it.
+    #[must_use]
+    pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
+        let has = |held: &HeldRole| {
+            roles.contains(&held.role)
+                && held.counts_for(variables)
+                && !held.without.iter().any(|role| roles.contains(role))
+        };
+        self.all.iter().all(|any| any.iter().any(has)) && !self.none.iter().any(has)
+    }
+
+    /// How many steps it takes to find out whether a caller meets it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let roles = self.all.iter().flatten().chain(&self.none);
+        self.all.len() + roles.map(HeldRole::size).sum::<usize>()
+    }
+
+    /// Requirements in which each role counts beside any other that is not refused. Who meets one of them
+    /// meets this one.
+    #[must_use]
+    pub fn alternatives(&self) -> Vec<Requirement> {
+        if self.all.iter().flatten().all(|held| held.without.is_empty()) {
+            return vec![self.clone()];
+        }
+        // All roles that count only beside some others are the same one.
+        let mut others = self.clone();
+        others.all.iter_mut().for_each(|any| any.retain(|held| held.without.is_empty()));
+        let mut with = self.clone();
+        let without = with.all.iter_mut().flatten().flat_map(|held| std::mem::take(&mut held.without));
+        for role in without.collect::<Vec<_>>() {
+            with.refuse(HeldRole::always(&role));
+        }
+        vec![others, with]
+    }
+
+    /// Adds a role that a caller must not have.
+    pub(super) fn refuse(&mut self, role: HeldRole) {
+        if !self.none.contains(&role) {
+            self.none.push(role);
+        }
+    }
+}
+
+impl HeldRole {
+    /// A role that always counts.
+    pub(super) fn always(role: &Arc<str>) -> Self {
+        Self { role: role.clone(), matching: None, without: Vec::new() }
+    }
+
+    /// How many steps it takes to find out whether it counts for a caller.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        1 + self.without.len() + self.matching.as_ref().map_or(0, |matching| matching.names.len())
+    }
+
+    /// Whether the role counts for a caller with these values, apart from the caller's other roles.
+    #[must_use]
+    pub fn counts_for(&self, variables: &Variables) -> bool {
+        self.matching.as_ref().is_none_or(|matching| matching.holds(variables))
+    }
+}
+
+impl Matching {
+    fn holds(&self, variables: &Variables) -> bool {
+        // What a role hides counts for more names than it grants.
+        let widened = if self.is_all { None } else { self.template.widened(variables) };
+        let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else { return false };
+        match self.is_all {
+            true => self.names.iter().all(|row| match row.is_pattern {
+                true => pattern.covers(&row.name),
+                false => row.may_match(&pattern),
+            }),
+            false => self.names.iter().any(|row| row.may_match(&pattern)),
+        }
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter().map(|row| &*row.name)
+    }
+
+    /// The only user name with which the pattern matches, if that is certain.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        match self.names.as_slice() {
+            [row] if !row.is_pattern && row.parents.is_empty() => self.template.user_of(&row.name),
+            _ => None,
+        }
+    }
+}
+
+impl Row {
+    pub(super) fn new(unknown: Unknown<'_>) -> Self {
+        let is_pattern = matches!(unknown, Unknown::Pattern(_));
+        Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }
+    }
+
+    /// Whether a pattern matches it, or may match some name of it if it is a pattern.
+    pub(super) fn may_match(&self, pattern: &Pattern) -> bool {
+        match self.is_pattern {
+            true => pattern.may_overlap(&self.name),
+            false => std::iter::once(&self.name).chain(&self.parents).any(|name| pattern.matches(name)),
+        }
+    }
+}
