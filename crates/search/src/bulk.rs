@@ -96,7 +96,7 @@ pub fn permitted_items<'a>(
         }
         Ok(())
     };
-    each(reading.body().ok()?, separate).ok()?;
+    each(reading.body().ok()?, false, separate).ok()?;
     (items.count > 0).then_some(items)
 }
 

@@ -1,16 +1,15 @@
 //! The evaluator: decides by look-ups.
 //!
-//! Compiling makes two tables: which names of the inventory each pattern matches, and which actions each permission
-//! grants. The rest is made when first needed, and kept: for a set of roles and an action, a bitmap of the names on
-//! which it is permitted; for an expression with a pattern, a bitmap of the names that it stands for. A request is then
-//! permitted if one bitmap is a subset of the other, however many roles and indices there are. Names that the inventory
-//! lacks, which without an inventory are all, are looked up among the patterns.
+//! Compiling makes two tables: which names of the inventory each pattern matches, and which actions each
+//! permission grants. The rest is made when first needed, and kept: for a set of roles and an action, a bitmap
+//! of the names on which it is permitted; for an expression with a pattern, a bitmap of the names that it
+//! stands for. A request is then permitted if one bitmap is a subset of the other, however many roles and
+//! indices there are. Names that the inventory lacks are looked up among the patterns.
 
 mod actions;
 mod bound;
 mod decide;
 mod expressions;
-mod filtered;
 mod filters;
 mod forward;
 mod name_set;
@@ -24,10 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 
-use crate::answer::EvaluationSettings;
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
+use crate::groups::ActionGroups;
 use crate::inventory::Inventory;
 use crate::pattern::Pattern;
+use crate::settings::{EvaluationSettings, SECURITY_INDEX};
 use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
@@ -52,7 +52,7 @@ pub struct Privileges {
     patterns: Patterns,
     pub(crate) templates: Box<[Template]>,
     pub(crate) special: Special,
-    role_sets: Mutex<HashMap<RoleSetKey, Arc<RoleSet>>>,
+    role_sets: Mutex<HashMap<Box<[u32]>, Arc<RoleSet>>>,
     expressions: Expressions,
 }
 
@@ -84,9 +84,6 @@ struct Rendered {
     effective: RoaringBitmap,
 }
 
-/// The ids of roles, sorted, and whether they may change protected indices.
-type RoleSetKey = (Box<[u32]>, bool);
-
 /// A role.
 #[derive(Debug)]
 pub(crate) struct CompiledRole {
@@ -112,7 +109,6 @@ pub(crate) struct Grant {
 pub(crate) struct Special {
     pub(crate) security: RoaringBitmap,
     pub(crate) system: RoaringBitmap,
-    pub(crate) protected: RoaringBitmap,
     /// Names with [odd](Pattern::is_odd) characters, and those that have one as an index or as a group.
     odd: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
@@ -148,14 +144,15 @@ impl Privileges {
         settings: EvaluationSettings,
         inventory: Option<Arc<Inventory>>,
     ) -> Self {
-        let mut compiler = Compiler { config: &config, ..Compiler::new(&config) };
+        let mut compiler = Compiler::default();
         let mut role_ids = HashMap::with_capacity(config.roles.len());
         let mut roles = Vec::with_capacity(config.roles.len());
         for (id, (name, role)) in (0..).zip(&config.roles) {
-            let grants = role.index_permissions.iter().enumerate();
-            let grants =
-                grants.map(|(number, permission)| compiler.grant(name, number, permission)).collect();
-            let cluster = compiler.actions.of(&config.action_groups, &role.cluster_permissions);
+            let grants = role.index_permissions.iter().enumerate().map(|(number, permission)| {
+                compiler.grant(&config.action_groups, (name, number), permission)
+            });
+            let grants = grants.collect();
+            let cluster = compiler.actions.set(&config.action_groups, &role.cluster_permissions);
             role_ids.insert(name.clone(), id);
             roles.push(CompiledRole { cluster, grants, tenant: TenantAccess::of(role, &config) });
         }
@@ -201,18 +198,16 @@ impl Privileges {
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {
         let names = self.config.roles_of(subject);
-        let roles = self.cached(self.role_set_key(&names));
+        let roles = self.cached(self.role_ids(&names));
         self.caller_with(subject, &names, roles, true)
     }
 
-    /// The same to explain decisions: nothing of it is kept, and no other thread waits for it. Explanations may run at a low
-    /// priority, where a thread that holds a lock may not go on for long; and people ask about more sets of roles than callers
-    /// have.
+    /// The same to explain decisions: it takes no lock and no place in a cache. Explanations run at a low
+    /// priority, where a thread that holds a lock may have to wait, and the threads that decide with it.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
         let names = self.config.roles_of(subject);
-        let (ids, may_change_protected) = self.role_set_key(&names);
-        let roles = Arc::new(RoleSet::new(self, &ids, may_change_protected));
+        let roles = Arc::new(RoleSet::new(self, &self.role_ids(&names)));
         self.caller_with(subject, &names, roles, false)
     }
 
@@ -226,7 +221,7 @@ impl Privileges {
         let variables = subject.variables(names, self.settings.evaluation);
         let text = |template: u32| self.templates.get(template as usize);
         let templates =
-            roles.templates().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
+            roles.templates.iter().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
         let templates: Box<[Rendered]> = templates.collect();
         let restricting = roles.restricting_templates.iter();
         let widened: Box<[Rendered]> =
@@ -241,7 +236,7 @@ impl Privileges {
     /// A caller with these roles, without a name and other values.
     pub(crate) fn nameless_caller(&self, roles: &[u32]) -> Caller {
         Caller {
-            roles: Arc::new(RoleSet::new(self, roles, false)),
+            roles: Arc::new(RoleSet::new(self, roles)),
             templates: Box::default(),
             widened: Box::default(),
             restricted: None,
@@ -252,22 +247,22 @@ impl Privileges {
         }
     }
 
-    fn role_set_key(&self, names: &BTreeSet<Arc<str>>) -> RoleSetKey {
-        let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
-        (ids, self.settings.may_change_protected(names.iter().map(|name| &**name)))
+    /// The ids of the roles that exist, sorted.
+    fn role_ids(&self, names: &BTreeSet<Arc<str>>) -> Box<[u32]> {
+        names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect()
     }
 
-    /// The set of roles with this key. It is made while no lock is held: that takes a while if patterns match many names. Of
-    /// two threads that make it at once, one drops it.
-    fn cached(&self, key: RoleSetKey) -> Arc<RoleSet> {
+    /// The set of these roles. It is made while no lock is held: that takes a while if patterns match many
+    /// names. Of two threads that make it at once, one drops it.
+    fn cached(&self, ids: Box<[u32]>) -> Arc<RoleSet> {
         let lock = || self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(set) = lock().get(&key) {
+        if let Some(set) = lock().get(&ids) {
             return set.clone();
         }
-        let set = Arc::new(RoleSet::new(self, &key.0, key.1));
+        let set = Arc::new(RoleSet::new(self, &ids));
         let mut sets = lock();
-        if sets.len() < MAX_ROLE_SETS || sets.contains_key(&key) {
-            return sets.entry(key).or_insert(set).clone();
+        if sets.len() < MAX_ROLE_SETS || sets.contains_key(&ids) {
+            return sets.entry(ids).or_insert(set).clone();
         }
         set
     }
@@ -299,33 +294,29 @@ impl Privileges {
     /// These names, and the indices of the aliases and data streams among them.
     fn effective(&self, mut names: RoaringBitmap) -> RoaringBitmap {
         if let Some(inventory) = self.inventory.as_deref() {
-            for group in &names & (inventory.aliases() | inventory.data_streams()) {
-                names.extend(inventory.related(group));
+            for group in &names & (&inventory.aliases | &inventory.data_streams) {
+                names.extend(inventory.members(group));
             }
         }
         names
     }
 }
 
-/// Numbers what permissions have in common.
+/// Numbers the patterns and templates that permissions share.
+#[derive(Default)]
 struct Compiler<'c> {
-    config: &'c SecurityConfig,
     actions: ActionSets,
     patterns: patterns::Builder<'c>,
     templates: HashMap<&'c Template, u32>,
 }
 
 impl<'c> Compiler<'c> {
-    fn new(config: &'c SecurityConfig) -> Self {
-        Self {
-            config,
-            actions: ActionSets::default(),
-            patterns: patterns::Builder::default(),
-            templates: HashMap::new(),
-        }
-    }
-
-    fn grant(&mut self, role: &Arc<str>, number: usize, permission: &'c IndexPermission) -> Grant {
+    fn grant(
+        &mut self,
+        groups: &ActionGroups,
+        (role, number): (&Arc<str>, usize),
+        permission: &'c IndexPermission,
+    ) -> Grant {
         let (mut patterns, mut templates) = (Vec::new(), Vec::new());
         for pattern in &permission.patterns {
             match pattern {
@@ -337,7 +328,7 @@ impl<'c> Compiler<'c> {
             }
         }
         Grant {
-            actions: self.actions.of(&self.config.action_groups, &permission.allowed_actions),
+            actions: self.actions.set(groups, &permission.allowed_actions),
             patterns: patterns.into(),
             templates: templates.into(),
             permission: (role.clone(), number),
@@ -367,7 +358,7 @@ impl Special {
             for pattern in patterns {
                 found |= patterns::Matches::of(pattern, inventory).to_bitmap();
             }
-            let indices = &found & (inventory.open() | inventory.closed());
+            let indices = &found & (&inventory.open | &inventory.closed);
             for index in indices {
                 found.extend(inventory.related(index));
             }
@@ -387,9 +378,8 @@ impl Special {
         Self {
             odd,
             dashboards,
-            security: among(&mut std::iter::once(&settings.security_index)),
+            security: among(&mut std::iter::once(&*SECURITY_INDEX)),
             system: among(&mut settings.all_system_indices()),
-            protected: among(&mut settings.protected_indices.iter()),
         }
     }
 }

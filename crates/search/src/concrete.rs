@@ -1,7 +1,7 @@
 //! The names that an expression with patterns stands for, to be forwarded in its place.
 //!
-//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With the names in its place it finds
-//! what was decided about.
+//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With the names in its
+//! place it finds the indices that were decided about.
 
 use std::fmt::Write;
 
@@ -20,11 +20,12 @@ pub(crate) struct Concrete<'e> {
     unknown: Vec<&'e str>,
     /// Whether all of them come from patterns, and none is a name of the expression.
     pub(crate) is_of_patterns: bool,
-    /// Whether one is an alias that a pattern matches. A hidden one, which the inventory does not tell, it would not match.
+    /// Whether one is an alias that a pattern matches. It would not match a hidden alias, and the inventory does
+    /// not say whether this one is.
     pub(crate) has_matched_alias: bool,
 }
 
-/// What is gathered of an expression, part by part.
+/// The names of an expression, gathered part by part.
 #[derive(Default)]
 struct Gathered<'e> {
     /// Names of the expression.
@@ -37,15 +38,15 @@ struct Gathered<'e> {
 }
 
 impl<'e> Concrete<'e> {
-    /// The names that reach what an expression reaches, no more and no less. `None` if it has no pattern, or there are no such
-    /// names.
+    /// The names that reach the same indices as an expression. `None` if it has no pattern, or there are no
+    /// such names.
     ///
-    /// An alias may have a filter, which the inventory does not tell. So it is not replaced by its indices: it is forwarded by its
-    /// name, or left out where each of its indices is forwarded by its own name, since the cluster then filters none of them.
+    /// An alias may have a filter, of which the inventory knows nothing. So it is not replaced by its indices: it
+    /// is forwarded by its name, or left out where each of its indices is forwarded by its own name, since the
+    /// cluster then filters none of them.
     pub(crate) fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
-        let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
-        let has_pattern = expression.parts().any(|part| matches!(part, Part::Pattern(_)));
-        if !has_pattern || !expression.options.expands() {
+        let is_of_patterns = !expression.has_name();
+        if !expression.has_pattern() || !expression.options.expands() {
             return None;
         }
         let Gathered { named, unknown, matched, reached } = Gathered::of(inventory, expression)?;
@@ -53,7 +54,7 @@ impl<'e> Concrete<'e> {
         let mut has_matched_alias = false;
         let mut known = &names & &reached;
         let mut covered = known.clone();
-        for alias in &names & inventory.aliases() {
+        for alias in &names & &inventory.aliases {
             let members = inventory.related(alias);
             let is_reached = |member: &&u32| reached.contains(**member);
             let is_left_out = !named.contains(alias)
@@ -75,13 +76,13 @@ impl<'e> Concrete<'e> {
     /// Whether each index that it reaches is among these names.
     pub(crate) fn is_within(&self, inventory: &Inventory, decided: &RoaringBitmap) -> bool {
         let mut reached = decided.clone();
-        for group in decided & (inventory.aliases() | inventory.data_streams()) {
+        for group in decided & (&inventory.aliases | &inventory.data_streams) {
             reached.extend(inventory.related(group));
         }
         self.known.iter().all(|number| {
             let members = inventory.related(number);
             reached.contains(number)
-                || (inventory.aliases().contains(number)
+                || (inventory.aliases.contains(number)
                     && members.iter().all(|index| reached.contains(*index)))
         })
     }
@@ -103,14 +104,13 @@ impl<'e> Concrete<'e> {
 impl<'e> Gathered<'e> {
     fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
-        let is_of_patterns = !expression.parts().any(|part| matches!(part, Part::Name(_)));
+        let is_of_patterns = !expression.has_name();
         let is_group = |part| match part {
             Part::Name(name) => inventory.number(name).is_some_and(|number| !inventory.is_index(number)),
             Part::Pattern(_) | Part::Except(_) => false,
         };
-        let excludes = expression.parts().any(|part| matches!(part, Part::Except(_)));
-        if excludes && expression.parts().any(is_group) {
-            // An alias or data stream stays, and what it reaches with it.
+        if expression.excludes() && expression.parts().any(is_group) {
+            // OpenSearch excludes neither aliases and data streams nor their indices.
             return None;
         }
         let (mut all, mut excluded) = (Self::default(), Excluded::default());
@@ -121,10 +121,10 @@ impl<'e> Gathered<'e> {
                 Part::Pattern(pattern) => {
                     let matched = named_by(inventory, pattern, options, is_all);
                     let reached = expand_matching(inventory, matched.clone(), options);
-                    // A pattern reaches the indices of a data stream in the states that the request asks for, and its name all of them. A closed
-                    // one is an error then, unless it is ignored.
+                    // A pattern reaches the indices of a data stream in the states that the request asks for, and
+                    // its name all of them. A closed one is an error then, unless it is ignored.
                     let closed = options.closed || is_of_patterns;
-                    let mut streams = (&matched & inventory.data_streams()).into_iter();
+                    let mut streams = (&matched & &inventory.data_streams).into_iter();
                     let is_reached = |index: &u32| match inventory.kind(*index) {
                         Some(Kind::OpenIndex) => options.open,
                         Some(Kind::ClosedIndex) => closed,
@@ -133,13 +133,13 @@ impl<'e> Gathered<'e> {
                     if !streams.all(|stream| inventory.related(stream).iter().all(is_reached)) {
                         return None;
                     }
-                    all.matched |= matched & (&reached | inventory.aliases());
+                    all.matched |= matched & (&reached | &inventory.aliases);
                     all.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let matched = named_by(inventory, pattern, options, false);
-                    // Whether it takes out the indices of an alias, and those that are not listed, depends on what is not known.
-                    let unsure = inventory.aliases() | inventory.unlisted();
+                    // It is not known whether it excludes aliases, and indices that are not listed.
+                    let unsure = &inventory.aliases | &inventory.unlisted;
                     if !matched.is_disjoint(&unsure) {
                         return None;
                     }
@@ -151,7 +151,7 @@ impl<'e> Gathered<'e> {
                     taken_out |= excluded;
                 }
                 Part::Except(name) => match inventory.number(name) {
-                    // The cluster takes out names of indices, and not what an alias or data stream stands for.
+                    // The cluster excludes names of indices, not the indices of an alias or data stream.
                     Some(number) if !inventory.is_index(number) => return None,
                     Some(number) => {
                         for set in [&mut all.matched, &mut all.named, &mut all.reached] {
@@ -164,7 +164,7 @@ impl<'e> Gathered<'e> {
         }
         excluded.take_out(&mut all.unknown, |name| Some(name));
         // A part of a data stream cannot be named by its name.
-        let mut streams = (&all.reached & inventory.data_streams()).into_iter();
+        let mut streams = (&all.reached & &inventory.data_streams).into_iter();
         let is_whole =
             |stream: u32| !inventory.related(stream).iter().any(|index| taken_out.contains(*index));
         streams.all(is_whole).then_some(all)

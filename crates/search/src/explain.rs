@@ -99,10 +99,8 @@ fn granting_by_pattern<'p>(
                 IndexPattern::Static(pattern) => Some(pattern.clone()),
                 IndexPattern::Template(template) => template.pattern(&caller.variables),
             };
-            rendered.is_some_and(|pattern| match name.contains('*') {
-                true => pattern.covers(name),
-                false => pattern.matches(name),
-            })
+            let unknown = if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
+            rendered.is_some_and(|pattern| unknown.is_covered_by(&pattern))
         };
         let pattern = match privileges.permission(grant)?.patterns.iter().find(matches)? {
             IndexPattern::Static(pattern) => pattern.text(),

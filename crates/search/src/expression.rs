@@ -155,6 +155,21 @@ impl<'a> Expression<'a> {
         self.text().is_empty() && self.options.closed && self.options.hidden
     }
 
+    /// Whether a part takes names out.
+    pub(crate) fn excludes(&self) -> bool {
+        self.parts().any(|part| matches!(part, Part::Except(_)))
+    }
+
+    /// Whether a part is a pattern.
+    pub(crate) fn has_pattern(&self) -> bool {
+        self.parts().any(|part| matches!(part, Part::Pattern(_)))
+    }
+
+    /// Whether a part is a name.
+    pub(crate) fn has_name(&self) -> bool {
+        self.parts().any(|part| matches!(part, Part::Name(_)))
+    }
+
     /// How many commas are between its [parts](Self::parts).
     pub(crate) fn commas(&self) -> usize {
         self.text().bytes().filter(|byte| *byte == b',').count()
@@ -189,28 +204,7 @@ impl<'e> Iterator for Parts<'e> {
 /// Whether `name` matches `pattern`, in which `*` stands for any characters.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
-    // Where to go on when the last `*` takes one more byte.
-    let mut retry: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (pattern.split_first(), name.split_first()) {
-            (Some((b'*', rest)), _) => {
-                pattern = rest;
-                retry = Some((rest, name));
-            }
-            (Some((wanted, pattern_rest)), Some((found, name_rest))) if wanted == found => {
-                (pattern, name) = (pattern_rest, name_rest);
-            }
-            (None, None) => return true,
-            _ => match retry.and_then(|(rest, from)| Some((rest, from.get(1..)?))) {
-                Some((rest, from)) => {
-                    (pattern, name) = (rest, from);
-                    retry = Some((rest, from));
-                }
-                None => return false,
-            },
-        }
-    }
+    crate::pattern::matches_expression(pattern, name)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What it means for an action that a role hides documents or fields.
 
 use crate::action::Action;
+use crate::answer::{Missing, Reason};
 use crate::need::{Need, Target};
 
 /// What a filter of documents or fields means for an action.
@@ -22,9 +23,8 @@ const ALIASES: Action = Action::of("indices:admin/aliases");
 /// Makes an index, and gives it the alias or data stream that it is asked for.
 const ROLLOVER: Action = Action::of("indices:admin/rollover");
 
-/// Whether a name that the inventory lacks may be that of an alias, which was made since, of an index that a role hides something of. It
-/// may be, whatever the name is. Another alias for the same index shows no more than that one, and another index with the same alias does
-/// not either: nothing is shown by that name as long as the inventory lacks it.
+/// Whether an action may show documents by a name that the inventory lacks: of an alias that was made since,
+/// for an index of which a role hides something. Adding an alias shows nothing by itself.
 pub(crate) fn may_be_of_any(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
@@ -35,16 +35,20 @@ pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
     if matches!(need.target, Target::AddedName(_)) {
         return None;
     }
-    let of = |action: Action| match filtering(action) {
-        Filtering::Possible if need.is_copied => Filtering::Impossible,
-        Filtering::Possible if need.shows_hidden_terms => Filtering::PossibleForFields,
-        filtering @ (Filtering::NotNeeded
-        | Filtering::Possible
-        | Filtering::PossibleForFields
-        | Filtering::Impossible) => filtering,
-    };
-    let all = need.actions.iter().map(|action| (*action, of(*action)));
-    all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)
+    let filterings = need.actions.iter().map(|action| {
+        let filtering = filtering(*action);
+        let is_possible = filtering == Filtering::Possible;
+        if is_possible && need.is_copied {
+            (*action, Filtering::Impossible)
+        } else if is_possible && need.shows_hidden_terms {
+            (*action, Filtering::PossibleForFields)
+        } else {
+            (*action, filtering)
+        }
+    });
+    filterings
+        .filter(|(_, filtering)| *filtering != Filtering::NotNeeded)
+        .max_by_key(|(_, filtering)| *filtering)
 }
 
 /// What a filter of documents or fields means for an action. Actions that are not known here need one.
@@ -70,4 +74,31 @@ fn filtering(action: Action) -> Filtering {
     } else {
         Filtering::Possible
     }
+}
+
+/// Why a request is denied to a caller of whom a role hides something of every index, whatever other roles
+/// show. `hides_documents` says whether it hides documents.
+pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Option<Reason> {
+    match filtering {
+        Filtering::Impossible => Some(Reason::CannotFilter),
+        Filtering::PossibleForFields => hides_documents.then_some(Reason::HiddenTerms),
+        Filtering::NotNeeded | Filtering::Possible => None,
+    }
+}
+
+/// Why a need is denied to everyone from whom a role hides something, whatever the inventory has: it gives
+/// names to indices that are not made yet, or it has a pattern that cannot be replaced by names, and so
+/// stands for indices and aliases that were made since.
+pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
+    let missing = |action, reason| Missing { action, name: need.target.text().to_owned(), reason };
+    if need.adds_names {
+        return need.actions.first().map(|action| missing(*action, Reason::CannotFilter));
+    }
+    let Target::Fixed(expression) = &need.target else { return None };
+    let (action, filtering) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+    let reason = match filtering {
+        Filtering::Impossible => Reason::CannotFilter,
+        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => Reason::NeedsFilter,
+    };
+    expression.has_pattern().then(|| missing(action, reason))
 }

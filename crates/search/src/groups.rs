@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::builtin;
 use crate::steps::Steps;
 
-/// How many members of groups are looked at to find those of all groups; all these may be kept. A chain of 1,400 groups, each in the
-/// one before it, has a million. It is no file that somebody writes by hand.
+/// How many members of groups are looked at to find those of all groups. A chain of 1,400 groups, each in the
+/// one before it, has a million: nobody writes such a file by hand.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Action groups, each with the actions and patterns of actions that it and the groups in it have.
@@ -26,8 +26,8 @@ impl ActionGroups {
     /// These groups and the built-in ones, which replace groups of the same name. Groups may contain each other in a
     /// circle: then they have the same members.
     ///
-    /// Also the first group whose members are too many, with those of all groups before it. It has none of those that are in
-    /// other groups only, nor have the groups after it.
+    /// Also the first group whose members are too many, with those of all groups before it. It and the groups
+    /// after it have only their own members.
     pub(crate) fn new(mut own: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>) -> (Self, Option<Arc<str>>) {
         for (name, actions) in builtin::ACTION_GROUPS {
             own.insert((*name).into(), actions.iter().map(|action| (*action).into()).collect());
@@ -64,6 +64,7 @@ impl ActionGroups {
     }
 
     /// The members of a group: its own, and those of the groups in it.
+    #[cfg(test)]
     pub(crate) fn members(&self, group: &str) -> impl Iterator<Item = &str> {
         self.members.get(group).into_iter().flatten().map(|member| &**member)
     }

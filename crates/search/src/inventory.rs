@@ -56,12 +56,17 @@ pub struct Inventory {
     group_members: Box<[u32]>,
     /// How many members an alias or data stream has at most.
     largest_group: u32,
-    open: RoaringBitmap,
-    closed: RoaringBitmap,
-    hidden: RoaringBitmap,
-    unlisted: RoaringBitmap,
-    aliases: RoaringBitmap,
-    data_streams: RoaringBitmap,
+    /// Open indices.
+    pub(crate) open: RoaringBitmap,
+    /// Closed indices.
+    pub(crate) closed: RoaringBitmap,
+    /// Names that are hidden, of any kind.
+    pub(crate) hidden: RoaringBitmap,
+    /// Indices of aliases and data streams that were not listed themselves. Whether they are open, closed or
+    /// hidden is not known: they are among the open ones.
+    pub(crate) unlisted: RoaringBitmap,
+    pub(crate) aliases: RoaringBitmap,
+    pub(crate) data_streams: RoaringBitmap,
 }
 
 impl InventoryBuilder {
@@ -286,43 +291,6 @@ impl Inventory {
         start..end
     }
 
-    /// Open indices.
-    #[must_use]
-    pub const fn open(&self) -> &RoaringBitmap {
-        &self.open
-    }
-
-    /// Closed indices.
-    #[must_use]
-    pub const fn closed(&self) -> &RoaringBitmap {
-        &self.closed
-    }
-
-    /// What is hidden, of any kind.
-    #[must_use]
-    pub const fn hidden(&self) -> &RoaringBitmap {
-        &self.hidden
-    }
-
-    /// Indices that aliases and data streams have, but that were not listed themselves. Whether they are open, closed or hidden is not known:
-    /// they are among the [open](Self::open) ones.
-    #[must_use]
-    pub const fn unlisted(&self) -> &RoaringBitmap {
-        &self.unlisted
-    }
-
-    /// Aliases.
-    #[must_use]
-    pub const fn aliases(&self) -> &RoaringBitmap {
-        &self.aliases
-    }
-
-    /// Data streams.
-    #[must_use]
-    pub const fn data_streams(&self) -> &RoaringBitmap {
-        &self.data_streams
-    }
-
     /// The first number whose name does not satisfy a condition that only the first names do.
     fn partition(&self, condition: impl Fn(&str) -> bool) -> u32 {
         let (mut low, mut high) = (0, self.len());
@@ -370,7 +338,7 @@ mod tests {
         assert_eq!(inventory.name(number("logs-2")), "logs-2");
         assert_eq!(inventory.kind(number("logs-2")), Some(Kind::ClosedIndex));
         assert_eq!(inventory.kind(number("all-logs")), Some(Kind::Alias));
-        assert_eq!(inventory.hidden().iter().collect::<Vec<_>>(), [number(".hidden")]);
+        assert_eq!(inventory.hidden.iter().collect::<Vec<_>>(), [number(".hidden")]);
     }
 
     #[test]
@@ -386,9 +354,9 @@ mod tests {
     fn a_member_that_was_not_added_is_known_by_its_name() {
         let inventory = inventory();
         let number = |name| inventory.number(name).unwrap();
-        assert_eq!(inventory.unlisted().iter().collect::<Vec<_>>(), [number("missing")]);
+        assert_eq!(inventory.unlisted.iter().collect::<Vec<_>>(), [number("missing")]);
         assert_eq!(inventory.related(number("missing")), [number("all-logs")]);
-        assert!(inventory.open().contains(number("missing")));
+        assert!(inventory.open.contains(number("missing")));
         assert_eq!(inventory.largest_group(), 3);
     }
 

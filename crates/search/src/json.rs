@@ -1,9 +1,11 @@
 //! JSON, read without copying and without building values.
 //!
-//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first bytes: what this reader
-//! refuses is denied. What it accepts a node reads in the same way.
+//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first bytes. A node
+//! reads in the same way whatever this reader accepts.
 
 use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
 
 use crate::problem::Problem;
 
@@ -81,8 +83,11 @@ impl<'a> Json<'a> {
     /// Reads a string.
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Problem> {
         let (raw, has_escapes) = self.raw_string()?;
-        let text = std::str::from_utf8(raw).map_err(|_| INVALID)?;
-        if has_escapes { unescape(text).map(Cow::Owned) } else { Ok(Cow::Borrowed(text)) }
+        if has_escapes {
+            return serde_json::from_slice(raw).map(Cow::Owned).map_err(|_| INVALID);
+        }
+        let text = raw.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).ok_or(INVALID)?;
+        std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| INVALID)
     }
 
     /// Reads any value and gives its text.
@@ -132,10 +137,11 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    /// The bytes between the quotes of a string, without control characters, and whether some are escapes.
+    /// A string with its quotes, without control characters, and whether it has escapes.
     fn raw_string(&mut self) -> Result<(&'a [u8], bool), Problem> {
-        self.expect(b'"')?;
+        self.space();
         let (start, mut has_escapes) = (self.at, false);
+        self.expect(b'"')?;
         loop {
             let rest = self.text.get(self.at..).ok_or(INVALID)?;
             // Most strings have no escape, so this finds their end.
@@ -148,9 +154,8 @@ impl<'a> Json<'a> {
             }
             has_escapes = true;
         }
-        let raw = self.text.get(start..self.at).ok_or(INVALID)?;
         self.at += 1;
-        Ok((raw, has_escapes))
+        Ok((self.text.get(start..self.at).ok_or(INVALID)?, has_escapes))
     }
 
     /// Reads `null`, `true`, `false` or a number.
@@ -158,11 +163,8 @@ impl<'a> Json<'a> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
         let word = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
-        if !matches!(word, b"null" | b"true" | b"false") && !is_number(word) {
-            return Err(INVALID);
-        }
         self.at += word.len();
-        Ok(())
+        serde_json::from_slice::<IgnoredAny>(word).map(drop).map_err(|_| INVALID)
     }
 
     fn expect(&mut self, wanted: u8) -> Result<(), Problem> {
@@ -186,71 +188,6 @@ impl<'a> Json<'a> {
 }
 
 const INVALID: Problem = Problem::Invalid("its body is not plain JSON in UTF-8");
-
-/// `-? (0 | [1-9][0-9]*) (.[0-9]+)? ([eE][+-]?[0-9]+)?`
-fn is_number(word: &[u8]) -> bool {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = word.strip_prefix(b"-").unwrap_or(word);
-    let whole = digits(rest);
-    if whole == 0 || (whole > 1 && rest.first() == Some(&b'0')) {
-        return false;
-    }
-    let mut rest = rest.get(whole..).unwrap_or_default();
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let count = digits(fraction);
-        rest = match fraction.get(count..) {
-            Some(rest) if count > 0 => rest,
-            _ => return false,
-        };
-    }
-    let Some((b'e' | b'E', exponent)) = rest.split_first() else { return rest.is_empty() };
-    let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
-    !exponent.is_empty() && digits(exponent) == exponent.len()
-}
-
-/// The text of a string with escapes. Halves of a pair of surrogates are refused.
-fn unescape(raw: &str) -> Result<String, Problem> {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        text.push_str(plain);
-        let mut letters = escape.chars();
-        let letter = letters.next().ok_or(INVALID)?;
-        rest = letters.as_str();
-        text.push(match letter {
-            '"' | '\\' | '/' => letter,
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => {
-                let mut unit = || -> Result<u32, Problem> {
-                    let (digits, after) = rest.split_at_checked(4).ok_or(INVALID)?;
-                    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-                    rest = after;
-                    u32::from_str_radix(digits, 16).ok().filter(|_| is_hex).ok_or(INVALID)
-                };
-                let first = unit()?;
-                let is_high = (0xd800..0xdc00).contains(&first);
-                let code = if is_high {
-                    rest = rest.strip_prefix("\\u").ok_or(INVALID)?;
-                    let (digits, after) = rest.split_at_checked(4).ok_or(INVALID)?;
-                    rest = after;
-                    let low =
-                        u32::from_str_radix(digits, 16).ok().filter(|low| (0xdc00..0xe000).contains(low));
-                    0x1_0000 + ((first - 0xd800) << 10) + (low.ok_or(INVALID)? - 0xdc00)
-                } else {
-                    first
-                };
-                char::from_u32(code).ok_or(INVALID)?
-            }
-            _ => return Err(INVALID),
-        });
-    }
-    text.push_str(rest);
-    Ok(text)
-}
 
 /// The lines of a body. Each ends with a line feed.
 #[derive(Debug)]

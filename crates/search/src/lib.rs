@@ -1,10 +1,13 @@
 //! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
 //! roles of its subject permit them.
 //!
-//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on:
-//! the cluster, indices, or the name of an index or alias that the request creates. [`Privileges`], compiled from the cluster's own role
-//! files, decides whether a subject may perform these actions: its [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its [`Reason`]: of each
-//! action of a need the first twenty names.
+//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and their
+//! [`Target`]: the cluster, indices, or the name of an index or alias that the request creates.
+//! [`Privileges`], compiled from the cluster's own role files, decides whether a subject may perform these
+//! actions: its [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its
+//! [`Reason`], of each action of a need the first twenty names.
+//!
+//! The module [`explain`] is for people, and nothing that decides uses it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -33,14 +36,14 @@ mod reading;
 mod request;
 mod resolve;
 mod routes;
+mod settings;
 mod steps;
 mod subject;
 mod tenants;
 
 pub use action::Action;
 pub use answer::{
-    Answer, EvaluationSettings, Filter, MAX_FILTERS, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart,
-    Reason, Verdict,
+    Answer, Filter, MAX_FILTERS, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
 pub use builtin::is_builtin_role;
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
@@ -56,5 +59,6 @@ pub use pattern::{Pattern, RegexError};
 pub use problem::Problem;
 pub use reading::{Request, RequestBody};
 pub use request::{depends_on_body, read};
+pub use settings::EvaluationSettings;
 pub use steps::Steps;
 pub use subject::Subject;

@@ -62,11 +62,6 @@ pub(crate) fn search<'a>(
     lookups.finish(reading)
 }
 
-/// Adds what a stored search pipeline needs: one may filter by a query, which is not seen here.
-pub(crate) fn pipeline(reading: &mut Reading<'_, '_>, name: &str) -> Result<(), Problem> {
-    if name == "_none" { Ok(()) } else { unseen(reading) }
-}
-
 /// Processors of a search pipeline that make no query of a text.
 const PROCESSORS: [&str; 11] = [
     "filter_query",
@@ -253,8 +248,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
     ) -> Result<(), Problem> {
         match (under.key, json.peek()?) {
             ("search_pipeline", Value::String) => {
-                let name = json.string()?;
-                return pipeline(reading, &name);
+                return if json.string()? == "_none" { Ok(()) } else { unseen(reading) };
             }
             // A node takes it for the name, as text.
             ("search_pipeline", Value::Other) => {

@@ -1,37 +1,40 @@
 //! Reduces a request to the indices that are permitted.
 //!
-//! Only names in the path or the query can be replaced: bodies are passed on as they are. The caller must read the new
-//! request, and decide about what it needs: so a name that means something else in its new place permits nothing.
+//! Only names in the path or the query can be replaced: bodies are passed on as they are. The caller must
+//! read the new request, and decide about its needs: so a name that means something else in its new place
+//! permits nothing.
 
 use std::collections::BTreeMap;
 
 use crate::answer::Part;
 use crate::concrete::push_encoded;
 use crate::parameters::{Plus, decode};
-use crate::reading::{Reading, Request};
-use crate::request::{aliases, may_be_all, route, target};
+use crate::reading::Request;
+use crate::request::{read_places, route};
 use crate::resolve::NOTHING;
-use crate::routes::{Match, Place};
+use crate::routes::Match;
 
 /// The longest path with its query that is made, in bytes: a node refuses a first line above 4,096 bytes
-/// (`http.max_initial_line_length`). One that a client has sent may be longer.
+/// (`http.max_initial_line_length`). A path that a client has sent may be longer.
 pub(crate) const MAX_TARGET: usize = 4_000;
 
-/// The path and query of the request with these permitted names only. `None` if a need is to be reduced that is not named
-/// there, or if it would be too long.
+/// The path and query of the request with these permitted names only. `None` if a need is to be reduced that
+/// is not named there, or if it would be too long.
 #[must_use]
 pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
-    let mut needs = Vec::new();
-    let reading = route(request, &mut needs).ok()?;
-    let parameters = parameters(&reading)?;
+    let (mut needs, mut lists) = (Vec::new(), BTreeMap::new());
+    let mut reading = route(request, &mut needs).ok()?;
+    read_places(&mut reading, |need, parameter| {
+        lists.insert(need, parameter);
+    })
+    .ok()?;
     let mut permitted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for part in parts {
         // Several actions may be performed on the same indices: each must be permitted on them.
-        let parameter = (*parameters.get(part.need)?)?;
-        let names = part.names.iter().map(String::as_str);
+        let parameter = *lists.get(&part.need)?;
         match permitted.get_mut(parameter) {
             Some(permitted) => permitted.retain(|name| part.names.iter().any(|other| other == name)),
-            None => drop(permitted.insert(parameter, names.collect())),
+            None => drop(permitted.insert(parameter, part.names.iter().map(String::as_str).collect())),
         }
     }
     let lists: Vec<(&str, String)> =
@@ -40,7 +43,8 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     with_values(request.target, &reading.found, &values)
 }
 
-/// The path and query with other values of these parameters, which are percent-encoded. `None` if it would be too long.
+/// The path and query with other values of these parameters, which are percent-encoded. `None` if it would
+/// be too long.
 pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str)]) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let more: usize = values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
@@ -51,62 +55,31 @@ pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str
         let value = values.iter().find(|(parameter, _)| is_here(parameter)).map(|(_, value)| *value);
         changed.extend([if number > 0 { "/" } else { "" }, value.unwrap_or(segment)]);
     }
+    let in_query = || values.iter().filter(|(parameter, _)| found.position(parameter).is_none());
     let mut separator = "?";
-    for piece in query.split_inclusive(['&', ';']).filter(|_| !query.is_empty()) {
+    for piece in query.split_inclusive(['&', ';']) {
         let pair = piece.trim_end_matches(['&', ';']);
         let name = pair.split('=').next().unwrap_or_default();
         let decoded = decode(name, Plus::IsSpace).ok()?;
-        let is_for_query = |parameter: &str| found.position(parameter).is_none() && *decoded == *parameter;
         changed.push_str(std::mem::take(&mut separator));
-        match values.iter().find(|(parameter, _)| is_for_query(parameter)) {
+        match in_query().find(|(parameter, _)| *decoded == **parameter) {
             Some((_, value)) => {
                 changed.extend([name, "=", value, piece.get(pair.len()..).unwrap_or_default()]);
             }
             None => changed.push_str(piece),
         }
     }
-    for (parameter, value) in values.iter().filter(|(parameter, _)| found.position(parameter).is_none()) {
-        let has = |pair: &str| {
+    for (parameter, value) in in_query() {
+        let is_parameter = |pair: &str| {
             let name = pair.split('=').next().unwrap_or_default();
             decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter)
         };
-        if !query.split(['&', ';']).any(has) {
+        if !query.split(['&', ';']).any(is_parameter) {
             let separator = if separator.is_empty() { "&" } else { std::mem::take(&mut separator) };
             changed.extend([separator, parameter, "=", value]);
         }
     }
     (changed.len() <= MAX_TARGET.max(target.len())).then_some(changed)
-}
-
-/// The parameter that names the indices of each need; `None` for a need that is not about such a list. The needs of a body
-/// come after these.
-fn parameters(reading: &Reading<'_, '_>) -> Option<Vec<Option<&'static str>>> {
-    let mut parameters = Vec::new();
-    for pattern in &reading.found.group.needs {
-        let is_of_all = pattern.place == Place::All
-            || pattern.place == Place::AllIfAll && may_be_all(reading)
-            || pattern.place == Place::OpenScroll && !reading.request.scrolls_are_checked;
-        let is_need = is_of_all || target(reading, pattern.place).ok()?.is_some();
-        match pattern.place {
-            Place::Aliases(_) | Place::AliasesUnlessAll(_) => {
-                let count = aliases(reading, pattern.place).ok()?.len();
-                parameters.extend(std::iter::repeat_n(None, count));
-            }
-            _ if !is_need => {}
-            Place::List(parameter) | Place::OptionalList(parameter) => parameters.push(Some(parameter)),
-            Place::Cluster
-            | Place::ClusterIfAll
-            | Place::AllIfAll
-            | Place::All
-            | Place::OpenScroll
-            | Place::Name(_)
-            | Place::Missing(_)
-            | Place::MissingIfVersioned(_)
-            | Place::NewAlias(_)
-            | Place::Creates(_) => parameters.push(None),
-        }
-    }
-    Some(parameters)
 }
 
 /// A list of names, percent-encoded.

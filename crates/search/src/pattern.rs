@@ -10,11 +10,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-pub(crate) use glob::{Symbol, symbols};
+pub(crate) use glob::{Symbol, matches_expression, symbols};
 use regex::Regex;
 pub use regex::RegexError;
 
-/// A pattern that matches names. Two patterns are equal if their texts and literal parts are.
+/// A pattern that matches names. Two patterns are equal if they match in the same way.
 #[derive(Clone)]
 pub struct Pattern {
     text: Arc<str>,
@@ -22,7 +22,7 @@ pub struct Pattern {
 }
 
 /// How a pattern matches.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Matcher {
     /// No name.
     Nothing,
@@ -183,19 +183,7 @@ impl fmt::Debug for Pattern {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.matcher, &other.matcher) {
-            (Matcher::Glob(one), Matcher::Glob(two)) => one == two,
-            (Matcher::Exact(one), Matcher::Exact(two)) | (Matcher::Prefix(one), Matcher::Prefix(two)) => {
-                one == two
-            }
-            (Matcher::Regex(_), Matcher::Regex(_)) => self.text == other.text,
-            (one, two) => {
-                matches!(
-                    (one, two),
-                    (Matcher::Nothing, Matcher::Nothing) | (Matcher::Anything, Matcher::Anything)
-                )
-            }
-        }
+        self.matcher == other.matcher
     }
 }
 
@@ -203,13 +191,7 @@ impl Eq for Pattern {}
 
 impl Hash for Pattern {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(&self.matcher).hash(state);
-        match &self.matcher {
-            Matcher::Nothing | Matcher::Anything => {}
-            Matcher::Exact(text) | Matcher::Prefix(text) => text.hash(state),
-            Matcher::Glob(symbols) => symbols.hash(state),
-            Matcher::Regex(_) => self.text.hash(state),
-        }
+        self.matcher.hash(state);
     }
 }
 

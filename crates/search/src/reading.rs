@@ -25,8 +25,8 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The header `content-encoding`.
     pub content_encoding: Option<&'a str>,
-    /// Whether what stands behind checks that a scroll is the caller's own. Otherwise its id may be of any index: it says neither
-    /// whose it is nor what it searches, and the next ones can be computed from one's own.
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise its id may be of any index: it
+    /// says neither whose it is nor what it searches, and the next ids can be guessed from one.
     pub scrolls_are_checked: bool,
     /// The body.
     pub body: RequestBody<'a>,
@@ -40,7 +40,7 @@ pub enum RequestBody<'a> {
     /// There may be one, but it was not sent along, or only its beginning was.
     #[default]
     Unseen,
-    /// It can be had: a request whose needs depend on it is not read before.
+    /// It can be awaited: a request whose needs depend on it is not read before.
     Awaited,
     /// The whole body. It is empty where there is none.
     Whole(&'a [u8]),
@@ -75,27 +75,6 @@ impl<'a> Reading<'_, 'a> {
     /// # Errors
     /// If the request names too many indices, or one by too long a name.
     pub(crate) fn need(&mut self, actions: &'static [Action], target: Target<'a>) -> Result<(), Problem> {
-        self.need_to(actions, target, false)
-    }
-
-    /// Adds a need of indices whose documents are written elsewhere.
-    ///
-    /// # Errors
-    /// If the request names too many indices, or one by too long a name.
-    pub(crate) fn need_copy(
-        &mut self,
-        actions: &'static [Action],
-        target: Target<'a>,
-    ) -> Result<(), Problem> {
-        self.need_to(actions, target, true)
-    }
-
-    fn need_to(
-        &mut self,
-        actions: &'static [Action],
-        target: Target<'a>,
-        is_copied: bool,
-    ) -> Result<(), Problem> {
         if target.is_too_long() {
             return Err(Problem::Invalid("it names an index by more than 255 bytes, which no name has"));
         }
@@ -103,25 +82,38 @@ impl<'a> Reading<'_, 'a> {
         if self.names > MAX_NAMES {
             return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));
         }
-        self.needs.push(Need { actions, target, is_copied, shows_hidden_terms: false, adds_names: false });
+        let need = Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
+        self.needs.push(need);
         Ok(())
     }
 
-    /// Says of the searches among the needs from this one on that they show terms of documents that they do not find.
+    /// Adds a need of indices whose documents are written elsewhere.
+    pub(crate) fn need_copy(
+        &mut self,
+        actions: &'static [Action],
+        target: Target<'a>,
+    ) -> Result<(), Problem> {
+        self.need(actions, target)?;
+        self.needs.last_mut().into_iter().for_each(|need| need.is_copied = true);
+        Ok(())
+    }
+
+    /// Marks the searches among the needs, from this number on: they show terms of documents that they do not
+    /// find.
     pub(crate) fn show_hidden_terms(&mut self, from: usize) {
         let searches = self.needs.iter_mut().skip(from).filter(|need| need.actions.contains(&SEARCH));
         searches.for_each(|need| need.shows_hidden_terms = true);
     }
 
-    /// Says of the first need that it gives names to indices which are not made yet.
+    /// Marks the first need: it gives names to indices that are not made yet.
     pub(crate) fn add_names(&mut self) {
         self.needs.iter_mut().take(1).for_each(|need| need.adds_names = true);
     }
 
-    /// A need of all indices, for what cannot be seen.
+    /// Adds a need of all indices, where the request does not show which it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // Those that do not exist yet, too. No index can have this name: roles for all indices grant it, others do not.
+        // Also of indices that do not exist yet. No index can have this name: roles for all indices grant it.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
@@ -173,9 +165,8 @@ impl<'a> Reading<'_, 'a> {
     /// A name with its date math resolved, if it has any.
     fn resolved<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
         let name = self.without_date_math(part, name)?;
-        // No index has such a name: a node refuses it, unless one of its modules has routes under it, which name indices in
-        // another way. The module `opensearch-dashboards` has `/_opensearch_dashboards/_search`, with indices in the query.
-        // Nor is `_all` one among others: the plugin takes that for all indices.
+        // No index has such a name. A module of the node may have routes under it that name indices in another
+        // way, such as `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
         if name.starts_with('_') { Err(UNDERSCORE) } else { Ok(name) }
     }
 
@@ -184,8 +175,8 @@ impl<'a> Reading<'_, 'a> {
             if part == Part::Body || !RESOLVED_AT_ONCE.contains(&self.found.group.name) {
                 return Err(LATER_DATE_MATH);
             }
-            // The node resolves it again, once the request has arrived there to its end. So the moment must not be one that the
-            // client chooses, by sending the rest later, nor one at which a slightly other clock gives another name.
+            // The node resolves it again, once the whole request has arrived there. So the client must not choose
+            // the moment, by sending the rest later, and a slightly other clock must give the same name.
             match self.request.body {
                 RequestBody::Whole(_) => {}
                 RequestBody::Awaited => return Err(Problem::BodyNeeded),
@@ -269,16 +260,16 @@ enum Part {
     Body,
 }
 
-/// The operations whose names in the path and the query a node resolves once, as the request arrives. Others resolve date math when a
-/// client may have drawn them out: `_msearch` for each of its searches, `_reindex` for each batch, `_update` at each attempt,
-/// `_explain` when what its query looks up is there, `_update_by_query` and `_delete_by_query` when a search is repeated, whatever writes after the index is made, and whatever the
-/// manager of the cluster does when it gets there. The names in bodies are those of the documents that queries look up, too.
+/// The operations whose names in the path and the query a node resolves once, as the request arrives. Others
+/// resolve date math when a client may have drawn them out: `_msearch` for each of its searches, `_reindex`
+/// for each batch, `_update` at each attempt, `_explain` after its look-ups, `_update_by_query` and
+/// `_delete_by_query` when a search is repeated, writes after the index is made.
 const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 
-/// How many names and patterns of indices the needs of a request may have together; a bulk request has two for each index. They bound
-/// what a short body can make of a long list in the path: `_msearch` searches it again with each line of two bytes. Evaluating so many
-/// takes some 15 ms, in which the thread serves no other request.
+/// How many names and patterns of indices the needs of a request may have together; a bulk request has two
+/// for each index. `_msearch` searches a long list in the path again with each line of two bytes. Evaluating
+/// so many takes some 15 ms, in which the thread serves no other request.
 pub(crate) const MAX_NAMES: usize = 50_000;
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");

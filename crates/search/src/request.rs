@@ -3,20 +3,22 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use crate::action::Action;
 use crate::body;
-use crate::expression::{Options, Part};
+use crate::expression::{Expression, Options};
 use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
 use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNENDED_DATE_MATH};
-use crate::routes::{Body, Match, Method, Place, ROUTES};
+use crate::routes::{Body, Match, Method, Pattern, Place, ROUTES};
 
-/// The names that a rollover may make where it names none: one that ends with `-` and a number. It follows from the name by which the
-/// last index was created. That may have had date math, which no inventory says.
+/// The names that a rollover may make where it names none: they end with `-` and a number. They follow from
+/// the name by which the last index was created, which may have had date math.
 const ROLLED_OVER: &str = "*-*";
 
-/// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
+/// Reads what a request needs into `needs`, and returns the name of its operation, such as
+/// `indices.create`.
 ///
 /// # Errors
 ///
@@ -27,63 +29,132 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if request.body == RequestBody::Awaited && group.body != Body::Ignored {
         return Err(Problem::BodyNeeded);
     }
-    for pattern in &group.needs {
-        match target(&reading, pattern.place)? {
-            Some(target) => {
-                // A role may hide something of whatever index it makes.
-                let is_of_any = matches!(pattern.place, Place::Creates(_)) && target.text() == ROLLED_OVER;
-                reading.need(&pattern.actions, target)?;
-                if is_of_any {
-                    reading.add_names();
-                }
-            }
-            None if pattern.place == Place::All => reading.need_all(&pattern.actions)?,
-            None if pattern.place == Place::AllIfAll && may_be_all(&reading) => {
-                reading.need_all(&pattern.actions)?;
-            }
-            None if pattern.place == Place::OpenScroll && !request.scrolls_are_checked => {
-                reading.need_all(&pattern.actions)?;
-            }
-            None => {
-                for alias in aliases(&reading, pattern.place)? {
-                    reading.need(&pattern.actions, Target::AddedName(alias))?;
-                }
-            }
-        }
-    }
+    read_places(&mut reading, |_, _| {})?;
     let before = reading.needs.len();
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         body::ingest_anywhere(&mut reading)?;
     }
-    let pipeline = reading.query.get("search_pipeline")?;
-    // A pipeline may ask for a `profile`: in the searches of the path and of the body, not in what it needs itself.
-    let shows = pipeline.as_ref().is_some_and(|name| name != "_none");
-    if shows {
+    // A search pipeline may ask for a `profile`: in the searches of the path and of the body, not in the
+    // needs of the pipeline itself. It may also filter by a query, which is not seen here.
+    let has_pipeline = reading.query.get("search_pipeline")?.is_some_and(|name| name != "_none");
+    if has_pipeline {
         reading.show_hidden_terms(0);
-    }
-    if let Some(name) = &pipeline {
-        lookups::pipeline(&mut reading, name)?;
+        lookups::unseen(&mut reading)?;
     }
     let before_body = reading.needs.len();
     body::read(&mut reading)?;
-    if shows {
+    if has_pipeline {
         reading.show_hidden_terms(before_body);
     }
-    // A node looks them up first. By then the names may stand for others: it takes the filters of aliases by the time after it.
+    // A node looks documents up first. By then names with date math may stand for others.
     if reading.has_date_math.get() && reading.needs.len() > before {
         return Err(LATER_DATE_MATH);
     }
     Ok(group.name)
 }
 
-/// Whether what a request needs may depend on its body, whatever is known of the body now: not if its path or query alone is denied.
+/// Adds the needs of the path and the query. `list` is told the number of each need whose indices a
+/// parameter lists, and the parameter.
+pub(crate) fn read_places(
+    reading: &mut Reading<'_, '_>,
+    mut list: impl FnMut(usize, &'static str),
+) -> Result<(), Problem> {
+    for Pattern { place, actions } in &reading.found.group.needs {
+        match *place {
+            Place::Cluster => reading.need(actions, Target::Cluster)?,
+            Place::ClusterIfAll if may_be_all(reading) => reading.need(actions, Target::Cluster)?,
+            Place::AllIfAll if may_be_all(reading) => reading.need_all(actions)?,
+            Place::ClusterIfAll | Place::AllIfAll => {}
+            Place::All => reading.need_all(actions)?,
+            Place::OpenScroll if reading.request.scrolls_are_checked => {}
+            Place::OpenScroll => reading.need_all(actions)?,
+            Place::List(parameter) => {
+                let indices = indices(reading, parameter)?;
+                list(reading.needs.len(), parameter);
+                reading.need(actions, Target::Indices(indices))?;
+            }
+            Place::OptionalList(parameter) => {
+                if let Some(indices) = reading.optional_list(parameter)? {
+                    list(reading.needs.len(), parameter);
+                    reading.need(actions, Target::Indices(indices))?;
+                }
+            }
+            Place::Name(parameter) => read_name(reading, actions, parameter, Target::Name)?,
+            Place::NewAlias(parameter) => read_name(reading, actions, parameter, Target::AddedName)?,
+            Place::Missing(parameter) => read_name(reading, actions, parameter, Target::Missing)?,
+            Place::MissingIfVersioned(parameter) => {
+                if reading.query.get("version_type")?.is_some() {
+                    read_name(reading, actions, parameter, Target::Missing)?;
+                }
+            }
+            Place::Creates(parameter) => match reading.named(parameter)? {
+                Some(name) => reading.need(actions, Target::AddedName(name))?,
+                None => {
+                    // A role may hide something of whatever index it makes.
+                    reading.need(actions, Target::AddedName(Cow::Borrowed(ROLLED_OVER)))?;
+                    reading.add_names();
+                }
+            },
+            Place::Aliases(parameter) => read_aliases(reading, actions, parameter)?,
+            Place::AliasesUnlessAll(parameter) => {
+                let aliases = reading.parameter(parameter)?;
+                if !matches!(aliases.as_deref(), Some("*" | "_all")) {
+                    read_aliases(reading, actions, parameter)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The indices that a parameter lists, as a node reads the list for this operation.
+fn indices<'a>(reading: &Reading<'_, 'a>, parameter: &str) -> Result<Expression<'a>, Problem> {
+    let group = reading.found.group;
+    if group.takes_one_name && reading.parameter(parameter)?.is_some_and(|text| text.contains(',')) {
+        return Err(SEVERAL);
+    }
+    let indices = reading.list(parameter)?;
+    if group.takes_nothing_out && indices.excludes() {
+        return Err(Problem::Unsupported(
+            "exclusions (`-name`) in this list, in which a node leaves nothing out",
+        ));
+    }
+    Ok(indices)
+}
+
+/// Adds a need of the one name that a parameter has, if it is there.
+fn read_name<'a>(
+    reading: &mut Reading<'_, 'a>,
+    actions: &'static [Action],
+    parameter: &str,
+    target: fn(Cow<'a, str>) -> Target<'a>,
+) -> Result<(), Problem> {
+    match reading.named(parameter)? {
+        Some(name) => reading.need(actions, target(name)),
+        None => Ok(()),
+    }
+}
+
+/// Adds a need for each alias that a parameter lists. A node leaves empty ones out.
+fn read_aliases(
+    reading: &mut Reading<'_, '_>,
+    actions: &'static [Action],
+    parameter: &str,
+) -> Result<(), Problem> {
+    let Some(text) = reading.parameter(parameter)? else { return Ok(()) };
+    text.split(',')
+        .filter(|alias| !alias.is_empty())
+        .try_for_each(|alias| reading.need(actions, Target::AddedName(Cow::Owned(alias.to_owned()))))
+}
+
+/// Whether what a request needs may depend on its body: not if its path or query alone is denied.
 #[must_use]
 pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, unseen) = (Vec::new(), Request { body: RequestBody::Unseen, ..*request });
     let reads_body =
         route(&unseen, &mut needs).is_ok_and(|reading| reading.found.group.body != Body::Ignored);
-    // Some read as needing the most where no body is seen. Date math is refused without the body, before the body is asked for.
+    // Some need the most where no body is seen. Date math is refused without the body.
     reads_body
         && match read(&unseen, &mut needs) {
             Ok(_) | Err(Problem::BodyNeeded) => true,
@@ -123,79 +194,9 @@ pub(crate) fn route<'r, 'a>(
     Ok(Reading { request, query, found, options, needs, names: 0, has_date_math: Cell::new(false) })
 }
 
-/// What a request names at a place, if anything.
-pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Option<Target<'a>>, Problem> {
-    let name = |parameter| reading.named(parameter);
-    Ok(match place {
-        Place::Cluster => Some(Target::Cluster),
-        Place::ClusterIfAll => may_be_all(reading).then_some(Target::Cluster),
-        Place::All | Place::AllIfAll | Place::OpenScroll | Place::Aliases(_) | Place::AliasesUnlessAll(_) => {
-            None
-        }
-        Place::List(parameter) => {
-            if reading.found.group.takes_one_name
-                && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
-            {
-                return Err(SEVERAL);
-            }
-            let list = reading.list(parameter)?;
-            if reading.found.group.takes_nothing_out
-                && list.parts().any(|part| matches!(part, Part::Except(_)))
-            {
-                return Err(Problem::Unsupported(
-                    "exclusions (`-name`) in this list, in which a node leaves nothing out",
-                ));
-            }
-            Some(Target::Indices(list))
-        }
-        Place::OptionalList(parameter) => reading.optional_list(parameter)?.map(Target::Indices),
-        Place::Name(parameter) => name(parameter)?.map(Target::Name),
-        Place::NewAlias(parameter) => name(parameter)?.map(Target::AddedName),
-        Place::Creates(parameter) => {
-            let name = name(parameter)?.unwrap_or(Cow::Borrowed(ROLLED_OVER));
-            Some(Target::AddedName(name))
-        }
-        Place::Missing(parameter) => name(parameter)?.map(Target::Missing),
-        Place::MissingIfVersioned(parameter) => match reading.query.get("version_type")? {
-            Some(_) => name(parameter)?.map(Target::Missing),
-            None => None,
-        },
-    })
-}
-
-/// The names and patterns of aliases at a place, if it is one for several.
-pub(crate) fn aliases<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Vec<Cow<'a, str>>, Problem> {
-    let (parameter, is_for_all) = match place {
-        Place::Aliases(parameter) => (parameter, true),
-        Place::AliasesUnlessAll(parameter) => (parameter, false),
-        Place::Cluster
-        | Place::ClusterIfAll
-        | Place::All
-        | Place::AllIfAll
-        | Place::OpenScroll
-        | Place::List(_)
-        | Place::OptionalList(_)
-        | Place::Name(_)
-        | Place::Missing(_)
-        | Place::MissingIfVersioned(_)
-        | Place::NewAlias(_)
-        | Place::Creates(_) => return Ok(Vec::new()),
-    };
-    let Some(text) = reading.parameter(parameter)? else { return Ok(Vec::new()) };
-    if !is_for_all && matches!(&*text, "*" | "_all") {
-        return Ok(Vec::new());
-    }
-    // A node leaves empty ones out.
-    Ok(match text {
-        Cow::Borrowed(text) => text.split(',').filter(|part| !part.is_empty()).map(Cow::Borrowed).collect(),
-        Cow::Owned(text) => {
-            text.split(',').filter(|part| !part.is_empty()).map(|part| Cow::Owned(part.to_owned())).collect()
-        }
-    })
-}
-
-/// Whether a request may name all points in time, as `_all`. What it names does not count otherwise, so an odd body is no problem.
-pub(crate) fn may_be_all(reading: &Reading<'_, '_>) -> bool {
+/// Whether a request may name all points in time, as `_all`. Otherwise its names do not count, so an odd
+/// body is no problem.
+fn may_be_all(reading: &Reading<'_, '_>) -> bool {
     let in_path = reading.request.target.contains("_all") || reading.request.target.contains('%');
     in_path
         || reading.body().map_or(true, |body| {

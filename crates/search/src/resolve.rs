@@ -10,8 +10,10 @@ use crate::config::EvaluationType;
 use crate::expression::{Expression, Options, Part, matches};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
+use crate::pattern::Pattern;
 
-/// What names no index. A node answers requests for it with an empty result, unless they say `allow_no_indices=false`.
+/// An expression that matches no index. A node answers requests for it with an empty result, unless they say
+/// `allow_no_indices=false`.
 pub(crate) const NOTHING: &str = "*,-*";
 
 /// The names that a target stands for.
@@ -27,18 +29,18 @@ pub(crate) struct Names<'t> {
     pub(crate) may_be_empty: bool,
     /// Whether the expression stands for all indices.
     pub(crate) is_all: bool,
-    /// Whether it takes something out, and nothing of what the inventory has is left.
+    /// Whether it has an exclusion, and none of the names of the inventory is left.
     pub(crate) is_emptied: bool,
-    /// Names that a request is never reduced to, though they are decided about: closed indices that only its patterns stand for
-    /// (`legacy`), and what its exclusions may take out.
+    /// Names that a request is never reduced to, though they are decided about: closed indices that only its
+    /// patterns match (`legacy`), and names that its exclusions may match.
     pub(crate) left_out: RoaringBitmap,
-    /// Of those, what the cluster itself takes out of the request as it is, or may take out.
+    /// Those of them that the cluster itself may exclude from the request as it is.
     pub(crate) taken_out: RoaringBitmap,
-    /// Aliases by which the request reaches indices: those are among `known` in place of the alias.
+    /// Aliases by which the request reaches indices, which are among `known` in their place.
     pub(crate) replaced: RoaringBitmap,
 }
 
-/// What the inventory does not know.
+/// A name or pattern that the inventory cannot resolve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unknown<'t> {
     /// A name.
@@ -55,15 +57,23 @@ impl<'t> Unknown<'t> {
     }
 
     /// Whether a pattern of the configuration matches the name, or may match a name of the pattern.
-    pub(crate) fn may_match(self, pattern: &crate::pattern::Pattern) -> bool {
+    pub(crate) fn may_match(self, pattern: &Pattern) -> bool {
         match self {
             Self::Name(name) => pattern.matches(name),
             Self::Pattern(text) => pattern.may_overlap(text),
         }
     }
+
+    /// Whether a pattern of the configuration matches the name, or every name of the pattern.
+    pub(crate) fn is_covered_by(self, pattern: &Pattern) -> bool {
+        match self {
+            Self::Name(name) => pattern.matches(name),
+            Self::Pattern(text) => pattern.covers(text),
+        }
+    }
 }
 
-/// The names that a need is about; `None` for the cluster, and for a need that there is not.
+/// The names that a need is about; `None` for the cluster, and for a need that does not count.
 pub(crate) fn resolve_need<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -87,15 +97,15 @@ pub(crate) fn resolve_need<'t>(
     }
 }
 
-/// Whether an operation shows the members of aliases that its patterns match, whatever else it is asked to leave out
-/// (`_resolve/index`). The `legacy` evaluation was compared with a node in this, and `v4` could not be.
+/// Whether an operation shows the members of aliases that its patterns match, also of those that it excludes
+/// (`_resolve/index`). For `v4` this could not be compared with a node.
 pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
 
 const RESOLVE_INDEX: Action = Action::of("indices:admin/resolve/index");
 
-/// The names that a target stands for; `None` for the cluster, and for a need that there is not.
+/// The names that a target stands for; `None` for the cluster, and for a need that does not count.
 pub(crate) fn resolve<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -141,7 +151,7 @@ const CLUSTER_IN_V4: [Action; 2] = [
     Action::of("indices:data/read/point_in_time/readall"),
 ];
 
-/// The pattern that names of aliases are, if they are one: which aliases it stands for is not looked up.
+/// The pattern of a list of aliases, if it is one: the aliases that match are not looked up.
 pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
     match name {
         "_all" => Some("*"),
@@ -163,7 +173,7 @@ impl<'t> Names<'t> {
     ) {
         let mut options = expression.options;
         if evaluation == EvaluationType::Legacy {
-            // Whatever the request says, it asks for the open and the hidden ones.
+            // `legacy` always asks for open and hidden indices.
             (options.open, options.hidden) = (true, true);
         }
         self.is_all = expression.is_of_all();
@@ -172,16 +182,16 @@ impl<'t> Names<'t> {
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
             return self.add_unresolved(inventory, expression);
         }
-        // Both parts stand for the same, whatever there is.
+        // `*,-*` matches no index, whichever exist.
         if expression.text() == NOTHING && inventory.is_some() {
             self.is_reducible |= options.open;
             return;
         }
         let mut excluded = Excluded::default();
         let mut named = Names::default();
-        // Aliases and data streams by their names, which a node looks up only after it has taken out names of indices.
+        // Aliases and data streams by their names: a node looks them up only after the exclusions.
         let mut groups = Names::default();
-        // Where patterns expand to nothing, a node takes each part for a name, and takes none out.
+        // With `expand_wildcards=none` a node takes each part for a name, and excludes none.
         let excludes = expression.options.expands();
         let exclusions = exclusions(expression, evaluation);
         for part in expression.parts() {
@@ -200,7 +210,7 @@ impl<'t> Names<'t> {
                 (Part::Pattern(pattern), Some(inventory)) => {
                     self.is_reducible |= options.open;
                     let matching = named_by(inventory, pattern, options, self.is_all);
-                    self.replaced |= &matching & inventory.aliases();
+                    self.replaced |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, options);
                     self.left_out -= &expanded;
                     self.taken_out -= &expanded;
@@ -211,8 +221,8 @@ impl<'t> Names<'t> {
                     self.unknown.push(Unknown::Pattern(pattern));
                 }
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
-                    // The patterns before it stand for indices. So it takes out nothing of them if it is the name of an alias or data
-                    // stream. It takes out that name itself, which counts all the same.
+                    // Patterns stand for indices, so the name of an alias or data stream excludes none of them. It
+                    // excludes itself, which counts all the same.
                     let index = inventory.number(name).filter(|number| inventory.is_index(*number));
                     index.into_iter().for_each(|number| {
                         self.known.remove(number);
@@ -220,7 +230,7 @@ impl<'t> Names<'t> {
                     excluded.add(name, self.unknown.len());
                 }
                 (Part::Except(pattern), Some(inventory)) => {
-                    // Compared with the names once: that takes longer than all else.
+                    // Compared with the names once: that takes most of the time.
                     let like = named_like(inventory, pattern);
                     let matching = |options| shown(inventory, like.clone(), pattern, options, false);
                     self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
@@ -229,7 +239,8 @@ impl<'t> Names<'t> {
                     self.taken_out |=
                         expand_matching(inventory, matching(expression.options), expression.options);
                 }
-                // What is taken out needs no privilege. Leaving it in denies more.
+                // Excluded indices need no privilege. Without an inventory they are unknown, so they are
+                // checked: stricter, never wider.
                 (Part::Except(_), None) => {}
             }
         }
@@ -238,10 +249,9 @@ impl<'t> Names<'t> {
             Unknown::Name(_) | Unknown::Pattern(_) => None,
         });
         self.known |= if excludes { groups.known } else { named.known.clone() };
-        let has_exclusion = expression.parts().any(|part| matches!(part, Part::Except(_)));
-        self.is_emptied = has_exclusion && inventory.is_some() && self.is_nothing();
+        self.is_emptied = expression.excludes() && inventory.is_some() && self.is_nothing();
         if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
-            self.left_out |= inventory.closed();
+            self.left_out |= &inventory.closed;
         }
         for out in [&mut self.left_out, &mut self.taken_out] {
             *out &= &self.known;
@@ -249,7 +259,7 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds the parts of an expression as they are, also those that take something out, with their `-`.
+    /// Adds the parts of an expression as they are, also exclusions, with their `-`.
     fn add_unresolved(&mut self, inventory: Option<&Inventory>, expression: &'t Expression<'_>) {
         for part in expression.text().split(',') {
             if part.contains('*') {
@@ -260,8 +270,8 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members. One without known members
-    /// would then stand for nothing, which everybody may search, so it stays itself.
+    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members. An alias without known
+    /// members stays itself: as nothing, everybody might search it.
     fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
         let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {
@@ -287,16 +297,16 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Names that an expression takes out of those before them. All are taken out at once: a search for each would make the work grow
-/// with the square of their number, which a client chooses.
+/// Names that an expression excludes from those before them. All are removed at once: a search for each would
+/// make the work grow with the square of their number, which a client chooses.
 #[derive(Default)]
 pub(crate) struct Excluded<'e> {
-    /// How many names were gathered before it was last taken out.
+    /// How many names were gathered before the name was last excluded.
     before: HashMap<&'e str, usize, RandomState>,
 }
 
 impl<'e> Excluded<'e> {
-    /// Takes a name out of the first `gathered` ones.
+    /// Excludes a name from the first `gathered` names.
     pub(crate) fn add(&mut self, name: &'e str, gathered: usize) {
         if gathered > 0 {
             self.before.insert(name, gathered);
@@ -315,7 +325,7 @@ impl<'e> Excluded<'e> {
     }
 }
 
-/// What a pattern stands for: indices, the members of aliases, and data streams.
+/// The names that a pattern stands for: indices, the members of aliases, and data streams.
 pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
     expand_matching(inventory, named_by(inventory, pattern, options, is_all), options)
 }
@@ -326,33 +336,31 @@ pub(crate) fn expand_matching(
     matching: RoaringBitmap,
     options: Options,
 ) -> RoaringBitmap {
-    let mut indices = &matching & inventory.open();
-    indices |= &matching & inventory.closed();
-    for alias in &matching & inventory.aliases() {
+    let mut indices = &matching & &inventory.open;
+    indices |= &matching & &inventory.closed;
+    for alias in &matching & &inventory.aliases {
         let members = inventory.related(alias);
         indices.extend(members);
-        // What it stands for is not known: it counts by its own name.
+        // An alias without known members counts by its own name.
         if members.is_empty() {
             indices.insert(alias);
         }
     }
     if !options.open {
         // An index that is not listed may be closed.
-        indices -= inventory.open() - inventory.unlisted();
+        indices -= &inventory.open - &inventory.unlisted;
     }
     if !options.closed {
-        indices -= inventory.closed();
+        indices -= &inventory.closed;
     }
-    indices | (matching & inventory.data_streams())
+    indices | (matching & &inventory.data_streams)
 }
 
-/// The hidden indices that a target does not stand for: it has no name of them, nor one of their aliases, and its patterns match none.
-/// `legacy` decides about them all the same.
+/// The hidden indices that a target does not stand for: neither their names nor those of their aliases are in
+/// it, and its patterns do not match. `legacy` decides about them all the same.
 pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
-    let (Target::Indices(expression) | Target::Fixed(expression)) = target else {
-        return RoaringBitmap::new();
-    };
-    let mut hidden = inventory.hidden().clone();
+    let Some(expression) = target.expression() else { return RoaringBitmap::new() };
+    let mut hidden = inventory.hidden.clone();
     for part in expression.parts() {
         match part {
             Part::Name(name) => {
@@ -371,25 +379,25 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
     hidden
 }
 
-/// What is certain to be taken out by a pattern that matches these names: indices and data streams by their own names. Whether an alias
-/// is hidden, so that the pattern does not stand for it, is not known, and some operations ignore aliases; the same holds for data
-/// streams whose name begins with a dot. An index that is not listed may be hidden or closed.
+/// The names that a pattern certainly excludes, of those that it matches: indices and data streams by their own
+/// names. It is not known whether an alias is hidden, and some operations ignore aliases; the same holds for
+/// data streams whose name begins with a dot. An index that is not listed may be hidden or closed.
 pub(crate) fn certainly_excluded(
     inventory: &Inventory,
     matching: RoaringBitmap,
     options: Options,
 ) -> RoaringBitmap {
     let mut certain = matching;
-    certain -= inventory.aliases();
-    certain -= inventory.unlisted();
+    certain -= &inventory.aliases;
+    certain -= &inventory.unlisted;
     if !options.open {
-        certain -= inventory.open();
+        certain -= &inventory.open;
     }
     if !options.closed {
-        certain -= inventory.closed();
+        certain -= &inventory.closed;
     }
     if !options.hidden {
-        let mut dotted = &certain & inventory.data_streams();
+        let mut dotted = &certain & &inventory.data_streams;
         let range = inventory.with_prefix(".");
         dotted.remove_range(..range.start);
         dotted.remove_range(range.end..);
@@ -398,11 +406,10 @@ pub(crate) fn certainly_excluded(
     certain
 }
 
-/// What patterns that take something out expand to: what the request says, since a node goes by that. Only open indices that just patterns
-/// stand for may count, because a node then does not reach them.
+/// The states of indices that exclusions expand to. A node goes by the request. Open indices may count, too,
+/// where the request has only patterns, because a node then does not reach them.
 fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
-    let has_names = expression.parts().any(|part| matches!(part, Part::Name(_)));
-    let counts_open = evaluation == EvaluationType::Legacy && !has_names;
+    let counts_open = evaluation == EvaluationType::Legacy && !expression.has_name();
     Options { open: expression.options.open || counts_open, ..expression.options }
 }
 
@@ -411,7 +418,7 @@ fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Option
 pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
     expression.parts().any(|part| match part {
         Part::Name(name) => !is_index_or_alias(inventory, name),
-        // A node takes nothing out where patterns expand to nothing.
+        // With `expand_wildcards=none` a node excludes nothing.
         Part::Except(_) if !expression.options.expands() => true,
         Part::Except(name) => !name.contains('*') && !is_index_or_alias(inventory, name),
         Part::Pattern(_) => false,
@@ -433,7 +440,7 @@ pub(crate) fn named_by(
     shown(inventory, named_like(inventory, pattern), pattern, options, is_all)
 }
 
-/// Those of the names that match a pattern for which it stands.
+/// The names for which a pattern stands, of those that it matches: hidden ones only if asked for.
 fn shown(
     inventory: &Inventory,
     mut matching: RoaringBitmap,
@@ -442,14 +449,14 @@ fn shown(
     is_all: bool,
 ) -> RoaringBitmap {
     if !options.hidden {
-        let mut hidden = &matching & inventory.hidden();
+        let mut hidden = &matching & &inventory.hidden;
         if pattern.starts_with('.') && !is_all {
             hidden.remove_range(inventory.with_prefix("."));
         }
         matching -= hidden;
     }
     if is_all {
-        matching -= inventory.aliases();
+        matching -= &inventory.aliases;
     }
     matching
 }

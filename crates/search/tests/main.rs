@@ -7,6 +7,7 @@ mod changes_of_all;
 mod date_math;
 mod denied_by_the_plugin;
 mod exclusions;
+mod explain;
 #[path = "forwarding/main.rs"]
 mod forwarding;
 mod hidden_terms;

@@ -364,7 +364,6 @@ const fn is_filter(reason: search::Reason) -> bool {
         search::Reason::NotGranted
         | search::Reason::SystemIndex
         | search::Reason::SecurityIndex
-        | search::Reason::ProtectedIndex
         | search::Reason::ServiceAccount
         | search::Reason::TenantNotGranted
         | search::Reason::AllIndices

@@ -28,7 +28,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut names = Names::default();
     let mut by_default = 0;
     let mut has_pipeline = false;
-    each_other(body, |item| {
+    each(body, true, |item| {
         has_pipeline |= item.has_pipeline;
         match item.index {
             Some(index) => names.add(reading.name(index)?, item.work),
@@ -67,63 +67,34 @@ pub(crate) struct Item<'a> {
     pub(crate) lines: &'a [u8],
 }
 
-impl Item<'_> {
-    /// Whether a line with its document, or what changes it, follows.
-    const fn has_document(&self) -> bool {
-        self.work & DELETES == 0
-    }
-}
-
-/// Reads each item of a body.
+/// Reads each item of a body. With `skips_repeated` not those whose first line is that of the item before,
+/// byte by byte: they need the same. Most clients write to one index and let the cluster choose the ids, so
+/// most items are such.
 pub(crate) fn each<'a>(
     body: &'a [u8],
-    mut read: impl FnMut(Item<'a>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let mut lines = Lines(body);
-    loop {
-        let rest = lines.0;
-        let Some(line) = lines.next()? else { return Ok(()) };
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let mut item = Json::whole(line, bulk_item)?;
-        if item.has_document() {
-            document(&mut lines)?;
-        }
-        item.lines = rest.get(..rest.len() - lines.0.len()).unwrap_or_default();
-        read(item)?;
-    }
-}
-
-/// Reads the items of a body, but for those whose first line is that of the item before, byte by byte: they need what that one
-/// needs. Most clients write to one index and let the cluster choose the ids, so most items are such.
-fn each_other<'a>(
-    body: &'a [u8],
+    skips_repeated: bool,
     mut read: impl FnMut(Item<'a>) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let mut lines = Lines(body);
     let (mut before, mut has_document) = (&b""[..], false);
-    while let Some(line) = lines.next()? {
-        if line != before {
+    loop {
+        let rest = lines.0;
+        let Some(line) = lines.next()? else { return Ok(()) };
+        let mut item = None;
+        if !skips_repeated || line != before {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let item = Json::whole(line, bulk_item)?;
-            (before, has_document) = (line, item.has_document());
+            let new = item.insert(Json::whole(line, bulk_item)?);
+            (before, has_document) = (line, new.work & DELETES == 0);
+        }
+        if has_document && lines.next()?.is_none() {
+            return Err(Problem::Invalid("its body ends before a document"));
+        }
+        if let Some(mut item) = item {
+            item.lines = rest.get(..rest.len() - lines.0.len()).unwrap_or_default();
             read(item)?;
         }
-        if has_document {
-            document(&mut lines)?;
-        }
-    }
-    Ok(())
-}
-
-/// Passes over the document of an item.
-fn document(lines: &mut Lines<'_>) -> Result<(), Problem> {
-    match lines.next()? {
-        Some(_) => Ok(()),
-        None => Err(Problem::Invalid("its body ends before a document")),
     }
 }
 

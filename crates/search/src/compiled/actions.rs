@@ -20,14 +20,9 @@ pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActionSet([u64; WORDS]);
 
-/// The sets of the patterns and groups that were read: few are used in many roles.
+/// The sets of the actions, patterns and groups that were read: few are used in many roles.
 #[derive(Default)]
-pub(super) struct ActionSets {
-    /// Of actions and patterns, each by itself.
-    patterns: HashMap<Arc<str>, ActionSet>,
-    /// With those that a group of this name has: it may have very many members, and be used very often.
-    with_members: HashMap<Arc<str>, ActionSet>,
-}
+pub(super) struct ActionSets(HashMap<Arc<str>, ActionSet>);
 
 impl ActionSet {
     pub(crate) fn contains(&self, action: Action) -> bool {
@@ -53,28 +48,31 @@ fn place(action: Action) -> (usize, u64) {
 
 impl ActionSets {
     /// The actions that a list of actions, patterns and groups has.
-    pub(super) fn of(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
-        let mut all = ActionSet::default();
+    pub(super) fn set(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
+        let mut actions = ActionSet::default();
         for text in allowed {
-            all.extend(&self.with_members(groups, text));
+            actions.extend(&self.with_members(groups, text));
         }
-        all
+        actions
     }
 
     fn with_members(&mut self, groups: &ActionGroups, text: &Arc<str>) -> ActionSet {
-        if let Some(known) = self.with_members.get(text) {
-            return *known;
+        if let Some(set) = self.0.get(text) {
+            return *set;
         }
-        let mut all = ActionSet::default();
+        let mut set = ActionSet::default();
+        // Groups in a group are left out: it has their members, too.
         for member in groups.resolve(std::slice::from_ref(text)) {
-            let set = self.patterns.entry(member.clone()).or_insert_with(|| matching(member));
-            all.extend(set);
+            if !groups.contains(member) {
+                set.extend(self.0.entry(member.clone()).or_insert_with(|| matching(member)));
+            }
         }
-        self.with_members.insert(text.clone(), all);
-        all
+        self.0.insert(text.clone(), set);
+        set
     }
 }
 
+/// The actions that an action or pattern stands for.
 fn matching(text: &Arc<str>) -> ActionSet {
     let mut set = ActionSet::default();
     let Ok(pattern) = Pattern::parse(text) else { return set };

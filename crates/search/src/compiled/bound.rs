@@ -1,7 +1,8 @@
 //! Bounds the work for the names and patterns of a request.
 //!
-//! A client chooses how many there are. Each pattern may be compared with every name of the inventory, and each name that the
-//! inventory lacks with the patterns of the roles; the thread that does so serves no other request meanwhile.
+//! A client chooses how many there are. Each pattern may be compared with every name of the inventory, and
+//! each name that the inventory lacks with the patterns of the roles. Meanwhile the thread serves no other
+//! request.
 
 use std::ops::Range;
 
@@ -13,28 +14,28 @@ use crate::steps::Steps;
 
 use super::Privileges;
 
-/// How many steps a request may take: 35 ms at the 50 ns of a usual step, and some 100 ms at worst, at the 130 ns of a name that role patterns
-/// match at many places for a while. Both times are extrapolated from larger requests, which took seconds (November 2026). Only a single name
-/// or pattern may take more.
+/// How many steps a request may take: 35 ms at 50 ns a step, and some 100 ms at worst. Both times are
+/// extrapolated from larger requests, which took seconds (November 2026). Only a single name or pattern may
+/// take more.
 const MAX_STEPS: usize = 700_000;
 
-/// What the comparison of a pattern of the request with a name of the inventory takes. It is made three times: to decide, and then for the
-/// names that are forwarded in place of the pattern, or to find out what is missing. So 230,000 comparisons are within the bound: 20
-/// patterns such as `*-errors` with 10,000 indices that also have an alias. 1.9 million, each made five times, took 0.3 to 1.3 s (November 2026).
+/// Steps of comparing a pattern of the request with a name of the inventory. It is done three times: to decide,
+/// and for the names that are forwarded in place of the pattern, or that are missing. So 20 patterns such as
+/// `*-errors` with 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each
+/// made five times, took 0.3 to 1.3 s (November 2026).
 const STEPS_PER_COMPARISON: usize = 3;
 
-/// What is missing is worked out again for names in an expression, and for single names only for the first that are not permitted.
+/// Names in an expression are looked up twice: to decide, and to find out what is missing.
 const TIMES_OF_LISTED: usize = 2;
 
-/// Up to so many needs of single names are not counted: looking each name up would cost a usual bulk request more than it protects, and
-/// the patterns of all roles are counted, of which a caller has few.
+/// Up to so many needs of single names are not counted: looking each name up would cost a usual bulk request
+/// more than it protects.
 const FREE_NAMES: usize = 1_000;
 
 /// Longer names than this are counted in any case.
 const FREE_LENGTH: usize = 64;
 
-/// A pattern is compared with so many bytes of a name in a step. 200 bytes took 900 ns where the pattern matches at several places for a
-/// while (November 2026).
+/// A pattern is compared with so many bytes of a name in a step. 200 bytes took 900 ns at worst (November 2026).
 const BYTES_PER_STEP: usize = 32;
 
 /// Comparisons with patterns of so many bytes take about the same time as with short ones.
@@ -47,7 +48,7 @@ const NAMES_PER_COMPARISON: usize = 128;
 const MEMBERS_PER_COMPARISON: usize = 8;
 
 impl Privileges {
-    /// Whether what a request needs can be decided in a bounded time. To be asked before it is decided.
+    /// Whether the needs of a request can be decided in a bounded time. To be asked before [`Self::decide`].
     ///
     /// # Errors
     /// If it names too many patterns for what the cluster contains, or too many names that the cluster lacks.
@@ -74,7 +75,7 @@ impl Privileges {
         Ok(())
     }
 
-    /// Takes what a need takes. Short single names are free unless they are to be counted.
+    /// Takes the steps of a need. Short single names are free unless `counts_names` is set.
     fn take_steps(
         &self,
         need: &Need<'_>,
@@ -126,13 +127,15 @@ impl Privileges {
         }
     }
 
-    /// For each action, what the inventory lacks is looked up among the patterns of the roles, and compared with some of them.
+    /// For each action, a name that the inventory lacks is looked up among the patterns of the roles, and
+    /// compared with some of them.
     fn steps_of_unknown(&self, length: usize, actions: usize) -> usize {
         let compared = self.patterns.others_len().saturating_mul(1 + length / BYTES_PER_STEP);
         actions.saturating_mul(compared.saturating_add(1))
     }
 
-    /// What a pattern stands for is kept for the needs that repeat it: it is worked out again only to find out what is missing.
+    /// The names of a pattern are kept for the needs that repeat it. They are worked out again only to find out
+    /// what is missing.
     fn steps_of_pattern(&self, pattern: &str, actions: usize, is_repeated: bool) -> usize {
         let of_inventory = self.inventory.as_deref().map_or(0, |inventory| comparisons(inventory, pattern));
         let of_roles = self.steps_of_unknown(pattern.len(), actions);

@@ -1,22 +1,34 @@
-//! Decides what is missing, what remains and what must be filtered, where look-ups do not find all permitted.
+//! Works out what is missing, what remains and what must be filtered, where look-ups do not find that
+//! all is permitted.
+
+use std::collections::BTreeMap;
 
 use roaring::RoaringBitmap;
 
 use super::actions::SYSTEM_INDEX;
-use super::filtered::Filtered;
-use super::role_set::Allowed;
+use super::filters::Filtered;
 use super::{Caller, Privileges, Rendered};
 use crate::action::Action;
 use crate::answer::{
-    Answer, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict, changes,
+    Answer, Denied, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
 use crate::config::EvaluationType;
+use crate::filtering::Filtering;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
-use crate::tenants::TenantAccess;
+use crate::tenants::{TenantAccess, Tenants};
 
-/// A need that is not permitted.
-pub(super) struct Denied;
+/// The evaluation of a request of a caller.
+pub(super) struct Evaluation<'e> {
+    pub(super) privileges: &'e Privileges,
+    pub(super) caller: &'e Caller,
+    pub(super) answer: Answer,
+    /// Names whose filters are in the answer.
+    pub(super) filtered: BTreeMap<Filtering, Filtered>,
+}
+
+/// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
+type Outcome = Result<Option<Vec<String>>, Denied>;
 
 impl Privileges {
     /// Whether the needs of a request are permitted, what is missing, and what must be filtered.
@@ -28,246 +40,44 @@ impl Privileges {
         self.evaluate(caller, needs)
     }
 
-    /// The same without look-ups: it works out the names of each need.
+    /// The same without look-ups.
     pub(super) fn evaluate(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
-        let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
+        let (answer, filtered) = (Answer::default(), BTreeMap::new());
+        let mut evaluation = Evaluation { privileges: self, caller, answer, filtered };
         let (mut parts, mut is_denied) = (Vec::new(), false);
-        let mut filtered = Filtered::default();
-        let all = needs.iter().enumerate();
-        for (number, need) in all.filter(|(_, need)| counts(self.settings.evaluation, need)) {
-            let outcome = match resolve_need(self.inventory.as_deref(), self.settings.evaluation, need) {
-                Some(names) => self.on_indices(caller, need, &names, &mut answer, &mut filtered),
-                None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
-                None => Ok(None),
-            };
-            let outcome = match self.reaches_new(caller, need).filter(|_| outcome.is_ok()) {
-                Some(missing) => {
-                    answer.missing.insert(missing);
-                    Err(Denied)
-                }
-                None => outcome,
-            };
-            match outcome {
+        for (number, need) in needs.iter().enumerate() {
+            match evaluation.evaluate(need) {
                 Ok(None) => {}
                 Ok(Some(names)) => parts.push(PermittedPart { need: number, names }),
                 Err(Denied) => is_denied = true,
             }
         }
+        let mut answer = evaluation.answer;
+        answer.verdict = match is_denied {
+            true => Verdict::Denied,
+            false if parts.is_empty() => Verdict::Permitted,
+            false => Verdict::PermittedInPart(parts),
+        };
         if is_denied {
-            answer.verdict = Verdict::Denied;
             answer.filters.clear();
-        } else if !parts.is_empty() {
-            answer.verdict = Verdict::PermittedInPart(parts);
         }
         answer
     }
 
-    fn on_cluster(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {
-        let mut outcome = Ok(None);
-        for action in need.actions {
-            let reason = match (caller.is_service, caller.roles.cluster.contains(*action)) {
-                (true, _) => Reason::ServiceAccount,
-                (false, true) => continue,
-                (false, false) => Reason::NotGranted,
-            };
-            answer.missing.insert(Missing { action: *action, name: String::new(), reason });
-            outcome = Err(Denied);
-        }
-        outcome
+    /// Dashboards, if its tenants count.
+    pub(crate) fn tenants(&self) -> Option<Tenants<'_>> {
+        let dashboards = self.settings.dashboards.as_ref()?;
+        Some(Tenants { dashboards, inventory: self.inventory(), evaluation: self.evaluation() })
     }
 
-    fn on_indices(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        names: &Names<'_>,
-        answer: &mut Answer,
-        filtered: &mut Filtered,
-    ) -> Outcome {
-        if self.settings.changes_all(need) {
-            let (name, reason) = (need.target.text(), Reason::AllIndices);
-            let missing = |action: &Action| Missing { action: *action, name: name.to_owned(), reason };
-            answer.missing.extend(need.actions.iter().map(missing));
-            return Err(Denied);
-        }
-        if names.known.is_empty() && names.unknown.is_empty() {
-            self.on_no_index(caller, need, answer)?;
-            return self.on_emptied(need, names, answer);
-        }
-        self.in_tenant(caller, need, names, answer)?;
-        let mut known = names.known.clone();
-        // For each unknown name, whether all actions so far are permitted on it.
-        let mut is_kept = vec![true; names.unknown.len()];
-        let mut is_special = false;
-        for action in need.actions {
-            let permitted = self.permitted(caller, *action, &names.known);
-            let missing = &names.known - &permitted;
-            known &= permitted;
-            let system = &missing & &self.special.system;
-            is_special |= !missing.is_disjoint(&self.special.security)
-                || !system.is_subset(&self.granted(caller, SYSTEM_INDEX, &system));
-            let cells = missing
-                .iter()
-                .map(|number| (self.name(number).to_owned(), self.reason(caller, *action, number)));
-            let mut unknown_cells = Vec::new();
-            for (name, is_kept) in names.unknown.iter().zip(&mut is_kept) {
-                if let Err(reason) = self.unknown_cell(caller, *action, *name) {
-                    *is_kept = false;
-                    is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
-                    if unknown_cells.len() < MAX_MISSING {
-                        unknown_cells.push((name.text().to_owned(), reason));
-                    }
-                }
-            }
-            for (name, reason) in cells.chain(unknown_cells).take(MAX_MISSING) {
-                answer.missing.insert(Missing { action: *action, name, reason });
-            }
-        }
-        let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
-        let unknown: Vec<Unknown<'_>> = kept.collect();
-        let is_permitted = known.len() == names.known.len() && unknown.len() == names.unknown.len();
-        // The plugin may not ask about what is left out, and then it reduces nothing.
-        let may_be_whole =
-            unknown.len() == names.unknown.len() && (&names.known - &known).is_subset(&names.left_out);
-        let left_out = self.left_out(need, caller.tenant);
-        let is_left_out = !known.is_disjoint(&left_out);
-        known -= left_out;
-        let reduced = if is_permitted && !is_left_out {
-            None
-        } else {
-            known -= if is_permitted { &names.taken_out } else { &names.left_out };
-            // A request that the plugin does not reduce does not show hidden indices, with which `legacy` decides.
-            if let Some(inventory) = self.inventory.as_deref().filter(|_| may_be_whole) {
-                known -= hidden_beside(inventory, &need.target);
-            }
-            let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
-            if !is_permitted {
-                self.may_reduce(caller, need, names, is_special, count == 0)?;
-            }
-            if count > MAX_NAMES || !matches!(need.target, Target::Indices(_)) {
-                return Err(Denied);
-            }
-            let known = known.iter().map(|number| self.name(number).to_owned());
-            Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect())
-        };
-        let replaced = match &reduced {
-            None => self.replaced(names, &known),
-            // The names take the place of the aliases.
-            Some(_) => RoaringBitmap::new(),
-        };
-        self.filters(caller, need, (&known, &replaced), &unknown, answer, filtered)?;
-        Ok(reduced)
-    }
-
-    /// The aliases by which a request reaches one of these names.
-    fn replaced(&self, names: &Names<'_>, known: &RoaringBitmap) -> RoaringBitmap {
-        let Some(inventory) = self.inventory.as_deref() else { return RoaringBitmap::new() };
-        let aliases = (&names.replaced - known).into_iter();
-        aliases.filter(|alias| inventory.related(*alias).iter().any(|one| known.contains(*one))).collect()
-    }
-
-    fn on_no_index(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {
-        if self.settings.evaluation == EvaluationType::Legacy {
-            return Ok(None);
-        }
-        let mut outcome = Ok(None);
-        for action in need.actions.iter().filter(|action| !self.on_any_index(caller, **action)) {
-            answer.missing.insert(Missing {
-                action: *action,
-                name: String::new(),
-                reason: Reason::NotGranted,
-            });
-            outcome = Err(Denied);
-        }
-        outcome
-    }
-
-    /// A need whose exclusions leave nothing of the inventory is never forwarded as it is: if the cluster left something, it would be
-    /// shown without a decision. Reading finds nothing, and the rest is denied.
-    fn on_emptied(&self, need: &Need<'_>, names: &Names<'_>, answer: &mut Answer) -> Outcome {
-        if !names.is_emptied {
-            return Ok(None);
-        }
-        if self.settings.may_find_nothing(need) {
-            return Ok(Some(Vec::new()));
-        }
-        let reason = Reason::NotGranted;
-        answer.missing.extend(need.actions.iter().map(|action| Missing {
-            action: *action,
-            name: need.target.text().to_owned(),
-            reason,
-        }));
-        Err(Denied)
-    }
-
-    /// What is missing if the need is about the index of Dashboards.
-    fn in_tenant(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        names: &Names<'_>,
-        answer: &mut Answer,
-    ) -> Result<(), Denied> {
-        let Some(dashboards) = self.settings.dashboards.as_ref() else { return Ok(()) };
-        if caller.tenant == TenantAccess::Server {
-            return Ok(());
-        }
-        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
-        let permits = |action: &Action| caller.tenant.permits_need(need, *action, evaluation);
-        let is_permitted = need.actions.iter().all(permits);
-        let is_meant = !is_permitted && dashboards.is_meant(inventory, evaluation, &need.target, names);
-        let is_of_other = dashboards.is_of_other_tenant(inventory, evaluation, &need.target, names);
-        if !is_meant && !is_of_other {
-            return Ok(());
-        }
-        for action in need.actions {
-            let reason = match (is_meant && !permits(action), is_of_other) {
-                (true, _) => Reason::TenantNotGranted,
-                (false, true) => Reason::OtherTenant,
-                (false, false) => continue,
-            };
-            answer.missing.insert(Missing { action: *action, name: dashboards.index.to_string(), reason });
-        }
-        Err(Denied)
-    }
-
-    /// The indices of Dashboards that are left out of what a need shows.
+    /// The indices of Dashboards that are left out of the answer to a need.
     pub(crate) fn left_out(&self, need: &Need<'_>, access: TenantAccess) -> RoaringBitmap {
-        let dashboards = self.settings.dashboards.as_ref();
-        let (inventory, evaluation) = (self.inventory.as_deref(), self.settings.evaluation);
-        dashboards.map(|one| one.left_out(inventory, evaluation, need.actions, access)).unwrap_or_default()
+        self.tenants().map(|tenants| tenants.left_out(need.actions, access)).unwrap_or_default()
     }
 
+    /// Whether an action is granted on any index at all.
     pub(crate) fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
         caller.roles.allowed(self, action).is_some_and(|allowed| allowed.any)
-    }
-
-    fn may_reduce(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        names: &Names<'_>,
-        is_special: bool,
-        is_empty: bool,
-    ) -> Result<(), Denied> {
-        let settings = &self.settings;
-        let any = || need.actions.iter().all(|action| self.on_any_index(caller, *action));
-        let may = matches!(need.target, Target::Indices(_))
-            && !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)))
-            && match settings.evaluation {
-                EvaluationType::Legacy => {
-                    settings.do_not_fail_on_forbidden
-                        && need.actions.iter().all(|action| settings.reduces(*action))
-                        && (!is_special || names.is_all)
-                        && (!is_empty || settings.do_not_fail_on_forbidden_empty)
-                }
-                EvaluationType::V4 => {
-                    settings.ignore_unauthorized_indices
-                        && names.is_reducible
-                        && (!is_empty || (names.may_be_empty && any()))
-                }
-            };
-        if may { Ok(()) } else { Err(Denied) }
     }
 
     /// Those of these names on which an action is permitted.
@@ -277,9 +87,6 @@ impl Privileges {
         let system = &permitted & &self.special.system;
         if !system.is_empty() {
             permitted -= &system - self.granted(caller, SYSTEM_INDEX, &system);
-        }
-        if changes(action) && !caller.roles.may_change_protected {
-            permitted -= &self.special.protected;
         }
         if caller.is_service {
             permitted &= &self.special.system;
@@ -298,32 +105,28 @@ impl Privileges {
         granted
     }
 
+    /// The name of the inventory with this number.
     pub(crate) fn name(&self, number: u32) -> &str {
         self.inventory.as_deref().map_or("", |inventory| inventory.name(number))
     }
 
     /// Why an action is not permitted on a name of the inventory.
-    fn reason(&self, caller: &Caller, action: Action, number: u32) -> Reason {
-        let one = RoaringBitmap::from_iter([number]);
+    fn reason(&self, caller: &Caller, number: u32) -> Reason {
+        let is_system = self.special.system.contains(number);
+        let name = RoaringBitmap::from_iter([number]);
         if self.special.security.contains(number) {
             Reason::SecurityIndex
-        } else if self.special.system.contains(number) && self.granted(caller, SYSTEM_INDEX, &one).is_empty()
-        {
+        } else if is_system && self.granted(caller, SYSTEM_INDEX, &name).is_empty() {
             Reason::SystemIndex
-        } else if caller.is_service && !self.special.system.contains(number) {
+        } else if caller.is_service && !is_system {
             Reason::ServiceAccount
-        } else if changes(action)
-            && !caller.roles.may_change_protected
-            && self.special.protected.contains(number)
-        {
-            Reason::ProtectedIndex
         } else {
             Reason::NotGranted
         }
     }
 
     /// Whether an action is permitted on what the inventory does not have.
-    pub(super) fn unknown_cell(
+    pub(super) fn permits_unknown(
         &self,
         caller: &Caller,
         action: Action,
@@ -335,32 +138,189 @@ impl Privileges {
             None if caller.is_service => return Err(Reason::ServiceAccount),
             None => {}
         }
-        let is_protected = changes(action) && self.settings.is_protected_unknown(unknown);
-        if is_protected && !caller.roles.may_change_protected {
-            return Err(Reason::ProtectedIndex);
-        }
         if self.grants_unknown(caller, action, unknown) { Ok(()) } else { Err(Reason::NotGranted) }
     }
 
+    /// Whether roles grant an action on what the inventory does not have.
     pub(crate) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
-        let Some(Allowed { patterns, others, templates, .. }) = caller.roles.allowed(self, action) else {
-            return false;
+        let Some(allowed) = caller.roles.allowed(self, action) else { return false };
+        let is_among = match unknown {
+            Unknown::Name(name) => self.patterns.any_matches(&allowed.patterns, name),
+            Unknown::Pattern(text) => self.patterns.any_covers(&allowed.patterns, text),
         };
-        let rendered = caller.rendered(templates).map(|rendered| &rendered.pattern);
-        let mut asked = others.iter().chain(rendered);
-        match unknown {
-            Unknown::Name(name) => {
-                self.patterns.any_matches(patterns, name) || asked.any(|pattern| pattern.matches(name))
-            }
-            Unknown::Pattern(text) => {
-                self.patterns.any_covers(patterns, text) || asked.any(|pattern| pattern.covers(text))
-            }
-        }
+        let rendered = caller.rendered(&allowed.templates).map(|rendered| &rendered.pattern);
+        is_among || allowed.others.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
     }
 }
 
-/// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
-type Outcome = Result<Option<Vec<String>>, Denied>;
+impl Evaluation<'_> {
+    fn evaluate(&mut self, need: &Need<'_>) -> Outcome {
+        let evaluation = self.privileges.settings.evaluation;
+        if !counts(evaluation, need) {
+            return Ok(None);
+        }
+        let reduced = match resolve_need(self.privileges.inventory(), evaluation, need) {
+            Some(names) => self.evaluate_names(need, &names)?,
+            None if need.target == Target::Cluster => self.evaluate_cluster(need)?,
+            None => None,
+        };
+        match self.privileges.reaches_new(self.caller, need) {
+            Some(missing) => {
+                self.answer.missing.insert(missing);
+                Err(Denied)
+            }
+            None => Ok(reduced),
+        }
+    }
+
+    fn evaluate_cluster(&mut self, need: &Need<'_>) -> Outcome {
+        let Caller { roles, is_service, .. } = self.caller;
+        let missing = need.actions.iter().filter(|action| *is_service || !roles.cluster.contains(**action));
+        let reason = if *is_service { Reason::ServiceAccount } else { Reason::NotGranted };
+        self.answer.deny(missing, "", reason).map(|()| None)
+    }
+
+    fn evaluate_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
+        let Self { privileges, caller, .. } = *self;
+        if privileges.settings.changes_all(need) {
+            return self.deny_all(need, Reason::AllIndices);
+        }
+        if names.is_nothing() {
+            return self.evaluate_nothing(need, names);
+        }
+        self.evaluate_tenant(need, names)?;
+        let mut known = names.known.clone();
+        // For each unknown name, whether all actions so far are permitted on it.
+        let mut is_kept = vec![true; names.unknown.len()];
+        let mut is_special = false;
+        for action in need.actions {
+            let permitted = privileges.permitted(caller, *action, &names.known);
+            let missing = &names.known - &permitted;
+            known &= permitted;
+            let mut cells: Vec<(&str, Reason)> = Vec::new();
+            for number in missing.iter().take(MAX_MISSING) {
+                cells.push((privileges.name(number), privileges.reason(caller, number)));
+            }
+            let system = &missing & &privileges.special.system;
+            is_special |= !missing.is_disjoint(&privileges.special.security)
+                || !system.is_subset(&privileges.granted(caller, SYSTEM_INDEX, &system));
+            for (name, is_kept) in names.unknown.iter().zip(&mut is_kept) {
+                if let Err(reason) = privileges.permits_unknown(caller, *action, *name) {
+                    *is_kept = false;
+                    is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
+                    if cells.len() < MAX_MISSING {
+                        cells.push((name.text(), reason));
+                    }
+                }
+            }
+            self.answer.missing.extend(cells.into_iter().map(|(name, reason)| Missing {
+                action: *action,
+                name: name.to_owned(),
+                reason,
+            }));
+        }
+        let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
+        let unknown: Vec<Unknown<'_>> = kept.collect();
+        let keeps_unknown = unknown.len() == names.unknown.len();
+        let is_permitted = known.len() == names.known.len() && keeps_unknown;
+        // The plugin may not ask about names that are left out, and then it reduces nothing.
+        let may_be_whole = keeps_unknown && (&names.known - &known).is_subset(&names.left_out);
+        let left_out = privileges.left_out(need, caller.tenant);
+        if is_permitted && known.is_disjoint(&left_out) {
+            let replaced = self.replaced(names, &known);
+            self.filter_names(need, (&known, &replaced), &unknown)?;
+            return Ok(None);
+        }
+        known -= left_out;
+        known -= if is_permitted { &names.taken_out } else { &names.left_out };
+        // A request that the plugin does not reduce does not show hidden indices, with which `legacy`
+        // decides.
+        if let Some(inventory) = privileges.inventory().filter(|_| may_be_whole) {
+            known -= hidden_beside(inventory, &need.target);
+        }
+        let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
+        if !(is_permitted || self.may_reduce(need, names, is_special, count == 0))
+            || count > MAX_NAMES
+            || !matches!(need.target, Target::Indices(_))
+        {
+            return Err(Denied);
+        }
+        // The names take the place of aliases.
+        self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
+        let known = known.iter().map(|number| privileges.name(number).to_owned());
+        Ok(Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect()))
+    }
+
+    fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
+        self.answer.deny(need.actions, need.target.text(), reason).and(Err(Denied))
+    }
+
+    /// The aliases by which a request reaches one of these names.
+    fn replaced(&self, names: &Names<'_>, known: &RoaringBitmap) -> RoaringBitmap {
+        let is_reached =
+            |alias: &u32| self.privileges.members(*alias).iter().any(|member| known.contains(*member));
+        (&names.replaced - known).into_iter().filter(is_reached).collect()
+    }
+
+    /// A need that names no index: `legacy` permits it, `v4` if the actions are granted on any index.
+    ///
+    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is: what the cluster
+    /// may have left would be shown without a decision. Reading then finds nothing, and the rest is denied.
+    fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
+        let Privileges { settings, .. } = self.privileges;
+        if settings.evaluation == EvaluationType::V4 {
+            let is_missing = |action: &&Action| !self.privileges.on_any_index(self.caller, **action);
+            self.answer.deny(need.actions.iter().filter(is_missing), "", Reason::NotGranted)?;
+        }
+        match names.is_emptied {
+            false => Ok(None),
+            true if settings.may_find_nothing(need) => Ok(Some(Vec::new())),
+            true => self.deny_all(need, Reason::NotGranted),
+        }
+    }
+
+    /// What is missing if the need is about the index of Dashboards.
+    fn evaluate_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
+        let (tenant, evaluation) = (self.caller.tenant, self.privileges.evaluation());
+        let tenants = self.privileges.tenants().filter(|_| tenant != TenantAccess::Server);
+        let Some(tenants) = tenants else { return Ok(()) };
+        let is_missing = |action: &&Action| !tenant.permits_need(need, **action, evaluation);
+        let mut missing = need.actions.iter().filter(is_missing).peekable();
+        let is_meant = missing.peek().is_some() && tenants.is_meant(&need.target, names);
+        let index = &tenants.dashboards.index;
+        let mut result = Ok(());
+        if is_meant {
+            result = self.answer.deny(missing, index, Reason::TenantNotGranted);
+        }
+        if tenants.is_of_other_tenant(&need.target, names) {
+            let others = need.actions.iter().filter(|action| !(is_meant && is_missing(action)));
+            result = result.and(self.answer.deny(others, index, Reason::OtherTenant));
+        }
+        result
+    }
+
+    /// Whether a need may be reduced to the names that are permitted. It is not known what a pattern
+    /// stands for that could not be expanded.
+    fn may_reduce(&self, need: &Need<'_>, names: &Names<'_>, is_special: bool, is_empty: bool) -> bool {
+        let settings = &self.privileges.settings;
+        let on_any_index =
+            || need.actions.iter().all(|action| self.privileges.on_any_index(self.caller, *action));
+        !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)))
+            && match settings.evaluation {
+                EvaluationType::Legacy => {
+                    settings.do_not_fail_on_forbidden
+                        && need.actions.iter().all(|action| settings.reduces(*action))
+                        && (!is_special || names.is_all)
+                        && (!is_empty || settings.do_not_fail_on_forbidden_empty)
+                }
+                EvaluationType::V4 => {
+                    settings.ignore_unauthorized_indices
+                        && names.is_reducible
+                        && (!is_empty || (names.may_be_empty && on_any_index()))
+                }
+            }
+    }
+}
 
 impl Caller {
     /// The patterns of these templates.

@@ -3,8 +3,8 @@
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use foldhash::HashMap;
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Options};
@@ -19,25 +19,19 @@ const MAX_EXPRESSIONS: usize = 64;
 /// How many ranges of names are looked for one by one.
 const MAX_RANGES: usize = 8;
 
-/// Longer expressions are not kept. As long as a path that a node accepts: what is forwarded in place of one is made of what was kept when it
-/// was decided about, and 1,024 of them take 4 MB.
+/// Longer expressions are not kept. Any path that a node accepts is shorter. 1,024 of them take 4 MB.
 const MAX_LENGTH: usize = 4_096;
 
 /// Expressions that were resolved.
 #[derive(Debug, Default)]
 pub(super) struct Expressions {
-    shards: [Mutex<HashTable<Entry>>; SHARDS],
-    /// Random, so that callers cannot choose expressions that are compared with each other.
+    shards: [Mutex<Shard>; SHARDS],
+    /// Random, as that of each shard: callers cannot choose expressions that collide.
     seed: RandomState,
 }
 
-#[derive(Debug)]
-pub(super) struct Entry {
-    hash: u64,
-    text: Box<str>,
-    options: Options,
-    names: Arc<Expanded>,
-}
+/// Expressions by their text, with the options of the last request that had it.
+type Shard = HashMap<Box<str>, (Options, Arc<Expanded>)>;
 
 /// The names that an expression stands for.
 #[derive(Debug)]
@@ -47,8 +41,8 @@ pub(super) struct Expanded {
     pub(super) replaced: RoaringBitmap,
     /// The names as ranges, first and last, if there are few.
     ranges: Box<[(u32, u32)]>,
-    /// Whether the plugin may take a request for them for one about the index of Dashboards alone. Working it out takes three times as
-    /// long as all the rest of the decision.
+    /// Whether the plugin may take a request for them for one about the index of Dashboards alone. Working
+    /// it out takes three times as long as the rest of the decision.
     pub(super) is_of_dashboards: bool,
     /// What is forwarded in place of the expression, once that was needed.
     in_place: OnceLock<Option<Names>>,
@@ -87,8 +81,8 @@ impl Expanded {
         self.in_place.get_or_init(|| make().filter(|names| names.list.len() <= MAX_TARGET)).as_ref()
     }
 
-    /// Whether all names are among these. The names of a prefix are one range: to look for it takes a tenth of the time
-    /// that looking for each of 2,000 names takes.
+    /// Whether all names are among these. The names of a prefix are one range, which is found in a tenth of
+    /// the time that 2,000 single names take.
     pub(super) fn is_subset(&self, of: &RoaringBitmap) -> bool {
         if self.ranges.is_empty() {
             return self.names.is_subset(of);
@@ -100,24 +94,25 @@ impl Expanded {
 impl Expressions {
     /// Holds every lock.
     #[cfg(test)]
-    pub(super) fn lock_all(&self) -> Vec<std::sync::MutexGuard<'_, HashTable<Entry>>> {
+    pub(super) fn lock_all(&self) -> Vec<std::sync::MutexGuard<'_, Shard>> {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    /// The names that an expression stands for. They are worked out by `expand` if they are not kept; an expression with names that the
-    /// inventory lacks is `None`, and is not kept.
+    /// The names that an expression stands for. They are worked out by `expand` if they are not kept. An
+    /// expression with names that the inventory lacks is `None`, and is not kept.
     pub(super) fn names(
         &self,
         expression: &Expression<'_>,
         expand: impl FnOnce() -> Option<Expanded>,
     ) -> Option<Arc<Expanded>> {
         let (text, options) = (expression.text(), expression.options);
-        let hash = self.seed.hash_one(text);
-        let shard = self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS)?;
-        let is = |entry: &Entry| entry.hash == hash && entry.options == options && *entry.text == *text;
+        let hash = usize::try_from(self.seed.hash_one(text) >> 32).unwrap_or_default();
+        let shard = self.shards.get(hash % SHARDS)?;
         let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = lock().find(hash, is) {
-            return Some(entry.names.clone());
+        if let Some((kept, names)) = lock().get(text)
+            && *kept == options
+        {
+            return Some(names.clone());
         }
         let names = Arc::new(expand()?);
         if text.len() <= MAX_LENGTH {
@@ -125,8 +120,7 @@ impl Expressions {
             if shard.len() >= MAX_EXPRESSIONS {
                 shard.clear();
             }
-            let entry = Entry { hash, text: text.into(), options, names: names.clone() };
-            shard.insert_unique(hash, entry, |entry| entry.hash);
+            shard.insert(text.into(), (options, names.clone()));
         }
         Some(names)
     }

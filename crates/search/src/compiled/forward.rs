@@ -1,14 +1,14 @@
-//! Forwards names in place of patterns that are permitted only because the inventory says what they stand for.
+//! Forwards names in place of patterns that are permitted only because of the inventory.
 //!
-//! The cluster resolves a pattern again, after indices were created of which the inventory does not know yet. A pattern that
-//! the roles grant whatever it stands for is forwarded as it is.
+//! The cluster resolves a pattern again. Indices may have been created since that the inventory lacks. A
+//! pattern that the roles grant whatever it stands for is forwarded as it is.
 
 use std::borrow::Cow;
 
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
-use crate::answer::{Missing, Reason, changes};
+use crate::answer::{Missing, Reason};
 use crate::concrete::Concrete;
 use crate::expression::{Expression, Part};
 use crate::filtering::{may_be_of_any, strictest};
@@ -17,46 +17,38 @@ use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::request::find;
 use crate::resolve::{NOTHING, Unknown, resolve};
+use crate::tenants::Tenants;
 
 use super::actions::SYSTEM_INDEX;
 use super::expressions::Names;
 use super::{Caller, Privileges};
 
 impl Privileges {
-    /// The path and query with which a request with these needs, which is permitted as it is, is forwarded: with the names that
-    /// its patterns stand for, if they are permitted only by what the inventory says. `None` if it is forwarded as it is, which
-    /// is also so where its operation does not take names in place of patterns, where an alias may have a filter and cannot be
-    /// replaced by its indices, where its body may reach all indices, and where it would be longer than a node accepts.
+    /// The path and query with which a request is forwarded that is permitted as it is: with names in place of
+    /// its patterns, if they are permitted only because of the inventory. `None` if it is forwarded as it is.
+    /// That is so, too, where its operation does not take names in place of patterns, where an alias may have
+    /// a filter and cannot be replaced by its indices, where its body may reach all indices, and where it
+    /// would be longer than a node accepts.
     ///
-    /// The new path reaches no index that the old one does not. Its needs are not read and decided about again: it has the same route,
-    /// and the names are those that were decided about.
+    /// The new path reaches no index that the old one does not. It is not decided about again: it has the same
+    /// route, and the names are those that were decided about.
     #[must_use]
     pub fn forwarded(&self, caller: &Caller, request: &Request<'_>, needs: &[Need<'_>]) -> Option<String> {
         self.inventory.as_ref()?;
-        // All of them are the same parameter.
-        let expression = needs.iter().find_map(|need| match &need.target {
-            Target::Indices(expression) => Some(expression),
-            Target::Cluster
-            | Target::Name(_)
-            | Target::Fixed(_)
-            | Target::Missing(_)
-            | Target::AddedName(_) => None,
-        })?;
-        // What a body does to the same indices.
-        let is_same = |need: &&Need<'_>| match &need.target {
-            Target::Indices(_) => true,
-            Target::Fixed(other) => other == expression,
-            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
-        };
-        let mut same = needs.iter().filter(is_same);
+        // All lists of a request are the same parameter.
+        let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
+        let expression = needs.iter().find(is_list)?.target.expression()?;
+        // Also what a body does to the same indices.
+        let mut same =
+            needs.iter().filter(|need| is_list(need) || need.target.expression() == Some(expression));
         if same.all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
         self.with_names(request, needs, expression, caller.caches)
     }
 
-    /// The path and query of a request with names in place of the patterns of `expression`, which are worked out once if `caches` is
-    /// set. `None` if that is not possible.
+    /// The path and query of a request with names in place of the patterns of `expression`. They are worked out
+    /// once if `caches` is set. `None` if that is not possible.
     pub(crate) fn with_names(
         &self,
         request: &Request<'_>,
@@ -94,9 +86,9 @@ impl Privileges {
         }
     }
 
-    /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they may stand for an index or alias
-    /// that was made since, of which a role hides something from the caller. (Patterns that are never replaced are decided about with
-    /// the needs.)
+    /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they
+    /// may stand for an index or alias that was made since, of which a role hides something from the caller.
+    /// (Patterns that are never replaced are decided about with the needs.)
     #[must_use]
     pub fn shown_by_patterns(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
         if caller.roles.is_unrestricted() {
@@ -108,9 +100,10 @@ impl Privileges {
         })
     }
 
-    /// The names that an expression stands for. One that does not exist any more is left out as a pattern would leave it out: unless
-    /// the request names others itself, or asks for closed indices, of which `ignore_unavailable` leaves out too many. `decided` is what it
-    /// was decided about as, where that is kept.
+    /// The names that an expression stands for. The cluster is told to leave out a name that does not exist any
+    /// more, as a pattern would, unless the request itself names others, or asks for closed indices, of which
+    /// `ignore_unavailable` leaves out too many. `decided` are the names that were decided about, if they are
+    /// kept.
     fn names(&self, expression: &Expression<'_>, decided: Option<&RoaringBitmap>) -> Option<Names> {
         let inventory = self.inventory.as_deref()?;
         let concrete = Concrete::of(inventory, expression)?;
@@ -141,27 +134,20 @@ impl Privileges {
         })
     }
 
-    /// The index of the security configuration does not count: there is one only where the cluster itself has the plugin, and this
-    /// protects it.
+    /// The index of the security configuration does not count: there is one only where the cluster itself has
+    /// the plugin, which protects it.
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
-        let actions = need.actions;
         let unknown = Unknown::Pattern(pattern);
-        let is_protected = || {
-            let mut protected = self.settings.protected_indices.iter();
-            protected.any(|protected| protected.may_overlap(pattern))
-        };
         let is_system = || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
-        let grants = |action: Action| self.grants_unknown(caller, action, unknown);
-        let may_change =
-            |action: Action| !changes(action) || caller.roles.may_change_protected || !is_protected();
+        let tenants = self.closed_tenants(caller);
         !caller.is_service
-            && actions.iter().all(|action| grants(*action) && may_change(*action))
-            && (!is_system() || grants(SYSTEM_INDEX))
-            // An alias that was made since may match, for an index with any name of which a role hides something.
-            && (strictest(need).is_none() || caller.roles.is_unrestricted())
-            && !self
-                .dashboards_closed_to(caller)
-                .is_some_and(|one| one.is_part(None, self.settings.evaluation, Part::Pattern(pattern)))
+            && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
+            && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
+            // An alias that was made since may match, for an index of which a role hides something.
+            && (caller.roles.is_unrestricted() || strictest(need).is_none())
+            && !tenants.is_some_and(|tenants| {
+                Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
+            })
     }
 }
 
@@ -169,7 +155,7 @@ impl Privileges {
 pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let Target::Indices(expression) = &need.target else { return None };
     let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
-    expression.parts().any(|part| matches!(part, Part::Pattern(_))).then_some(action)
+    expression.has_pattern().then_some(action)
 }
 
 /// Whether a need is about all indices, whatever the path names: a body may look documents up in any.

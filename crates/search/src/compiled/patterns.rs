@@ -1,5 +1,7 @@
 //! The patterns of all roles, and the names that they match.
 
+use std::collections::BTreeSet;
+
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 
@@ -21,8 +23,9 @@ pub(super) struct Patterns {
     matches: Box<[Matches]>,
     /// Texts of exact patterns.
     exact: HashMap<Box<str>, PatternId>,
-    /// Prefixes, sorted.
-    prefixes: Box<[Prefix]>,
+    prefixes: HashMap<Box<str>, PatternId>,
+    /// The lengths of the prefixes, each once, in bytes.
+    lengths: BTreeSet<usize>,
     /// Patterns with wildcards elsewhere, and regular expressions: sorted by id.
     others: Box<[(PatternId, Pattern)]>,
     anything: Option<PatternId>,
@@ -34,14 +37,6 @@ pub(super) enum Matches {
     /// From the first to before the second: names with a common prefix are adjacent.
     Range(u32, u32),
     Some(RoaringBitmap),
-}
-
-#[derive(Debug)]
-struct Prefix {
-    text: Box<str>,
-    id: PatternId,
-    /// The longest other prefix that this one starts with.
-    shorter: Option<u32>,
 }
 
 impl<'c> Builder<'c> {
@@ -58,41 +53,22 @@ impl<'c> Builder<'c> {
             .iter()
             .map(|(pattern, _)| inventory.map_or_else(nothing, |inventory| Matches::of(pattern, inventory)));
         let matches = matches.collect();
-        let (mut exact, mut prefixes, mut others, mut anything) =
-            (HashMap::new(), Vec::new(), Vec::new(), None);
+        let (mut exact, mut prefixes) = (HashMap::new(), HashMap::<Box<str>, PatternId>::new());
+        let (mut others, mut anything) = (Vec::new(), None);
         for (pattern, id) in patterns {
             match pattern.matcher() {
                 Matcher::Nothing => {}
                 Matcher::Anything => anything = Some(id),
                 Matcher::Exact(text) => drop(exact.insert((**text).into(), id)),
-                Matcher::Prefix(text) => prefixes.push(Prefix { text: (**text).into(), id, shorter: None }),
+                Matcher::Prefix(text) => {
+                    prefixes.insert((**text).into(), id);
+                }
                 Matcher::Glob(_) | Matcher::Regex(_) => others.push((id, pattern.clone())),
             }
         }
-        Patterns { matches, exact, prefixes: sorted(prefixes), others: others.into(), anything }
+        let lengths = prefixes.keys().map(|prefix| prefix.len()).collect();
+        Patterns { matches, exact, prefixes, lengths, others: others.into(), anything }
     }
-}
-
-/// Sorts prefixes, and links each to the next shorter one.
-fn sorted(mut prefixes: Vec<Prefix>) -> Box<[Prefix]> {
-    prefixes.sort_unstable_by(|one, other| one.text.cmp(&other.text));
-    // Those that the current one may start with, the longest last.
-    let mut open: Vec<u32> = Vec::new();
-    for number in 0..prefixes.len() {
-        let Some(text) = prefixes.get(number).map(|prefix| prefix.text.clone()) else { break };
-        let is_shorter = |open: u32| {
-            prefixes.get(open as usize).is_some_and(|prefix: &Prefix| text.starts_with(&*prefix.text))
-        };
-        while open.last().is_some_and(|last| !is_shorter(*last)) {
-            open.pop();
-        }
-        let shorter = open.last().copied();
-        if let Some(prefix) = prefixes.get_mut(number) {
-            prefix.shorter = shorter;
-        }
-        open.extend(u32::try_from(number));
-    }
-    prefixes.into()
 }
 
 impl Patterns {
@@ -132,18 +108,12 @@ impl Patterns {
             || (!expression.contains('*') && self.exact.get(expression).is_some_and(|id| among.contains(*id)))
     }
 
-    /// Whether a name starts with one of these prefixes. All prefixes that it starts with are on the way from its place
-    /// in the order to ever shorter ones.
+    /// Whether a name starts with one of these prefixes.
     fn any_prefix(&self, among: &RoaringBitmap, name: &str) -> bool {
-        let after = self.prefixes.partition_point(|prefix| *prefix.text <= *name);
-        let mut number = after.checked_sub(1);
-        while let Some(prefix) = number.and_then(|number| self.prefixes.get(number)) {
-            if name.starts_with(&*prefix.text) && among.contains(prefix.id) {
-                return true;
-            }
-            number = prefix.shorter.map(|shorter| shorter as usize);
-        }
-        false
+        self.lengths.iter().map_while(|length| name.as_bytes().get(..*length)).any(|prefix| {
+            let prefix = std::str::from_utf8(prefix).ok().and_then(|prefix| self.prefixes.get(prefix));
+            prefix.is_some_and(|id| among.contains(*id))
+        })
     }
 }
 

@@ -1,4 +1,6 @@
 //! Finds out by look-ups whether a request is permitted as it is.
+//!
+//! Where that is not simple, the answer is no: then [`Privileges::evaluate`] works it out.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -7,18 +9,18 @@ use roaring::RoaringBitmap;
 
 use super::expressions::Expanded;
 use super::{Caller, Privileges};
-use crate::answer::{Missing, denied_by_all, reaches_new};
-use crate::config::{Dashboards, EvaluationType};
+use crate::answer::Missing;
+use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
-use crate::filtering::strictest;
+use crate::filtering::{denied_by_all, reaches_new, strictest};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::resolve::{NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members};
-use crate::tenants::TenantAccess;
+use crate::tenants::{TenantAccess, Tenants};
 
 impl Privileges {
-    /// Whether the needs of a request are permitted as they are. For a caller and an action that have been seen it
-    /// allocates nothing.
+    /// Whether the needs of a request are permitted as they are. For a caller and an action that have been
+    /// seen it allocates nothing.
     #[must_use]
     pub fn permits<'n>(&self, caller: &Caller, needs: impl IntoIterator<Item = &'n Need<'n>>) -> bool {
         needs.into_iter().all(|need| self.permits_need(caller, need))
@@ -30,23 +32,18 @@ impl Privileges {
         }
         match &need.target {
             Target::Cluster => {
-                !counts(self.settings.evaluation, need)
-                    || !caller.is_service
-                        && need.actions.iter().all(|action| caller.roles.cluster.contains(*action))
+                let permits = |action| !caller.is_service && caller.roles.cluster.contains(action);
+                !counts(self.settings.evaluation, need) || need.actions.iter().copied().all(permits)
             }
             Target::Name(name) => self.permits_name(caller, need, name),
             Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),
-            Target::AddedName(name) => match self.settings.evaluation {
-                EvaluationType::Legacy => true,
-                EvaluationType::V4 => match pattern_of_aliases(name) {
-                    Some(pattern) => self.permits_pattern(caller, need, pattern),
-                    None => self.permits_name(caller, need, name),
-                },
+            Target::AddedName(_) if self.settings.evaluation == EvaluationType::Legacy => true,
+            Target::AddedName(name) => match pattern_of_aliases(name) {
+                Some(pattern) => self.permits_unknown_name(caller, need, Unknown::Pattern(pattern)),
+                None => self.permits_name(caller, need, name),
             },
             Target::Fixed(expression)
-                if self.dashboards_closed_to(caller).is_some_and(|one| {
-                    one.is_unseen(self.inventory.as_deref(), self.settings.evaluation, expression)
-                }) =>
+                if self.closed_tenants(caller).is_some_and(|tenants| tenants.is_unseen(expression)) =>
             {
                 false
             }
@@ -56,38 +53,27 @@ impl Privileges {
         }
     }
 
-    /// What is missing for a need that may reach what the inventory lacks, if a role hides something from the caller.
+    /// What is missing for a need that may reach names of the future, if a role hides something from the
+    /// caller.
     pub(super) fn reaches_new(&self, caller: &Caller, need: &Need<'_>) -> Option<Missing> {
         if caller.roles.is_unrestricted() { None } else { reaches_new(need) }
     }
 
     fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
-        let dashboards = self.dashboards_closed_to(caller);
-        if dashboards.is_some() && !self.left_out(need, caller.tenant).is_empty() {
+        let (evaluation, tenants) = (self.settings.evaluation, self.closed_tenants(caller));
+        if tenants.is_some_and(|tenants| !tenants.left_out(need.actions, caller.tenant).is_empty()) {
             return false;
         }
-        let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
-        if !has_pattern {
-            // Asked for each alias, and the same for all.
-            let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory.as_deref(), expression));
-            return expression.parts().all(|part| match part {
-                Part::Name(name) => {
-                    // `legacy` then does not replace an alias by its members. That they are permitted does not imply that the
-                    // alias is.
-                    let is_alias = self.settings.evaluation == EvaluationType::Legacy
-                        && self.number(name).is_some_and(|number| self.is_alias(number));
-                    !(is_alias && *is_unresolved) && self.permits_name(caller, need, name)
-                }
-                Part::Pattern(_) | Part::Except(_) => false,
-            });
+        if expression.parts().all(|part| matches!(part, Part::Name(_))) {
+            return self.permits_names(caller, need, expression);
         }
-        let evaluation = self.settings.evaluation;
         let Some(inventory) = self.inventory.as_deref() else {
-            return !dashboards.is_some_and(|one| one.is_in(None, evaluation, expression))
+            return !tenants.is_some_and(|tenants| tenants.is_in(expression))
                 && self.permits_unexpanded(caller, need, expression);
         };
-        if (evaluation == EvaluationType::V4 && !expression.options.expands())
-            || shows_members(evaluation, need.actions)
+        if shows_members(evaluation, need.actions)
+            || caller.is_service
+            || (evaluation == EvaluationType::V4 && !expression.options.expands())
         {
             return false;
         }
@@ -97,18 +83,13 @@ impl Privileges {
             false => expand().map(Arc::new),
         };
         let Some(expanded) = expanded else { return false };
-        if dashboards.is_some() && expanded.is_of_dashboards {
+        if tenants.is_some() && expanded.is_of_dashboards {
             return false;
         }
-        // Whether exclusions have left nothing is worked out with what is missing.
-        if expanded.names.is_empty()
-            && expression.text() != NOTHING
-            && expression.parts().any(|part| matches!(part, Part::Except(_)))
-        {
-            return false;
-        }
-        if caller.is_service || (expanded.names.is_empty() && self.settings.evaluation == EvaluationType::V4)
-        {
+        // With `v4` the actions must be granted on any index. If exclusions have left nothing, the request
+        // is not forwarded as it is.
+        let is_emptied = || expression.text() != NOTHING && expression.excludes();
+        if expanded.names.is_empty() && (evaluation == EvaluationType::V4 || is_emptied()) {
             return false;
         }
         need.actions.iter().all(|action| {
@@ -119,18 +100,32 @@ impl Privileges {
         })
     }
 
-    /// What an expression stands for, if the inventory has all of its names.
+    /// Whether actions are permitted on each name of a list.
+    fn permits_names(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+        // Asked for each alias, and the same for all.
+        let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory.as_deref(), expression));
+        expression.parts().all(|part| match part {
+            Part::Name(name) => {
+                // `legacy` then does not replace an alias by its members. That they are permitted does not
+                // imply that the alias is.
+                let is_alias = self.settings.evaluation == EvaluationType::Legacy
+                    && self.number(name).is_some_and(|number| self.is_alias(number));
+                !(is_alias && *is_unresolved) && self.permits_name(caller, need, name)
+            }
+            Part::Pattern(_) | Part::Except(_) => false,
+        })
+    }
+
+    /// The names of an expression, if the inventory has all of them.
     pub(super) fn expand(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<Expanded> {
-        let evaluation = self.settings.evaluation;
         let target = Target::Indices(expression.clone());
-        let names = resolve(Some(inventory), evaluation, &target)?;
+        let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
         if !names.unknown.is_empty() {
             return None;
         }
-        let is_of_dashboards = self.settings.dashboards.as_ref().is_some_and(|one| {
-            one.is_in(Some(inventory), evaluation, expression)
-                || one.is_all_of(inventory, evaluation, &names.known)
-        });
+        let is_of_dashboards = self
+            .tenants()
+            .is_some_and(|tenants| tenants.is_in(expression) || tenants.is_all_of(&names.known));
         Some(Expanded::new(names.known, names.replaced, is_of_dashboards))
     }
 
@@ -142,43 +137,40 @@ impl Privileges {
             && expression.parts().all(|part| match part {
                 Part::Name(name) => self.permits_name(caller, need, name),
                 Part::Except(_) => self.settings.evaluation == EvaluationType::V4 || !*takes_text,
-                Part::Pattern(pattern) => self.permits_pattern(caller, need, pattern),
+                Part::Pattern(pattern) => self.permits_unknown_name(caller, need, Unknown::Pattern(pattern)),
             })
     }
 
-    /// Whether actions are permitted on whatever a pattern stands for, without a filter.
-    fn permits_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
-        let unknown = Unknown::Pattern(pattern);
-        need.actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
-            && strictest(need).is_none_or(|_| caller.roles.is_unrestricted())
+    /// Whether actions are permitted on what the inventory lacks, without a filter.
+    fn permits_unknown_name(&self, caller: &Caller, need: &Need<'_>, unknown: Unknown<'_>) -> bool {
+        need.actions.iter().all(|action| self.permits_unknown(caller, *action, unknown).is_ok())
+            && (caller.roles.is_unrestricted() || strictest(need).is_none())
     }
 
     /// Whether actions are permitted on one name, without a filter.
     fn permits_name(&self, caller: &Caller, need: &Need<'_>, name: &str) -> bool {
-        let dashboards = self.dashboards_closed_to(caller);
-        if dashboards.is_some_and(|one| one.begins(self.settings.evaluation, name)) {
+        let tenants = self.closed_tenants(caller);
+        if tenants.is_some_and(|tenants| tenants.begins(name)) {
             return false;
         }
-        let actions = need.actions;
         let Some(number) = self.number(name) else {
-            let unknown = Unknown::Name(name);
-            return actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
-                && strictest(need).is_none_or(|_| caller.roles.is_unrestricted());
+            return self.permits_unknown_name(caller, need, Unknown::Name(name));
         };
-        if caller.is_service || (dashboards.is_some() && self.special.dashboards.contains(number)) {
+        if caller.is_service || (tenants.is_some() && self.special.dashboards.contains(number)) {
             return false;
         }
-        let members = match (self.settings.evaluation, self.inventory.as_deref()) {
-            (EvaluationType::Legacy, Some(inventory)) if self.is_alias(number) => inventory.related(number),
-            (EvaluationType::Legacy | EvaluationType::V4, _) => &[],
+        let members = match self.settings.evaluation {
+            EvaluationType::Legacy if self.is_alias(number) => self.members(number),
+            EvaluationType::Legacy | EvaluationType::V4 => &[],
         };
         let rows = if members.is_empty() { std::slice::from_ref(&number) } else { members };
-        actions.iter().all(|action| {
+        need.actions.iter().all(|action| {
             let Some(allowed) = caller.roles.allowed(self, *action) else { return false };
             rows.iter().all(|row| {
                 allowed.known.contains(*row)
                     || (!allowed.templates.is_empty()
-                        && !self.is_special(*row)
+                        && !self.special.security.contains(*row)
+                        && !self.special.system.contains(*row)
                         && caller
                             .rendered(&allowed.templates)
                             .any(|rendered| rendered.effective.contains(*row)))
@@ -204,13 +196,14 @@ impl Privileges {
             })
     }
 
-    /// Dashboards, if a caller may not do everything with whatever counts as its index. With `v4` some of that is of other tenants.
-    pub(super) fn dashboards_closed_to(&self, caller: &Caller) -> Option<&Dashboards> {
-        let is_open = match self.settings.evaluation {
-            EvaluationType::Legacy => caller.tenant >= TenantAccess::Write,
-            EvaluationType::V4 => caller.tenant == TenantAccess::Server,
+    /// Dashboards, if a caller may not do everything with its index. With `v4` some indices are of other
+    /// tenants.
+    pub(super) fn closed_tenants(&self, caller: &Caller) -> Option<Tenants<'_>> {
+        let least = match self.settings.evaluation {
+            EvaluationType::Legacy => TenantAccess::Write,
+            EvaluationType::V4 => TenantAccess::Server,
         };
-        self.settings.dashboards.as_ref().filter(|_| !is_open)
+        self.tenants().filter(|_| caller.tenant < least)
     }
 
     fn number(&self, name: &str) -> Option<u32> {
@@ -219,12 +212,5 @@ impl Privileges {
 
     fn is_alias(&self, number: u32) -> bool {
         self.inventory.as_deref().and_then(|inventory| inventory.kind(number)) == Some(Kind::Alias)
-    }
-
-    fn is_special(&self, number: u32) -> bool {
-        let special = &self.special;
-        special.security.contains(number)
-            || special.system.contains(number)
-            || special.protected.contains(number)
     }
 }

@@ -6,9 +6,8 @@ use roaring::RoaringBitmap;
 
 use super::actions::{ActionSet, SYSTEM_INDEX};
 use super::name_set::NameSet;
-use super::{Grant, Privileges};
+use super::{CompiledRole, Grant, Privileges};
 use crate::action::Action;
-use crate::answer::changes;
 use crate::builtin::KIBANA_USER;
 use crate::pattern::Pattern;
 use crate::tenants::TenantAccess;
@@ -19,14 +18,13 @@ pub(crate) struct RoleSet {
     /// Their ids.
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
-    pub(super) may_change_protected: bool,
     pub(super) tenant: TenantAccess,
     /// If a role hides something of every index: whether one hides documents.
     pub(super) hides_of_all: Option<bool>,
     /// What they permit for each action: made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
-    templates: RoaringBitmap,
+    pub(super) templates: RoaringBitmap,
     /// Names on which a role restricts documents or fields.
     pub(super) restricted: RoaringBitmap,
     /// The same for names that the inventory lacks: patterns.
@@ -52,11 +50,10 @@ pub(crate) struct Allowed {
 }
 
 impl RoleSet {
-    pub(super) fn new(privileges: &Privileges, roles: &[u32], may_change_protected: bool) -> Self {
+    pub(super) fn new(privileges: &Privileges, roles: &[u32]) -> Self {
         let mut set = Self {
             roles: roles.into(),
             cluster: ActionSet::default(),
-            may_change_protected,
             tenant: TenantAccess::None,
             hides_of_all: None,
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
@@ -80,7 +77,7 @@ impl RoleSet {
                 }
             }
         }
-        let tenants = roles.iter().filter_map(|role| Some(privileges.roles.get(*role as usize)?.tenant));
+        let tenants = set.compiled(privileges).map(|role| role.tenant);
         let kibana_user = privileges.role_ids.get(KIBANA_USER);
         let is_kibana_user = kibana_user.is_some_and(|id| roles.contains(id));
         set.tenant = TenantAccess::of_roles(tenants, is_kibana_user, privileges.settings.evaluation);
@@ -103,17 +100,7 @@ impl RoleSet {
                     shown.extend(&*grant.patterns);
                 }
             }
-            let names = |patterns: &RoaringBitmap| {
-                let mut all = RoaringBitmap::new();
-                for pattern in patterns {
-                    let matching = privileges.patterns.matches(pattern);
-                    matching.into_iter().for_each(|names| names.add_to(&mut all));
-                }
-                privileges.effective(all)
-            };
-            let mut hidden = names(&hidden);
-            hidden -= names(&shown);
-            restricted |= hidden;
+            restricted |= privileges.matching(&hidden) - privileges.matching(&shown);
         }
         restricted
     }
@@ -125,17 +112,16 @@ impl RoleSet {
 
     /// The grants of the roles.
     pub(crate) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
-        let roles = self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize));
-        roles.flat_map(|role| &role.grants)
+        self.compiled(privileges).flat_map(|role| &role.grants)
+    }
+
+    fn compiled<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p CompiledRole> {
+        self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize))
     }
 
     /// Whether no role restricts documents or fields anywhere.
     pub(super) fn is_unrestricted(&self) -> bool {
         self.restricting_patterns.is_empty() && self.restricting_templates.is_empty()
-    }
-
-    pub(super) fn templates(&self) -> impl Iterator<Item = u32> {
-        self.templates.iter()
     }
 
     /// On what an action is permitted; `None` only if there is no such action.
@@ -151,11 +137,7 @@ impl RoleSet {
             templates.extend(&*grant.templates);
             any |= !(grant.patterns.is_empty() && grant.templates.is_empty());
         }
-        let mut granted = RoaringBitmap::new();
-        for pattern in &patterns {
-            privileges.patterns.matches(pattern).into_iter().for_each(|names| names.add_to(&mut granted));
-        }
-        let granted = privileges.effective(granted);
+        let granted = privileges.matching(&patterns);
         let blocked = self.blocked(privileges, action);
         let withheld = &granted & &blocked;
         let known = NameSet::new(granted - &withheld);
@@ -165,29 +147,31 @@ impl RoleSet {
     /// Names that need more than a grant of the action.
     fn blocked(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
         let special = &privileges.special;
-        let mut blocked = RoaringBitmap::new();
         if action == SYSTEM_INDEX {
-            return blocked;
+            return RoaringBitmap::new();
         }
-        if !special.system.is_empty() {
-            blocked |= &special.system;
-            if let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX) {
-                blocked -= explicit.known.names();
-            }
+        let mut blocked = special.system.clone();
+        if let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX).filter(|_| !blocked.is_empty()) {
+            blocked -= explicit.known.names();
         }
-        blocked |= &special.security;
-        if changes(action) && !self.may_change_protected {
-            blocked |= &special.protected;
-        }
-        blocked
+        blocked | &special.security
     }
 }
 
 impl Privileges {
+    /// The names that one of these patterns matches, and the indices of aliases and data streams among them.
+    fn matching(&self, patterns: &RoaringBitmap) -> RoaringBitmap {
+        let mut names = RoaringBitmap::new();
+        for matches in patterns.iter().filter_map(|pattern| self.patterns.matches(pattern)) {
+            matches.add_to(&mut names);
+        }
+        self.effective(names)
+    }
+
     /// These names, and the aliases and data streams that have one of the indices among them.
     pub(super) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
         if let Some(inventory) = self.inventory.as_deref() {
-            for index in &names & (inventory.open() | inventory.closed()) {
+            for index in &names & (&inventory.open | &inventory.closed) {
                 names.extend(inventory.related(index));
             }
         }

@@ -168,33 +168,18 @@ struct Group<'n> {
     members: Vec<(Text<'n>, &'n Arc<str>)>,
 }
 
-/// Warns of groups that contain each other. The plugin accepts them, too, and gives each of them the actions of all.
+/// Warns of groups that contain themselves. The plugin accepts them, too: those of a circle have the same
+/// actions.
 fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
-    let mut reported: BTreeSet<&str> = BTreeSet::new();
-    // In the order of the file.
-    let positions: BTreeMap<&str, usize> =
-        read.iter().enumerate().map(|(position, group)| (&**group.name, position)).collect();
-    for group in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
-        if reported.contains(&**group.name) {
-            continue;
-        }
-        let beside = groups.members(group.name).filter(|other| groups.has_member(other, group.name));
-        let mut circle: Vec<(usize, &str)> =
-            beside.filter_map(|other| Some((*positions.get(other)?, other))).collect();
-        circle.sort_unstable();
-        let circle: Vec<&str> = circle.into_iter().map(|(_, name)| name).collect();
-        let Some((at, _)) = group.members.iter().find(|(text, _)| circle.contains(&text.text)) else {
-            continue;
+    for Group { name, members, .. } in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
+        let leads_back = |member: &str| *member == ***name || groups.has_member(member, name);
+        let Some((member, _)) = members.iter().find(|(text, _)| leads_back(text.text)) else { continue };
+        let through = match *member.text == ***name {
+            true => String::new(),
+            false => format!(" by way of `{}`: both have the same actions", member.text),
         };
-        let message = match circle.split_last() {
-            Some((last, before)) if !before.is_empty() => format!(
-                "the action groups `{}` and `{last}` contain each other: each has the actions of all of them",
-                before.join("`, `")
-            ),
-            Some(_) | None => format!("the action group `{}` contains itself", group.name),
-        };
-        reader.warning_help(at.at, Warning::CircularGroup, message, "leave it out");
-        reported.extend(circle);
+        let message = format!("the action group `{name}` contains itself{through}");
+        reader.warning_help(member.at, Warning::CircularGroup, message, "leave it out");
     }
 }
 

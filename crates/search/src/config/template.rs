@@ -4,7 +4,6 @@
 //! attribute ends the text of a query. Here a value is always literal.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::pattern::{Pattern, Symbol};
@@ -19,13 +18,13 @@ pub struct Variables {
 }
 
 /// A text with variables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Template {
     text: Arc<str>,
     pieces: Arc<[Piece]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Piece {
     Literal(String),
     /// A variable, its default, and whether it is inside of a JSON string.
@@ -214,20 +213,6 @@ impl Template {
             }
         }
         serde_json::from_str::<serde::de::IgnoredAny>(&out).ok().map(|_| out)
-    }
-}
-
-impl PartialEq for Template {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Template {}
-
-impl Hash for Template {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
     }
 }
 

@@ -10,11 +10,11 @@ use roaring::RoaringBitmap;
 
 use super::requirement::{HeldRole, Matching, Requirement, Row};
 use crate::action::Action;
-use crate::answer::{Reason, changes, reaches_new};
+use crate::answer::Reason;
 use crate::builtin::KIBANA_USER;
 use crate::compiled::{Caller, Grant, Privileges, SYSTEM_INDEX, shown_by_pattern};
 use crate::config::{EvaluationType, Template};
-use crate::filtering::{may_be_of_any, strictest};
+use crate::filtering::{may_be_of_any, reaches_new, strictest};
 use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::resolve::{Names, Unknown, counts, resolve_need};
@@ -79,30 +79,25 @@ fn keeps_patterns(privileges: &Privileges, request: &Request<'_>, needs: &[Need<
 /// roles than all others.
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
-    let dashboards = privileges.settings.dashboards.as_ref()?;
+    let tenants = privileges.tenants()?;
     let is_about = |need: &Need<'_>| {
         resolve_need(privileges.inventory(), privileges.evaluation(), need).is_some_and(|names| {
             is_of_tenant(privileges, need, &names) || is_of_other_tenant(privileges, need, &names)
         })
     };
-    needs.iter().any(is_about).then_some(&*dashboards.server)
+    needs.iter().any(is_about).then_some(&*tenants.dashboards.server)
 }
 
 /// Whether a need is about an index of another tenant than the global one.
 fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
-    let (inventory, evaluation) = (privileges.inventory(), privileges.evaluation());
-    let dashboards = privileges.settings.dashboards.as_ref();
-    dashboards.is_some_and(|one| one.is_of_other_tenant(inventory, evaluation, &need.target, names))
+    privileges.tenants().is_some_and(|tenants| tenants.is_of_other_tenant(&need.target, names))
         || !privileges.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
 }
 
 /// Whether a need is about the index of Dashboards in the global tenant.
 fn is_of_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
-    let (inventory, evaluation) = (privileges.inventory(), privileges.evaluation());
-    privileges.settings.dashboards.as_ref().is_some_and(|dashboards| {
-        dashboards.is_meant(inventory, evaluation, &need.target, names)
-            || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
-    })
+    privileges.tenants().is_some_and(|tenants| tenants.is_meant(&need.target, names))
+        || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
 }
 
 /// Refuses the roles that hide something.
@@ -257,19 +252,12 @@ impl<'p> Finder<'p, '_> {
     fn require_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Option<()> {
         let settings = &self.privileges.settings;
         let system = &names.known & &self.privileges.special.system;
-        let protected = &names.known & &self.privileges.special.protected;
         for action in need.actions {
             self.require_known(*action, &names.known)?;
             self.require_known(SYSTEM_INDEX, &system)?;
-            if changes(*action) && !protected.is_empty() {
-                self.require_protected()?;
-            }
             for unknown in &names.unknown {
                 if settings.special_unknown(*unknown).is_some() {
                     self.require_unknown(SYSTEM_INDEX, *unknown)?;
-                }
-                if changes(*action) && settings.is_protected_unknown(*unknown) {
-                    self.require_protected()?;
                 }
                 self.require_unknown(*action, *unknown)?;
             }
@@ -278,17 +266,6 @@ impl<'p> Finder<'p, '_> {
             Some((action, _)) => self.refuse_restrictions(action, names),
             None => Some(()),
         }
-    }
-
-    /// Adds the roles that may change protected indices.
-    fn require_protected(&mut self) -> Option<()> {
-        let config = self.privileges.config();
-        self.steps.take(config.roles.len() + config.mappings.len() + config.users.len())?;
-        let mapped = config.mappings.iter().map(|mapping| &mapping.role);
-        let direct = config.users.iter().flat_map(|user| &user.roles);
-        let mut names: BTreeSet<&Arc<str>> = config.roles.keys().chain(mapped).chain(direct).collect();
-        names.retain(|name| self.privileges.settings.may_change_protected(std::iter::once(&***name)));
-        self.add(names.into_iter().map(HeldRole::always).collect())
     }
 
     /// Refuses the roles that show only a part of what the request shows.

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(kind("logs"), Some(Kind::Alias));
         assert_eq!(kind("app"), Some(Kind::DataStream));
         let backing = inventory.number(".ds-app-1").unwrap();
-        assert!(inventory.hidden().contains(backing));
+        assert!(inventory.hidden.contains(backing));
         assert_eq!(inventory.related(inventory.number("app").unwrap()), [backing]);
     }
 

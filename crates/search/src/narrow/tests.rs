@@ -80,19 +80,18 @@ fn each_need_has_its_parameter() {
                 let request = Request { method: &method, scrolls_are_checked, ..request(&target) };
                 let (mut needs, mut none) = (Vec::new(), Vec::new());
                 read(&request, &mut needs).unwrap();
-                let found = parameters(&route_of(&request, &mut none)).unwrap();
-                let is_list: Vec<bool> =
-                    needs.iter().map(|need| matches!(need.target, Target::Indices(_))).collect();
-                assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), is_list, "{target}");
+                let mut lists = Vec::new();
+                let mut reading =
+                    crate::request::route(&request, &mut none).unwrap_or_else(|problem| panic!("{problem}"));
+                read_places(&mut reading, |need, _| lists.push(need)).unwrap();
+                let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
+                let wanted = (0..).zip(&needs).filter(|(_, need)| is_list(need)).map(|(number, _)| number);
+                assert_eq!(lists, wanted.collect::<Vec<usize>>(), "{target}");
                 checked += 1;
             }
         }
     }
     assert!(checked > 1_000, "{checked}");
-}
-
-fn route_of<'r, 'a>(request: &'r Request<'a>, needs: &'r mut Vec<Need<'a>>) -> Reading<'r, 'a> {
-    route(request, needs).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 #[test]

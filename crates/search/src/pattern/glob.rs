@@ -32,16 +32,27 @@ pub(crate) fn symbols(text: &str) -> Vec<Symbol> {
 
 /// Whether the whole name matches.
 pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {
-    matches_with(pattern, |position| name.as_bytes().get(position).map(|byte| Symbol::Byte(*byte)))
+    matches_with(|at| pattern.get(at).copied(), |at| literal(name, at))
 }
 
-/// Whether each name that the expression matches matches the pattern. A `*` of the expression can only be covered by a
-/// `*` of the pattern, so this is true only if it is certain.
+/// Whether each name that the expression matches matches the pattern. A `*` of the expression can only be
+/// covered by a `*` of the pattern, so this is true only if it is certain.
 pub(crate) fn covers(pattern: &[Symbol], expression: &str) -> bool {
-    matches_with(pattern, |position| {
-        let byte = *expression.as_bytes().get(position)?;
-        Some(if byte == b'*' { Symbol::Many } else { Symbol::Byte(byte) })
-    })
+    matches_with(|at| pattern.get(at).copied(), |at| symbol_of_expression(expression, at))
+}
+
+/// Whether a name matches an expression, whose only wildcard is `*`.
+pub(crate) fn matches_expression(expression: &str, name: &str) -> bool {
+    matches_with(|at| symbol_of_expression(expression, at), |at| literal(name, at))
+}
+
+fn literal(name: &str, at: usize) -> Option<Symbol> {
+    name.as_bytes().get(at).map(|byte| Symbol::Byte(*byte))
+}
+
+fn symbol_of_expression(expression: &str, at: usize) -> Option<Symbol> {
+    let byte = *expression.as_bytes().get(at)?;
+    Some(if byte == b'*' { Symbol::Many } else { Symbol::Byte(byte) })
 }
 
 /// The literal text before the first wildcard.
@@ -51,19 +62,19 @@ pub(crate) fn literal_prefix(pattern: &[Symbol]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more: going back to an
-/// earlier one cannot help, so the cost is at most the product of both lengths.
-fn matches_with(pattern: &[Symbol], name: impl Fn(usize) -> Option<Symbol>) -> bool {
+/// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more: going back
+/// to an earlier one cannot help, so the cost is at most the product of both lengths.
+fn matches_with(pattern: impl Fn(usize) -> Option<Symbol>, name: impl Fn(usize) -> Option<Symbol>) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut retry = None;
     while let Some(symbol) = name(read) {
-        let step = match (pattern.get(at), symbol) {
+        let step = match (pattern(at), symbol) {
             (Some(Symbol::Many), _) => {
                 at += 1;
                 retry = Some((at, read));
                 continue;
             }
-            (Some(Symbol::Byte(wanted)), Symbol::Byte(byte)) if *wanted == byte => 1,
+            (Some(Symbol::Byte(wanted)), Symbol::Byte(byte)) if wanted == byte => 1,
             (Some(Symbol::One), Symbol::Byte(byte)) => width(byte),
             (Some(Symbol::Byte(_) | Symbol::One) | None, _) => 0,
         };
@@ -76,7 +87,10 @@ fn matches_with(pattern: &[Symbol], name: impl Fn(usize) -> Option<Symbol>) -> b
             return false;
         }
     }
-    pattern.get(at..).unwrap_or_default().iter().all(|symbol| *symbol == Symbol::Many)
+    while pattern(at) == Some(Symbol::Many) {
+        at += 1;
+    }
+    pattern(at).is_none()
 }
 
 /// The length of the character that starts with this byte; 0 in the middle of one, and for characters that are two in

@@ -4,6 +4,7 @@
 //! automata of limited size that read each byte of a name once. What automata cannot do (back references, look-behind,
 //! look-ahead elsewhere than at the start) is an error, and so is syntax that has another meaning in Java than here.
 
+use std::hash::{Hash, Hasher};
 use std::iter::Peekable;
 use std::str::CharIndices;
 
@@ -27,6 +28,7 @@ pub struct RegexError {
 
 /// A regular expression: conditions on the start of a name, and on the whole name.
 pub(crate) struct Regex {
+    text: Box<str>,
     /// Look-aheads at the start, with whether they must match.
     starts: Vec<(bool, Machine)>,
     whole: Machine,
@@ -53,7 +55,7 @@ impl Regex {
         let offset = text.len() - rest.len();
         // A name has no line break, so `$` at the end says what `matches` demands anyway.
         let body = rest.trim_start_matches('^');
-        Ok(Self { starts, whole: machine(body, offset, r"\z")? })
+        Ok(Self { text: text.into(), starts, whole: machine(body, offset, r"\z")? })
     }
 
     /// Whether it matches the whole name. Names with control characters match nothing: in Java `.` does not match some
@@ -63,6 +65,20 @@ impl Regex {
             character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
         }) && self.starts.iter().all(|(must_match, machine)| is_match(machine, name) == Some(*must_match))
             && is_match(&self.whole, name) == Some(true)
+    }
+}
+
+impl PartialEq for Regex {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Regex {}
+
+impl Hash for Regex {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
     }
 }
 

@@ -194,7 +194,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
             let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
             assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
             let requirement =
-                requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+                requirement(privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
             let roles = roles.iter().map(|role| Arc::from(*role)).collect();
             let is_met = |one: &Requirement| one.is_met_by(&roles, &Variables::default());
             assert_eq!(is_met(&requirement), wanted, "{roles:?} {actions:?} {requirement:?}");

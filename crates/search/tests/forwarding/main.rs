@@ -160,12 +160,6 @@ fn a_pattern_that_roles_cover_is_forwarded_as_it_is() {
     let system_indices = vec![Pattern::parse(&"logs-system".into()).unwrap()];
     let privileges = self::privileges(EvaluationSettings { system_indices, ..EvaluationSettings::default() });
     assert_eq!(forwarded(&privileges, &["prefix"], ("GET", "/logs-*/_search", "")), names);
-    let protected_indices = vec![Pattern::parse(&"logs-p*".into()).unwrap()];
-    let privileges =
-        self::privileges(EvaluationSettings { protected_indices, ..EvaluationSettings::default() });
-    assert_eq!(forwarded(&privileges, &["prefix"], ("GET", "/logs-*/_search", "")), None);
-    let changed = forwarded(&privileges, &["prefix"], ("PUT", "/logs-*/_settings", "{}"));
-    assert_eq!(changed.as_deref(), Some("/logs-1,logs-2/_settings"));
 }
 
 /// A script may delete documents, which another permission grants than the update.

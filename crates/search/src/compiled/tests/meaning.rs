@@ -7,13 +7,15 @@ use std::sync::Arc;
 use document::MapFiles;
 
 use crate::action::Action;
-use crate::answer::{Answer, EvaluationSettings, Part, Reason, Restrictions, Verdict};
+use crate::answer::{Answer, Part, Reason, Verdict};
+use crate::compiled::filters::Restrictions;
 use crate::config::{EvaluationType, IndexPermission, SecurityConfig, Template, Variables};
 use crate::explain::requirement;
 use crate::expression::{Expression, Options};
 use crate::filtering::Filtering;
 use crate::inventory::{Inventory, InventoryBuilder};
 use crate::pattern::Pattern;
+use crate::settings::EvaluationSettings;
 use crate::{Need, Privileges, Subject, Target};
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
@@ -237,23 +239,6 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
     );
     assert_eq!(verdict(on(SEARCH, "logs-a")), Verdict::Denied);
     assert_eq!(verdict(on(SEARCH, ".sys")), Verdict::Permitted);
-}
-
-#[test]
-fn protected_indices_are_changed_by_some_roles_only() {
-    let pattern = |text: &str| Pattern::parse(&text.into()).unwrap();
-    let settings = EvaluationSettings {
-        protected_indices: vec![pattern("logs-*")],
-        protected_roles: vec![pattern("searcher")],
-        ..settings(EvaluationType::Legacy)
-    };
-    assert_eq!(with(&settings, &["all_access"], &[on(WRITE, "logs-a")]).verdict, Verdict::Denied);
-    assert_eq!(
-        with(&settings, &["all_access", "searcher"], &[on(WRITE, "logs-a")]).verdict,
-        Verdict::Permitted
-    );
-    assert_eq!(with(&settings, &["all_access"], &[on(SEARCH, "logs-a")]).verdict, Verdict::Permitted);
-    assert_eq!(with(&settings, &["all_access"], &[on(WRITE, "metrics-a")]).verdict, Verdict::Permitted);
 }
 
 #[test]
