@@ -283,7 +283,9 @@ fn with_each_role<'p>(
 fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
     let mut add = |action: search::Action, name: Option<&str>| {
-        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name) else { return };
+        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name) else {
+            return;
+        };
         let new = ExplainedGrant {
             actions: vec![action.name()],
             names: name.iter().map(ToString::to_string).collect(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use policy::MapFiles;
+use document::MapFiles;
 
 use super::*;
 use crate::action::Action;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use document::MapFiles;
 use generator::Rng;
-use policy::MapFiles;
 
 use crate::config::EvaluationType;
 use crate::explain::{names_of, requirement};
