@@ -135,6 +135,7 @@ pub(super) fn settings(folder: &Path) -> PolicySettings {
         max_policy_age: Duration::ZERO,
         max_keys_age: Duration::ZERO,
         on_stale: OnStale::Keep,
+        keys_wait: Duration::ZERO,
         keys_needed: KeysNeeded::None,
         inventory_needed: false,
         decision_log: DecisionLogSettings::off(),
@@ -163,7 +164,11 @@ fn a_late_load_is_activated() {
     loaded.answer_with(&MORE.replace("/a", "/b"));
     loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 1);
     let active = loaded.current.load_full().unwrap();
-    assert_eq!(active.kids(&url).into_iter().collect::<Vec<_>>(), ["one"], "with the keys of now");
+    assert_eq!(
+        active.rules().authenticator().kids(&url).into_iter().collect::<Vec<_>>(),
+        ["one"],
+        "with the keys of now"
+    );
 }
 
 #[test]
