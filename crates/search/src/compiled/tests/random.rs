@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use document::MapFiles;
 use generator::Rng;
+use document::MapFiles;
 
 use crate::config::EvaluationType;
 use crate::explain::{names_of, requirement};
@@ -421,12 +421,15 @@ fn an_added_role_never_takes_a_permission_away() {
     let actions = Actions::new();
     let mut rng = Rng::new(15);
     let mut seen = [0_usize; 3];
-    for _ in 0..300 {
+    for _ in 0..100 {
         let mut world = World::new(&mut rng);
-        let is_restricted = ["dls", "fls", "masked"].iter().any(|rule| world.roles.contains(rule));
-        if is_restricted {
-            continue;
-        }
+        let unrestricted =
+            world.roles.lines().map(|line| match line.find(", dls").or_else(|| line.find(", fls")) {
+                Some(end) => format!("{} }}\n", &line[..end]),
+                None => format!("{line}\n"),
+            });
+        world.roles = unrestricted.collect();
+        world.config = config(&world.roles);
         world.settings.dashboards = None;
         let privileges = world.privileges();
         for _ in 0..8 {
@@ -515,7 +518,8 @@ fn what_remains_of_a_request_is_permitted() {
                     continue;
                 };
                 let [part] = &**parts else { panic!("{parts:?}") };
-                if part.names.is_empty() {
+                // No request is read that has a name such as `_all` in a list.
+                if part.names.is_empty() || part.names.iter().any(|name| name.starts_with('_')) {
                     continue;
                 }
                 let reached = names_of(&privileges, &need.target);
@@ -603,7 +607,7 @@ fn renamed_indices_have_renamed_answers() {
             roles: (0..=rng.below(3)).map(|number| format!("role{number}")).collect(),
             ..Subject::default()
         };
-        for text in EXPRESSIONS.iter().filter(|text| !text.contains(".tasks")) {
+        for text in EXPRESSIONS.iter().filter(|text| !text.contains(".tasks") && !text.contains("_all,")) {
             let rename_list = || text.split(',').map(rename).collect::<Vec<_>>().join(",");
             let actions = actions.on_indices[rng.below(actions.on_indices.len())];
             let decide = |privileges: &Privileges, text: String| {
