@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use generator::Rng;
 use document::MapFiles;
+use generator::Rng;
 
 use crate::config::EvaluationType;
 use crate::explain::{names_of, requirement};
