@@ -23,7 +23,7 @@ async fn a_wrong_setting_stops_envoy_and_its_log_says_why() {
         ),
         (
             "hash-timeout: soon",
-            "rolegate: `hash-timeout`: `soon` is not a duration: write one such as `500ms`",
+            "rolegate: `soon` for `hash-timeout`: not a duration: write one such as `500ms`",
         ),
         ("decision-log-file: /nonexistent/log", "rolegate: "),
     ] {

@@ -34,12 +34,12 @@ fn the_table_of_settings_is_what_serve_takes() {
 
 #[test]
 fn the_table_of_reasons_is_what_a_denial_can_have() {
-    let reasons: Vec<(&str, String)> =
+    let reasons: BTreeMap<&str, String> =
         Reason::all().map(|reason| (reason.name(), reason.status().to_string())).collect();
     let rows = table(PAGE, "| reason | status |");
-    let documented: Vec<(&str, String)> =
+    let documented: BTreeMap<&str, String> =
         rows.iter().map(|row| (row[0].trim_matches('`'), row[1].to_owned())).collect();
-    assert_eq!(documented.iter().collect::<Vec<_>>(), reasons.iter().collect::<Vec<_>>());
+    assert_eq!(documented, reasons);
     // And each status is in the table of responses.
     let rows = table(PAGE, "| status | when |");
     for (reason, status) in &reasons {

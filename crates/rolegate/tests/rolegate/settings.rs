@@ -142,15 +142,6 @@ fn a_switch_may_have_its_value_behind_a_space() {
     }
 }
 
-/// Earlier versions called it `deny`.
-#[test]
-fn a_stale_policy_is_unavailable_under_either_name() {
-    let flags = |value: &str| parse(&["--policy=q".to_owned(), format!("--on-stale={value}")]).unwrap();
-    let file = |value: &str| parse_file(&format!("policy: q\non-stale: {value}\n"), &[]).unwrap();
-    assert_eq!(flags("deny"), flags("unavailable"));
-    assert_eq!(file("deny"), file("unavailable"));
-}
-
 /// In a process of its own, because the environment belongs to the whole process.
 #[test]
 fn environment_agrees_and_flags_win() {

@@ -6,26 +6,16 @@ use std::collections::BTreeMap;
 use roaring::RoaringBitmap;
 
 use super::actions::SYSTEM_INDEX;
-use super::filters::Filtered;
+use super::filters::Evaluation;
 use super::{Caller, Privileges, Rendered};
 use crate::action::Action;
 use crate::answer::{
     Answer, Denied, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
 use crate::config::EvaluationType;
-use crate::filtering::Filtering;
 use crate::need::{Need, Target};
 use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
 use crate::tenants::{TenantAccess, Tenants};
-
-/// The evaluation of a request of a caller.
-pub(super) struct Evaluation<'e> {
-    pub(super) privileges: &'e Privileges,
-    pub(super) caller: &'e Caller,
-    pub(super) answer: Answer,
-    /// Names whose filters are in the answer.
-    pub(super) filtered: BTreeMap<Filtering, Filtered>,
-}
 
 /// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
 type Outcome = Result<Option<Vec<String>>, Denied>;

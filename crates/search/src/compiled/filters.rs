@@ -1,10 +1,10 @@
 //! What must be filtered in the indices of a request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::decide::Evaluation;
 use super::role_set::RoleSet;
 use super::{Caller, Grant, Privileges, Rendered};
 use crate::action::Action;
@@ -15,6 +15,15 @@ use crate::need::Need;
 use crate::pattern::Pattern;
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
+
+/// The evaluation of a request of a caller.
+pub(super) struct Evaluation<'e> {
+    pub(super) privileges: &'e Privileges,
+    pub(super) caller: &'e Caller,
+    pub(super) answer: Answer,
+    /// Names whose filters are in the answer.
+    pub(super) filtered: BTreeMap<Filtering, Filtered>,
+}
 
 /// Names whose filters a request has already. A client may name the same alias hundreds of times.
 #[derive(Default)]
