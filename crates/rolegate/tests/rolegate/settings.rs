@@ -420,6 +420,8 @@ fn false_means_off_in_a_file() {
             ["off", "false"].map(|value| parse_file(&format!("policy: q\n{name}: {value}\n"), &[]));
         assert_eq!(by_false.unwrap(), off.unwrap(), "{name}");
     }
+    let named = parse_file("policy: q\notlp-service-name: false\n", &[]).unwrap();
+    assert_eq!(named.policy.otlp.service_name, "false", "a text is what it says");
     for name in ["admin", "metrics"] {
         let error = parse(&["--policy=q".to_owned(), format!("--{name}=false")]).unwrap_err();
         assert!(error.contains("not an address") && error.contains(", or `off`"), "{error}");

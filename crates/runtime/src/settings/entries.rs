@@ -44,7 +44,10 @@ fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Opt
     let mut texts = Vec::with_capacity(values.len());
     for (at, value) in values {
         // YAML 1.1, which Envoy reads, takes `off` for `false`.
-        let value = if value == "false" && problem(settings, name, "off").is_none() { "off" } else { value };
+        let means_off = value == "false"
+            && problem(settings, name, value).is_some()
+            && problem(settings, name, "off").is_none();
+        let value = if means_off { "off" } else { value };
         if let Some(message) = problem(settings, name, value) {
             reader.error(at, message);
         }
