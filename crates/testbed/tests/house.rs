@@ -271,6 +271,26 @@ fn no_file_names_a_place_of_one_machine() {
     }
 }
 
+/// Nothing builds what the scripts and pages name until somebody runs them, so a renamed crate breaks a release unseen.
+#[test]
+fn packages_that_scripts_and_pages_name_exist() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package_names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    for file in files(&[]).into_iter().filter(|file| !file.ends_with(".rs")) {
+        let text = read(&file);
+        let words: Vec<&str> = text.split([' ', '\n', '`', '=']).collect();
+        let after_flags = words.windows(2).filter(|pair| ["--package", "-p"].contains(&pair[0]));
+        for package in after_flags.map(|pair| pair[1]) {
+            let is_name = package.starts_with(|c: char| c.is_ascii_lowercase());
+            assert!(
+                !text.contains("cargo") || !is_name || package_names.contains(&package),
+                "{file} names the package `{package}`, which is not in the workspace"
+            );
+        }
+    }
+}
+
 #[test]
 fn readers_find_every_crate_on_the_map() {
     let map = read("crates/README.md");
