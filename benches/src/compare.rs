@@ -352,7 +352,7 @@ fn fortio(args: &CompareArgs) -> Option<Fortio> {
     Some(Fortio { program, rounds, duration: Duration::from_secs(seconds) })
 }
 
-/// The size for P6 in `CONTRIBUTING.md`, or a hundredth of it for a quick run.
+/// The size for P6 in `benches/README.md`, or a hundredth of it for a quick run.
 fn size(quick: bool) -> Size {
     if quick {
         Size { roles: 100, users: 100, windows: 2, window: Duration::from_secs(1) }

@@ -74,7 +74,7 @@ pub fn encoded(lines: &Lines<'_>, raw_headers: bool, path: &str) -> Vec<u8> {
 }
 
 /// The message of the experiment `wire` in its gRPC frame: about 300 bytes, as in the measurement of P1 in
-/// `CONTRIBUTING.md`.
+/// `benches/README.md`.
 #[must_use]
 pub fn wire(authorization: &str) -> Vec<u8> {
     let headers = [("authorization", authorization), ("user-agent", "h2load"), ("x-forwarded-proto", "http")];

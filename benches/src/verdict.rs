@@ -1,4 +1,4 @@
-//! Whether a goal of `CONTRIBUTING.md` was reached.
+//! Whether a goal of `benches/README.md` was reached.
 
 use std::fmt;
 

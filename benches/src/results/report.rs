@@ -70,7 +70,7 @@ pub(crate) fn parts(
         Part::Text(
             "P1 is measured in checks per second: if the core of the client is too slow, it shows less than the server can do. \
              P2, P3, P7 and the reloads of P6 are measured by `make load`: [load/report.txt](load/report.txt); P5 is held by \
-             tests. [CONTRIBUTING.md](../../CONTRIBUTING.md#performance-goals) has all goals."
+             tests. [benches/README.md](../README.md#goals-and-figures) has all goals."
                 .into(),
         ),
     ];

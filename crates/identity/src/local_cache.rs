@@ -4,7 +4,7 @@
 //! the subject. Each such write takes the cache line from the other cores, so on many cores these lines would limit
 //! the whole process. A hit here reads memory of its own thread and the subject itself, and writes to no memory that
 //! threads share. `make bench BENCH=threads` measures this: with two threads, a request of a cached caller should take
-//! at most 1.05 times as long as with one (P9 in `CONTRIBUTING.md`).
+//! at most 1.05 times as long as with one (P9 in `benches/README.md`).
 
 use std::fmt;
 use std::sync::Arc;
