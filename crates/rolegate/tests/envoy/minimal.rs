@@ -181,9 +181,9 @@ async fn a_filter_that_asks_over_plain_http_is_told_so() {
     start(tcp, &[(grpc, http)]).await.refuses(405, "not_grpc", "grpc_service").await;
 }
 
-/// What `docs/operations.md` says to add to the cluster.
+/// The lines that `docs/tls.md` adds to the cluster.
 fn transport_socket() -> &'static str {
-    let page = include_str!("../../../../docs/operations.md");
+    let page = include_str!("../../../../docs/tls.md");
     page.split_once("add to the cluster `rolegate`:\n\n```yaml\n").unwrap().1.split_once("```").unwrap().0
 }
 
