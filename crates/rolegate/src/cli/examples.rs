@@ -139,7 +139,7 @@ The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN)
 exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
 two it also allows other spellings of an allowed path; and if the groups claim of a token is a string and not a list, each word in it
 counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials that it cannot verify
-(401), also where everyone is allowed, and tokens without `exp` (401): docs/policy-changes.md. The exit code is 0 if a policy is printed; 1 if something
+(401), also where everyone is allowed, and tokens without `exp` (401): docs/import.md. The exit code is 0 if a policy is printed; 1 if something
 cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3 if the configuration cannot be read, and 5 if
 the policy cannot be written.";
 
@@ -154,7 +154,7 @@ The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN)
 exceptions. It compares canonical paths, which Istio's default `pathNormalization` (`BASE`) makes only in part: it does not merge slashes,
 so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim of a token is a string and
 not a list, each word in it counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials
-that it cannot verify (401), also where everyone is allowed, and tokens without `exp` (401): docs/policy-changes.md. The exit code is 0
+that it cannot verify (401), also where everyone is allowed, and tokens without `exp` (401): docs/import.md. The exit code is 0
 if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
 if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
 
