@@ -25,11 +25,12 @@ pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
     ended(&rolegate(args).output().unwrap())
 }
 
-/// Runs the program with this standard input.
+/// Runs the program with this standard input, which it may leave unread: wrong arguments end it at once.
 pub(crate) fn run_with(args: &[&str], input: &str) -> (i32, String, String) {
     let mut child =
         rolegate(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let written = child.stdin.take().unwrap().write_all(input.as_bytes());
+    assert!(written.is_ok() || child.wait().unwrap().code() != Some(0));
     ended(&child.wait_with_output().unwrap())
 }
 
