@@ -8,6 +8,7 @@ MACHETE_VERSION := 0.9.2
 SCHEMAS_VERSION := 1.37.0
 GO_VERSION := 1.26.6
 CYCLONEDX_VERSION := 0.5.9
+MDBOOK_VERSION := 0.5.4
 HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
 FORTIO_VERSION := 1.66.5
@@ -28,6 +29,7 @@ ENVOY_OLDER_STAMP := $(ENVOY_OLDER_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
 CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
+MDBOOK := .tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 # The Kubernetes schemas, and Helm and kustomize.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
@@ -61,7 +63,7 @@ FORTIO_PROGRAM := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/bin/fortio,$(filter
 NEEDS_FORTIO := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: build-charts build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx help demo test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,12 +91,13 @@ manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everyt
 	cargo test --locked --package rolegate --test shipped
 	cargo test --locked --package module --test envoy shipped
 
-lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies, licences and advisories.
+lint: needs-rust needs-cc lint-tools ## Check formatting, lints, dependencies, licences and advisories, and build the book.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check bans licenses sources
 	$(check-advisories)
 	$(MACHETE) --skip-target-dir
+	@docs/run $(MDBOOK) $(BUILT)/docs
 
 # The database is a git repository. Where it cannot be fetched, the copy of an earlier run is checked with, if there is one.
 define check-advisories
@@ -106,7 +109,10 @@ define check-advisories
 	$(DENY) --log-level error --offline check advisories
 endef
 
-lint-tools: $(DENY) $(MACHETE)
+lint-tools: $(DENY) $(MACHETE) $(MDBOOK)
+
+docs: $(MDBOOK) ## Build the book into target/docs/.
+	@docs/run $(MDBOOK) $(BUILT)/docs
 
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
@@ -302,7 +308,7 @@ build-fortio:
 # The folder of an installed program.
 installed-in = $(patsubst %/bin/,%,$(dir $(1)))
 
-$(DENY) $(MACHETE) $(CYCLONEDX): | needs-rust needs-cc
+$(DENY) $(MACHETE) $(CYCLONEDX) $(MDBOOK): | needs-rust needs-cc
 	$(call kept,$(call installed-in,$@),build-$(notdir $@))
 
 # $(call cargo-install,PROGRAM,VERSION,FEATURES): without optimisation, which would take longer than it saves.
@@ -320,6 +326,9 @@ build-cargo-machete:
 
 build-cargo-cyclonedx:
 	$(call cargo-install,$(CYCLONEDX),$(CYCLONEDX_VERSION))
+
+build-mdbook:
+	$(call cargo-install,$(MDBOOK),$(MDBOOK_VERSION),--no-default-features)
 
 needs-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }
