@@ -11,7 +11,7 @@ use authorizer::{Authorizer, Header, Request, RequestBody, Scratch, Verdict as D
 use document::MapFiles;
 use explain::{Attribute, CallerSource, Callers, Explainer, WhoCan};
 use generator::Rng;
-use search::{EvaluationSettings, Inventory, Pattern, Privileges, SecurityConfig, Subject, Verdict};
+use search::{Inventory, Pattern, Privileges, SecurityConfig, Subject, Verdict};
 
 pub(crate) const POLICY: &str = "version: 1
 search: { folder: os, inventory: { file: inventory.json } }
@@ -481,7 +481,7 @@ fn who_can_agrees_with_a_decision_for_each_caller() {
     let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
     for _ in 0..150 {
         let policy = generated(&mut rng);
-        let settings = EvaluationSettings::of(&policy.config.settings);
+        let settings = policy.config.settings.clone();
         let (config, inventory) = (policy.config.clone(), policy.inventory.clone());
         let privileges = Privileges::new(config, settings, inventory);
         for asked in PATHS {

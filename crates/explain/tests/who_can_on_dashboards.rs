@@ -10,7 +10,7 @@ use authorizer::{Authorizer, Scratch, Verdict as Decided};
 use document::MapFiles;
 use explain::{CallerSource, Explainer, WhoCan};
 use generator::Rng;
-use search::{EvaluationSettings, Inventory, Privileges, SecurityConfig, Subject, Verdict};
+use search::{Inventory, Privileges, SecurityConfig, Subject, Verdict};
 
 use crate::who_can_on_cluster::{HASH, NOW, POLICY, head, includes, read_by_search, request, some};
 
@@ -254,11 +254,7 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
         let authorizer = files.authorizer(POLICY);
         let config = Arc::new(SecurityConfig::load(&files.all(), Path::new("os")).unwrap().config);
         let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
-        let settings = EvaluationSettings {
-            evaluation: config.settings.evaluation.unwrap_or(search::config::EvaluationType::Legacy),
-            ..EvaluationSettings::of(&config.settings)
-        };
-        let privileges = Privileges::new(config.clone(), settings, Some(inventory));
+        let privileges = Privileges::new(config.clone(), config.settings.clone(), Some(inventory));
         for asked in PATHS {
             let who = who_can(&authorizer, *asked);
             let request = read_by_search(*asked);

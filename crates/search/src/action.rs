@@ -61,10 +61,10 @@ const fn is_same(left: &[u8], right: &[u8]) -> bool {
     true
 }
 
-/// The names, sorted, one a line. They are those of OpenSearch 3.4.0 and its module rank-eval, and the one of
-/// the plugin ml-commons that a query may need. An action that creates or maps an index on the way
-/// (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it. The action for the segments of
-/// all points in time is the plugin's own.
+/// The names, sorted, one a line. They are those of OpenSearch 3.4.0 and its module rank-eval, and
+/// the one of the plugin ml-commons that a query may need. An action that creates or maps an index
+/// on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it. The
+/// action for the segments of all points in time is the plugin's own.
 const TABLE: &str = include_str!("actions.txt");
 
 /// How many actions there are.

@@ -12,9 +12,9 @@ pub const MAX_MISSING: usize = 20;
 /// How many names a need is reduced to at most. A request with more could not be sent.
 pub const MAX_NAMES: usize = 1_000;
 
-/// How many filters are worked out. With more the request must be denied: they do not fit into a header
-/// of 6 KiB, with 17 bytes at least for each. Without a limit, 900 searches on an alias with 10,000
-/// indices took 5 s (November 2026).
+/// The most filters of a request: more do not fit into a header of 6 KiB, with 17 bytes at least
+/// for each. Without a limit, 900 searches on an alias with 10,000 indices took 5 s (November
+/// 2026).
 pub const MAX_FILTERS: usize = 400;
 
 /// Whether a request is permitted, and why not.
@@ -22,9 +22,9 @@ pub const MAX_FILTERS: usize = 400;
 pub struct Answer {
     /// The verdict.
     pub verdict: Verdict,
-    /// What is missing for the request as it is; sorted.
+    /// The privileges that the request lacks as it is; sorted.
     pub missing: BTreeSet<Missing>,
-    /// Filters that the cluster must apply, if the request is permitted. More than [`MAX_FILTERS`] are not all.
+    /// Filters that the cluster must apply. More than [`MAX_FILTERS`] may not be all of them.
     pub filters: BTreeSet<Filter>,
 }
 
@@ -60,7 +60,7 @@ pub enum Verdict {
     Denied,
 }
 
-/// What remains of a need.
+/// The permitted part of a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The number of the need.
@@ -132,14 +132,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What the cluster must filter in one index.
+/// The filter of one index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
     /// The index, alias, data stream or pattern.
     pub name: String,
     /// Queries, one of which a document must match. None if all documents are visible.
     pub queries: BTreeSet<String>,
-    /// Visible fields, and with `~` those that are not. None if all are visible.
+    /// Visible fields, or hidden ones with `~`. Empty if all are visible.
     pub fields: BTreeSet<Arc<str>>,
     /// Masked fields.
     pub masked_fields: BTreeSet<Arc<str>>,

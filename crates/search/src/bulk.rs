@@ -1,8 +1,8 @@
 //! Bulk requests of which only some items are permitted.
 //!
-//! The cluster's security plugin answers such a request with an error for each item that is not permitted, and performs the others.
-//! In front of the cluster the same takes two changes: the items that are not permitted are taken out of the request, and
-//! their errors are put into the response, where the client looks for them: at the position of the item.
+//! The security plugin answers with an error for each denied item, and performs the others. In
+//! front of the cluster this takes two changes: denied items are taken out of the request, and
+//! their errors are put into the response, at the positions of the items.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::body::bulk::{Item, each};
 use crate::json::{Json, Value};
 use crate::need::{Need, Target};
-use crate::parameters::{Plus, decode};
+use crate::parameters::{Plus, Query, decode};
 use crate::problem::Problem;
 use crate::reading::Request;
 use crate::request::route;
 
-/// The permitted items of a bulk request, of which there is one at least, and those that are not.
+/// The permitted items of a bulk request, at least one, and the denied ones.
 #[derive(Debug)]
 pub struct PermittedItems<'a> {
     /// The body with the permitted items only.
@@ -31,7 +31,7 @@ pub struct PermittedItems<'a> {
 pub struct DeniedItem<'a> {
     /// Its position among all items of the request, from 0.
     pub position: usize,
-    /// What it does: `index`, `create`, `update` or `delete`.
+    /// `index`, `create`, `update` or `delete`.
     pub operation: &'static str,
     /// The index that it names.
     pub index: Cow<'a, str>,
@@ -39,22 +39,22 @@ pub struct DeniedItem<'a> {
     pub id: Option<Cow<'a, str>>,
 }
 
-/// How many indices a request may name whose items are separated. Working out what is missing takes much longer than deciding.
+/// The most indices of a request whose items are separated. Denials take longer than decisions.
 const MAX_INDICES: usize = 250;
 
-/// How many items are denied one by one.
+/// The most items that are denied one by one.
 const MAX_DENIED: usize = 20_000;
 
-/// How many items may be forwarded without the others: their results are kept in memory until all have arrived.
+/// The most items that are forwarded without the others. Their results are kept in memory.
 const MAX_FORWARDED: usize = 20_000;
 
-/// Separates the items of a bulk request with these needs. `permits` is asked once for each index that the request names, with what all
-/// of the items on this index need: if one of them is not permitted, none is. The plugin decides so for each shard of an index.
+/// Separates the items of a bulk request with these needs. `permits` is asked once for each index,
+/// with the needs of all items on it: like the plugin, it permits all or none of them.
 ///
-/// The caller must read the new request, and decide about what it needs.
+/// The caller must read the new request, and decide about its needs.
 ///
-/// `None` if the request is no bulk request, if no item is permitted, if it names too many indices, has too many items that are
-/// denied or too many others, or if errors cannot be added to its response (`filter_path`, `format`).
+/// `None` if the request is no bulk request, if no item is permitted, if it has too many indices,
+/// denied items or others, or if errors cannot be added to its response (`filter_path`, `format`).
 pub fn permitted_items<'a>(
     request: &Request<'a>,
     needs: &[Need<'a>],
@@ -62,7 +62,7 @@ pub fn permitted_items<'a>(
 ) -> Option<PermittedItems<'a>> {
     let mut unused = Vec::new();
     let reading = route(request, &mut unused).ok()?;
-    if reading.found.group.name != "bulk" || changes_response(request.target) {
+    if reading.found.group.name != "bulk" || changes_response(reading.query) {
         return None;
     }
     let mut by_name: BTreeMap<&str, Vec<Need<'a>>> = BTreeMap::new();
@@ -114,17 +114,14 @@ fn text_of(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
 }
 
 /// Whether a parameter leaves parts of the response out, or has it in another format than JSON.
-fn changes_response(target: &str) -> bool {
-    let query = target.split_once('?').map_or("", |(_, query)| query);
-    let changes = |pair: &str| {
-        let name = pair.split('=').next().unwrap_or_default();
+fn changes_response(query: Query<'_>) -> bool {
+    query.pairs().any(|(name, _)| {
         decode(name, Plus::IsSpace).map_or(true, |name| matches!(&*name, "filter_path" | "format"))
-    };
-    query.split(['&', ';']).any(changes)
+    })
 }
 
-/// The cluster's response to the `count` permitted items of a bulk request, with the errors of the others at their positions,
-/// which are sorted. They make it some `added` bytes longer. `None` if it is not the response to so many items.
+/// The cluster's response to the `count` permitted items of a bulk request, with the errors of the
+/// others at their sorted positions, about `added` bytes. `None` if it has another number of items.
 #[must_use]
 pub fn with_denied<'r>(
     response: &'r [u8],
@@ -157,29 +154,25 @@ pub fn with_denied<'r>(
     {
         return None;
     }
+    let mut results: Vec<&[u8]> = Vec::with_capacity(count);
+    let mut permitted = items.into_iter();
+    for (position, error) in denied {
+        while results.len() < position {
+            results.push(permitted.next()?);
+        }
+        results.push(error.as_bytes());
+    }
+    results.extend(permitted);
     let mut text = Vec::with_capacity(response.len() + added);
     text.push(b'{');
     for (key, value) in others {
         text.extend([b"\"", key.as_bytes(), b"\":", value, b","].concat());
     }
     text.extend_from_slice(b"\"errors\":true,\"items\":[");
-    let mut permitted = items.into_iter();
-    let mut written = 0;
-    let mut write = |item: &[u8]| {
-        text.extend_from_slice(if written > 0 { b"," } else { b"" });
-        text.extend_from_slice(item);
-        written += 1;
-    };
-    let mut last = 0;
-    for (position, error) in denied {
-        // As many permitted items as stand between the two denied ones.
-        for _ in last..position {
-            write(permitted.next()?);
-        }
-        write(error.as_bytes());
-        last = position + 1;
+    for (position, result) in results.into_iter().enumerate() {
+        text.extend_from_slice(if position > 0 { b"," } else { b"" });
+        text.extend_from_slice(result);
     }
-    permitted.for_each(write);
     text.extend_from_slice(b"]}");
     Some(text)
 }

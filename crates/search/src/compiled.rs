@@ -1,12 +1,11 @@
 //! The evaluator: decides by look-ups.
 //!
-//! Compiling makes two tables: which names of the inventory each pattern matches, and which actions each
-//! permission grants. The rest is made when first needed, and kept: for a set of roles and an action, a bitmap
-//! of the names on which it is permitted; for an expression with a pattern, a bitmap of the names that it
-//! stands for. A request is then permitted if one bitmap is a subset of the other, however many roles and
-//! indices there are. Names that the inventory lacks are looked up among the patterns.
+//! Compiling makes two tables: the names of the inventory that each pattern matches, and the
+//! actions that each permission grants. Two kinds of bitmaps are made when first needed, and kept:
+//! the names on which a set of roles permits an action, and the names that an expression with a
+//! pattern stands for. A request is permitted if the second is a subset of the first, however many
+//! roles and indices there are. Names that the inventory lacks are looked up among the patterns.
 
-mod actions;
 mod bound;
 mod decide;
 mod expressions;
@@ -18,27 +17,30 @@ mod permits;
 mod role_set;
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 
+use crate::action::Action;
+use crate::action_set::{ActionSet, ActionSets};
 use crate::config::{EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
 use crate::groups::ActionGroups;
 use crate::inventory::Inventory;
+use crate::need::Need;
 use crate::pattern::Pattern;
+use crate::resolve::{Names, resolve_need};
 use crate::settings::{EvaluationSettings, SECURITY_INDEX};
 use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
-pub(crate) use actions::SYSTEM_INDEX;
-use actions::{ActionSet, ActionSets};
 use expressions::Expressions;
 pub(crate) use forward::shown_by_pattern;
-use patterns::{PatternId, Patterns};
+use patterns::{PatternId, Patterns, matches_of};
 use role_set::RoleSet;
 
-/// How many sets of roles are kept. Callers with others are served too, each with a set of its own.
+/// The most sets of roles that are kept. Further callers have sets of their own.
 const MAX_ROLE_SETS: usize = 10_000;
 
 /// The privileges of all roles on the contents of a cluster, ready to decide.
@@ -46,7 +48,9 @@ const MAX_ROLE_SETS: usize = 10_000;
 pub struct Privileges {
     config: Arc<SecurityConfig>,
     pub(crate) settings: EvaluationSettings,
-    inventory: Option<Arc<Inventory>>,
+    /// The contents of the cluster; empty if they are not known.
+    pub(crate) inventory: Arc<Inventory>,
+    has_inventory: bool,
     role_ids: HashMap<Arc<str>, u32>,
     pub(crate) roles: Box<[CompiledRole]>,
     patterns: Patterns,
@@ -56,15 +60,15 @@ pub struct Privileges {
     expressions: Expressions,
 }
 
-/// A caller, ready to be decided about: as long as the [`Privileges`] that made it are used.
+/// A prepared caller. It belongs to the [`Privileges`] that made it.
 #[derive(Debug)]
 pub struct Caller {
     pub(crate) roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
-    templates: Box<[Rendered]>,
-    /// For patterns that may hide documents or fields of more names than they match.
-    widened: Box<[Rendered]>,
-    /// Names on which a role restricts documents or fields, if one does so by a pattern with values of this subject.
+    templates: Box<[RenderedPattern]>,
+    /// Patterns that may hide documents or fields of more names than they match.
+    widened: Box<[RenderedPattern]>,
+    /// Names that roles restrict, if one does so by a pattern with values of this subject.
     restricted: Option<RoaringBitmap>,
     pub(crate) variables: Variables,
     is_service: bool,
@@ -75,7 +79,7 @@ pub struct Caller {
 
 /// A template with the values of a subject.
 #[derive(Debug)]
-struct Rendered {
+struct RenderedPattern {
     template: u32,
     pattern: Pattern,
     /// The names of the inventory that it matches.
@@ -104,28 +108,30 @@ pub(crate) struct Grant {
     restricts: [bool; 3],
 }
 
-/// Names of the inventory that need more than a grant. Aliases and data streams count as their indices do.
+/// Names of the inventory that need more than a grant, also those of their aliases and data
+/// streams.
 #[derive(Debug, Default)]
 pub(crate) struct Special {
     pub(crate) security: RoaringBitmap,
     pub(crate) system: RoaringBitmap,
-    /// Names with [odd](Pattern::is_odd) characters, and those that have one as an index or as a group.
+    /// Names with [odd](Pattern::is_odd) characters, with their indices or groups.
     odd: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
 }
 
 impl Caller {
-    /// Whether decisions about it use caches: not those of an [uncached](Privileges::uncached_caller) one.
+    /// Whether decisions about it use caches: not those of an
+    /// [uncached](Privileges::uncached_caller) one.
     #[must_use]
     pub const fn is_cached(&self) -> bool {
         self.caches
     }
 
-    /// The memory that it takes on the heap, in bytes, without what it shares with other callers of the same roles.
+    /// Its bytes on the heap, without the set of roles, which callers share.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        let rendered = |one: &Rendered| {
+        let rendered = |one: &RenderedPattern| {
             one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
         };
         let all = || self.templates.iter().chain(&self.widened);
@@ -154,32 +160,36 @@ impl Privileges {
             let grants = grants.collect();
             let cluster = compiler.actions.set(&config.action_groups, &role.cluster_permissions);
             role_ids.insert(name.clone(), id);
-            roles.push(CompiledRole { cluster, grants, tenant: TenantAccess::of(role, &config) });
+            roles.push(CompiledRole { cluster, grants, tenant: TenantAccess::from_role(role, &config) });
         }
         let Compiler { patterns, templates, .. } = compiler;
-        let mut list = vec![None; templates.len()];
-        for (template, id) in templates {
-            list.get_mut(id as usize).into_iter().for_each(|entry| *entry = Some(template.clone()));
-        }
-        let special = inventory.as_deref().map_or_else(Special::default, |all| Special::new(&settings, all));
+        let has_inventory = inventory.is_some();
+        let inventory = inventory.unwrap_or_default();
+        let special = Special::new(&settings, &inventory);
         Self {
             settings,
             role_ids,
             roles: roles.into(),
-            patterns: patterns.build(inventory.as_deref()),
-            templates: list.into_iter().flatten().collect(),
+            patterns: Patterns::new(&patterns.into_values(), &inventory),
+            templates: templates.into_values().into_iter().cloned().collect(),
             special,
             role_sets: Mutex::default(),
             expressions: Expressions::default(),
             inventory,
+            has_inventory,
             config,
         }
     }
 
-    /// What the cluster contains, if that is known.
+    /// The contents of the cluster, if they are known.
     #[must_use]
     pub fn inventory(&self) -> Option<&Inventory> {
-        self.inventory.as_deref()
+        self.has_inventory.then_some(&*self.inventory)
+    }
+
+    /// The names that a need is about; `None` for the cluster, and for a need that does not count.
+    pub(crate) fn names<'t>(&self, need: &'t Need<'_>) -> Option<Names<'t>> {
+        resolve_need(self.inventory(), self.evaluation(), need)
     }
 
     /// The configuration.
@@ -202,8 +212,8 @@ impl Privileges {
         self.caller_with(subject, &names, roles, true)
     }
 
-    /// The same to explain decisions: it takes no lock and no place in a cache. Explanations run at a low
-    /// priority, where a thread that holds a lock may have to wait, and the threads that decide with it.
+    /// The same to explain decisions: it takes no lock and no place in a cache. Explanations run at
+    /// a low priority. A lock that they hold could make the threads wait that decide.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
         let names = self.config.roles_of(subject);
@@ -222,12 +232,13 @@ impl Privileges {
         let text = |template: u32| self.templates.get(template as usize);
         let templates =
             roles.templates.iter().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
-        let templates: Box<[Rendered]> = templates.collect();
+        let templates: Box<[RenderedPattern]> = templates.collect();
         let restricting = roles.restricting_templates.iter();
-        let widened: Box<[Rendered]> =
+        let widened: Box<[RenderedPattern]> =
             restricting.filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?))).collect();
         let restricted = self.restricted_by_values(&roles, &templates, &widened);
-        let is_server = self.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name);
+        let is_server =
+            self.settings.dashboards.as_ref().is_some_and(|dashboards| *dashboards.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
         Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
@@ -252,8 +263,8 @@ impl Privileges {
         names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect()
     }
 
-    /// The set of these roles. It is made while no lock is held: that takes a while if patterns match many
-    /// names. Of two threads that make it at once, one drops it.
+    /// The set of these roles. It is made while no lock is held, since that takes a while if
+    /// patterns match many names. If two threads make it at once, one drops it.
     fn cached(&self, ids: Box<[u32]>) -> Arc<RoleSet> {
         let lock = || self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(set) = lock().get(&ids) {
@@ -273,30 +284,16 @@ impl Privileges {
         self.role_sets.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn render(&self, template: u32, pattern: Pattern) -> Rendered {
-        let inventory = self.inventory.as_deref();
-        let direct =
-            inventory.map_or_else(RoaringBitmap::new, |all| patterns::Matches::of(&pattern, all).to_bitmap());
+    fn render(&self, template: u32, pattern: Pattern) -> RenderedPattern {
+        let direct = matches_of(&pattern, &self.inventory);
         let effective = self.effective(direct.clone());
-        Rendered { template, pattern, direct, effective }
-    }
-
-    /// The indices of an alias or data stream of the inventory.
-    pub(crate) fn members(&self, number: u32) -> &[u32] {
-        self.inventory.as_deref().map_or(&[], |inventory| inventory.members(number))
-    }
-
-    /// The aliases and data streams of an index of the inventory.
-    pub(crate) fn groups(&self, number: u32) -> &[u32] {
-        self.inventory.as_deref().map_or(&[], |inventory| inventory.groups(number))
+        RenderedPattern { template, pattern, direct, effective }
     }
 
     /// These names, and the indices of the aliases and data streams among them.
     fn effective(&self, mut names: RoaringBitmap) -> RoaringBitmap {
-        if let Some(inventory) = self.inventory.as_deref() {
-            for group in &names & (&inventory.aliases | &inventory.data_streams) {
-                names.extend(inventory.members(group));
-            }
+        for group in &names & (&self.inventory.aliases | &self.inventory.data_streams) {
+            names.extend(self.inventory.members(group));
         }
         names
     }
@@ -306,8 +303,31 @@ impl Privileges {
 #[derive(Default)]
 struct Compiler<'c> {
     actions: ActionSets,
-    patterns: patterns::Builder<'c>,
-    templates: HashMap<&'c Template, u32>,
+    patterns: Interner<'c, Pattern>,
+    templates: Interner<'c, Template>,
+}
+
+/// Numbers values; equal ones have the same number.
+struct Interner<'c, T>(HashMap<&'c T, u32>);
+
+impl<T> Default for Interner<'_, T> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<'c, T: Eq + Hash> Interner<'c, T> {
+    fn number(&mut self, value: &'c T) -> u32 {
+        let next = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        *self.0.entry(value).or_insert(next)
+    }
+
+    /// The values in the order of their numbers.
+    fn into_values(self) -> Vec<&'c T> {
+        let mut values: Vec<_> = self.0.into_iter().collect();
+        values.sort_unstable_by_key(|(_, number)| *number);
+        values.into_iter().map(|(value, _)| value).collect()
+    }
 }
 
 impl<'c> Compiler<'c> {
@@ -320,11 +340,8 @@ impl<'c> Compiler<'c> {
         let (mut patterns, mut templates) = (Vec::new(), Vec::new());
         for pattern in &permission.patterns {
             match pattern {
-                IndexPattern::Static(pattern) => patterns.push(self.patterns.add(pattern)),
-                IndexPattern::Template(template) => {
-                    let next = u32::try_from(self.templates.len()).unwrap_or(u32::MAX);
-                    templates.push(*self.templates.entry(template).or_insert(next));
-                }
+                IndexPattern::Static(pattern) => patterns.push(self.patterns.number(pattern)),
+                IndexPattern::Template(template) => templates.push(self.templates.number(template)),
             }
         }
         Grant {
@@ -341,7 +358,18 @@ impl<'c> Compiler<'c> {
     }
 }
 
+impl CompiledRole {
+    /// Whether an action is granted on any index at all.
+    pub(crate) fn grants_anywhere(&self, action: Action) -> bool {
+        self.grants.iter().any(|grant| grant.actions.contains(action) && grant.has_patterns())
+    }
+}
+
 impl Grant {
+    fn has_patterns(&self) -> bool {
+        !(self.patterns.is_empty() && self.templates.is_empty())
+    }
+
     pub(crate) fn is_restricted(&self) -> bool {
         self.restricts.contains(&true)
     }
@@ -354,15 +382,15 @@ impl Grant {
 impl Special {
     fn new(settings: &EvaluationSettings, inventory: &Inventory) -> Self {
         let among = |patterns: &mut dyn Iterator<Item = &Pattern>| {
-            let mut found = RoaringBitmap::new();
+            let mut names = RoaringBitmap::new();
             for pattern in patterns {
-                found |= patterns::Matches::of(pattern, inventory).to_bitmap();
+                names |= matches_of(pattern, inventory);
             }
-            let indices = &found & (&inventory.open | &inventory.closed);
+            let indices = &names & (&inventory.open | &inventory.closed);
             for index in indices {
-                found.extend(inventory.related(index));
+                names.extend(inventory.related(index));
             }
-            found
+            names
         };
         let mut odd =
             (0..inventory.len()).filter(|number| Pattern::is_odd(inventory.name(*number))).collect();
@@ -370,7 +398,9 @@ impl Special {
             odd.extend(inventory.related(number));
         }
         let mut dashboards = RoaringBitmap::new();
-        if let Some(number) = settings.dashboards.as_ref().and_then(|one| inventory.number(&one.index)) {
+        if let Some(number) =
+            settings.dashboards.as_ref().and_then(|dashboards| inventory.number(&dashboards.index))
+        {
             let is_alone = |alias: &&u32| inventory.related(**alias) == [number];
             dashboards.extend(inventory.related(number).iter().filter(is_alone));
             dashboards.insert(number);

@@ -1,7 +1,7 @@
-//! The names that an expression with patterns stands for, to be forwarded in its place.
+//! The names that are forwarded in place of an expression with patterns.
 //!
-//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With the names in its
-//! place it finds the indices that were decided about.
+//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With names in
+//! its place, it finds the indices that were decided about.
 
 use std::fmt::Write;
 
@@ -9,25 +9,26 @@ use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
-use crate::resolve::{Excluded, NOTHING, certainly_excluded, expand_matching, named_by};
+use crate::narrow::MAX_TARGET;
+use crate::resolve::{Exclusions, NOTHING, certainly_excluded, expand_matching, names_for_pattern};
 
-/// Names in place of an expression.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Concrete<'e> {
-    /// Those of the inventory, by number.
-    known: RoaringBitmap,
-    /// Names of the expression that the inventory lacks.
-    unknown: Vec<&'e str>,
-    /// Whether all of them come from patterns, and none is a name of the expression.
-    pub(crate) is_of_patterns: bool,
-    /// Whether one is an alias that a pattern matches. It would not match a hidden alias, and the inventory does
-    /// not say whether this one is.
+/// The names that are forwarded in place of an expression.
+#[derive(Debug)]
+pub(crate) struct NamesInPlace {
+    /// The names, percent-encoded.
+    pub(crate) list: Box<str>,
+    /// Whether the cluster is told to leave out names that do not exist any more, as patterns
+    /// would. Not if the expression itself has names, or asks for closed indices:
+    /// `ignore_unavailable` leaves these out, too.
+    pub(crate) may_be_missing: bool,
+    /// Whether one is an alias that a pattern matches. The pattern would not match a hidden alias,
+    /// and the inventory does not say whether this one is hidden.
     pub(crate) has_matched_alias: bool,
 }
 
 /// The names of an expression, gathered part by part.
 #[derive(Default)]
-struct Gathered<'e> {
+struct ReachedNames<'e> {
     /// Names of the expression.
     named: RoaringBitmap,
     unknown: Vec<&'e str>,
@@ -37,19 +38,22 @@ struct Gathered<'e> {
     reached: RoaringBitmap,
 }
 
-impl<'e> Concrete<'e> {
-    /// The names that reach the same indices as an expression. `None` if it has no pattern, or there are no
-    /// such names.
+impl NamesInPlace {
+    /// The names that reach the same indices as an expression. `None` if it has no pattern, or if
+    /// there are no such names. `decided` are the names that were decided about.
     ///
-    /// An alias may have a filter, of which the inventory knows nothing. So it is not replaced by its indices: it
-    /// is forwarded by its name, or left out where each of its indices is forwarded by its own name, since the
-    /// cluster then filters none of them.
-    pub(crate) fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
-        let is_of_patterns = !expression.has_name();
+    /// An alias may have a filter that the inventory does not show. So it is not replaced by its
+    /// indices: it is forwarded by its name. It is left out if each of its indices is forwarded by
+    /// its own name, since the cluster then filters none of them.
+    pub(crate) fn new(
+        inventory: &Inventory,
+        expression: &Expression<'_>,
+        decided: &RoaringBitmap,
+    ) -> Option<Self> {
         if !expression.has_pattern() || !expression.options.expands() {
             return None;
         }
-        let Gathered { named, unknown, matched, reached } = Gathered::of(inventory, expression)?;
+        let ReachedNames { named, unknown, matched, reached } = ReachedNames::new(inventory, expression)?;
         let names = &named | &matched;
         let mut has_matched_alias = false;
         let mut known = &names & &reached;
@@ -70,39 +74,43 @@ impl<'e> Concrete<'e> {
             known.insert(alias);
             has_matched_alias |= !named.contains(alias);
         }
-        (covered == reached).then_some(Self { known, unknown, is_of_patterns, has_matched_alias })
-    }
-
-    /// Whether each index that it reaches is among these names.
-    pub(crate) fn is_within(&self, inventory: &Inventory, decided: &RoaringBitmap) -> bool {
-        let mut reached = decided.clone();
-        for group in decided & (&inventory.aliases | &inventory.data_streams) {
-            reached.extend(inventory.related(group));
+        if covered != reached {
+            return None;
         }
-        self.known.iter().all(|number| {
-            let members = inventory.related(number);
-            reached.contains(number)
-                || (inventory.aliases.contains(number)
-                    && members.iter().all(|index| reached.contains(*index)))
-        })
-    }
-
-    /// The names as a list, percent-encoded; `None` if one of them would be read as something else than a name.
-    pub(crate) fn encoded(&self, inventory: &Inventory) -> Option<String> {
-        let known = self.known.iter().map(|number| inventory.name(number));
-        let mut text = String::new();
-        for name in self.unknown.iter().copied().chain(known) {
+        let mut list = String::new();
+        for name in unknown.into_iter().chain(known.iter().map(|number| inventory.name(number))) {
             if !is_plain(name) {
                 return None;
             }
-            push_encoded(&mut text, name);
+            push_encoded(&mut list, name);
         }
-        Some(if text.is_empty() { NOTHING.to_owned() } else { text })
+        // Never more than was decided about: two ways to work out the same could differ.
+        if list.is_empty() || !is_within(inventory, &known, decided) {
+            NOTHING.clone_into(&mut list);
+        }
+        (list.len() <= MAX_TARGET).then(|| Self {
+            list: list.into(),
+            may_be_missing: !expression.has_name() && !expression.options.closed,
+            has_matched_alias,
+        })
     }
 }
 
-impl<'e> Gathered<'e> {
-    fn of(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
+/// Whether each index that these names reach was decided about.
+fn is_within(inventory: &Inventory, names: &RoaringBitmap, decided: &RoaringBitmap) -> bool {
+    let mut reached = decided.clone();
+    for group in decided & (&inventory.aliases | &inventory.data_streams) {
+        reached.extend(inventory.related(group));
+    }
+    names.iter().all(|number| {
+        let members = inventory.members(number);
+        let is_alias = inventory.aliases.contains(number);
+        reached.contains(number) || (is_alias && members.iter().all(|index| reached.contains(*index)))
+    })
+}
+
+impl<'e> ReachedNames<'e> {
+    fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.has_name();
         let is_group = |part| match part {
@@ -113,16 +121,16 @@ impl<'e> Gathered<'e> {
             // OpenSearch excludes neither aliases and data streams nor their indices.
             return None;
         }
-        let (mut all, mut excluded) = (Self::default(), Excluded::default());
+        let (mut all, mut excluded) = (Self::default(), Exclusions::default());
         let mut taken_out = RoaringBitmap::new();
         for part in expression.parts() {
             match part {
                 Part::Name(name) => all.add_name(inventory, name),
                 Part::Pattern(pattern) => {
-                    let matched = named_by(inventory, pattern, options, is_all);
+                    let matched = names_for_pattern(inventory, pattern, options, is_all);
                     let reached = expand_matching(inventory, matched.clone(), options);
-                    // A pattern reaches the indices of a data stream in the states that the request asks for, and
-                    // its name all of them. A closed one is an error then, unless it is ignored.
+                    // A pattern reaches the indices of a data stream in some states, its name all
+                    // of them. A closed one is an error, unless it is ignored.
                     let closed = options.closed || is_of_patterns;
                     let mut streams = (&matched & &inventory.data_streams).into_iter();
                     let is_reached = |index: &u32| match inventory.kind(*index) {
@@ -137,7 +145,7 @@ impl<'e> Gathered<'e> {
                     all.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
-                    let matched = named_by(inventory, pattern, options, false);
+                    let matched = names_for_pattern(inventory, pattern, options, false);
                     // It is not known whether it excludes aliases, and indices that are not listed.
                     let unsure = &inventory.aliases | &inventory.unlisted;
                     if !matched.is_disjoint(&unsure) {
@@ -151,7 +159,7 @@ impl<'e> Gathered<'e> {
                     taken_out |= excluded;
                 }
                 Part::Except(name) => match inventory.number(name) {
-                    // The cluster excludes names of indices, not the indices of an alias or data stream.
+                    // The cluster excludes names of indices, not those of a group.
                     Some(number) if !inventory.is_index(number) => return None,
                     Some(number) => {
                         for set in [&mut all.matched, &mut all.named, &mut all.reached] {
@@ -200,7 +208,7 @@ pub(crate) fn push_encoded(list: &mut String, name: &str) {
     }
 }
 
-/// Whether the cluster reads it as the name of one index, alias or data stream, wherever it stands in a path or a list.
+/// Whether the cluster reads it as one name, wherever it stands in a path or a list.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['-', '_', '+']) && !name.contains(['*', ',', ':', '<', '>', '/'])
 }

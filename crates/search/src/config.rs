@@ -1,4 +1,4 @@
-//! The security configuration of a search cluster: the files that OpenSearch's security plugin reads.
+//! The security configuration of a search cluster: the files of OpenSearch's security plugin.
 
 mod hints;
 mod read;
@@ -14,6 +14,8 @@ use document::{Files, Place, PolicyFile, Problem, Secret, Severity};
 
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;
+use crate::settings::EvaluationSettings;
+pub(crate) use role_files::read_builtin;
 pub use template::{Template, Variables};
 
 /// A security configuration, with the built-in roles and action groups.
@@ -29,23 +31,23 @@ pub struct SecurityConfig {
     pub action_groups: ActionGroups,
     /// The names of tenants.
     pub tenants: Vec<Arc<str>>,
-    /// What `config.yml` says about evaluating privileges.
-    pub settings: Settings,
+    /// The settings of `config.yml`.
+    pub settings: EvaluationSettings,
 }
 
 /// A role.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Role {
     /// Actions, patterns of actions and action groups, on the cluster.
     pub cluster_permissions: Vec<Arc<str>>,
-    /// What is allowed on indices.
+    /// Permissions on indices.
     pub index_permissions: Vec<IndexPermission>,
-    /// What is allowed in tenants of OpenSearch Dashboards.
+    /// Permissions in tenants of OpenSearch Dashboards.
     pub tenant_permissions: Vec<TenantPermission>,
 }
 
-/// What a role allows in some tenants.
-#[derive(Debug, Default)]
+/// A permission of a role in some tenants.
+#[derive(Clone, Debug, Default)]
 pub struct TenantPermission {
     /// Patterns of names of tenants.
     pub patterns: Vec<Arc<str>>,
@@ -53,8 +55,8 @@ pub struct TenantPermission {
     pub allowed_actions: Vec<Arc<str>>,
 }
 
-/// What a role allows on some indices.
-#[derive(Debug, Default)]
+/// A permission of a role on some indices.
+#[derive(Clone, Debug, Default)]
 pub struct IndexPermission {
     /// Patterns of names of indices, aliases and data streams.
     pub patterns: Vec<IndexPattern>,
@@ -62,7 +64,7 @@ pub struct IndexPermission {
     pub allowed_actions: Vec<Arc<str>>,
     /// A query that documents must match (document level security).
     pub document_query: Option<Template>,
-    /// Fields that may be seen; those that start with `~` may not (field level security).
+    /// Visible fields, or hidden ones with `~` (field level security).
     pub fields: Vec<Arc<str>>,
     /// Fields whose values are masked, with how.
     pub masked_fields: Vec<Arc<str>>,
@@ -111,27 +113,12 @@ pub struct InternalUser {
     pub at: Place,
 }
 
-/// Settings of `config.yml`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// `privileges_evaluation_type`, if set.
-    pub evaluation: Option<EvaluationType>,
-    /// `do_not_fail_on_forbidden`.
-    pub do_not_fail_on_forbidden: bool,
-    /// `do_not_fail_on_forbidden_empty`.
-    pub do_not_fail_on_forbidden_empty: bool,
-    /// `privileges_evaluation_ignore_unauthorized_indices`.
-    pub ignore_unauthorized_indices: bool,
-    /// `kibana`; `None` if `multitenancy_enabled` is false.
-    pub dashboards: Option<Dashboards>,
-}
-
 /// Dashboards, as `config.yml` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dashboards {
     /// Its index, or an alias of it (`kibana.index`).
     pub index: Arc<str>,
-    /// The user that Dashboards itself is (`kibana.server_username`), who needs no privilege on tenants.
+    /// The user of Dashboards (`kibana.server_username`), who needs no privilege on tenants.
     pub server: Arc<str>,
 }
 
@@ -161,27 +148,7 @@ pub struct Loaded {
     pub sources: Vec<PolicyFile>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            evaluation: None,
-            do_not_fail_on_forbidden: false,
-            do_not_fail_on_forbidden_empty: false,
-            ignore_unauthorized_indices: true,
-            dashboards: Some(Dashboards::default()),
-        }
-    }
-}
-
 impl SecurityConfig {
-    /// Only the built-in roles and action groups.
-    #[must_use]
-    pub fn builtin() -> Self {
-        let mut config = Self { action_groups: ActionGroups::builtin(), ..Self::default() };
-        role_files::add_builtin(&mut config);
-        config
-    }
-
     /// Reads the files in a folder. Each but `roles.yml` may be missing.
     ///
     /// # Errors
@@ -196,16 +163,17 @@ impl SecurityConfig {
         };
         let mut loader = Loader { files, folder, names, problems: Vec::new(), sources: Vec::new() };
         let mut config = Self::default();
+        config.settings.evaluation = EvaluationType::Legacy;
         let defined = role_files::load(&mut loader, &mut config);
         let warnings = users::load(&mut loader, &mut config, defined.roles_are_known);
         let Loader { mut problems, sources, .. } = loader;
-        problems.sort_by(|one, other| one.at.cmp(&other.at));
+        problems.sort_by(|left, right| left.at.cmp(&right.at));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
             return Err(problems);
         }
         problems.extend(warnings);
         role_files::unused(defined, folder, &config, &mut problems);
-        problems.sort_by(|one, other| one.at.cmp(&other.at));
+        problems.sort_by(|left, right| left.at.cmp(&right.at));
         Ok(Loaded { config, warnings: problems, sources })
     }
 }
@@ -222,7 +190,7 @@ struct Loader<'f> {
 impl Loader<'_> {
     /// The path and the bytes of a file, if it is there.
     fn file(&mut self, name: &str) -> Option<(PathBuf, Arc<[u8]>)> {
-        if !self.names.iter().any(|known| known == name) {
+        if !self.names.iter().any(|listed| listed == name) {
             return None;
         }
         let path = self.folder.join(name);

@@ -12,10 +12,10 @@ const CHANGING: Problem =
 /// How far the clock of a node, when a request arrives there, may be from ours at its decision.
 const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// The name that an expression stands for at this moment, if it stands for the same one a little earlier and later.
+/// The name that an expression stands for now, if it is the same a little earlier and later.
 ///
-/// The names at both ends of that time are enough: whatever is rounded or formatted to minutes or more changes at most once in
-/// a minute, and seconds are not the same ten seconds later.
+/// The names at both ends of that time are enough: whatever is rounded or formatted to minutes or
+/// more changes at most once in a minute, and seconds are not the same ten seconds later.
 pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
     let at = |time: Result<Timestamp, jiff::Error>| resolve(expression, time.map_err(|_| UNSUPPORTED)?);
     let name = at(now.checked_sub(MARGIN))?;
@@ -24,8 +24,8 @@ pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String,
 
 /// The name that an expression in angle brackets stands for at this moment.
 ///
-/// Supported are sums and roundings of `now`, formats of numbers (`uuuu`, `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`), and
-/// time zones that are offsets such as `+01:00`. The rest is refused.
+/// Supported are sums and roundings of `now`, formats of numbers (`uuuu`, `yyyy`, `MM`, `dd`, `HH`,
+/// `mm`, `ss`), and time zones that are offsets such as `+01:00`. The rest is refused.
 pub(crate) fn resolve(expression: &str, now: Timestamp) -> Result<String, Problem> {
     let mut rest = expression.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).ok_or(UNSUPPORTED)?;
     if rest.is_empty() || rest.contains('\\') {
@@ -141,16 +141,20 @@ fn push_formatted(name: &mut String, time: DateTime, format: &str) -> Result<(),
         let count = rest.chars().take_while(|other| *other == letter).count();
         let (field, after) = rest.split_at_checked(count * letter.len_utf8()).ok_or(UNSUPPORTED)?;
         rest = after;
-        match field {
-            "uuuu" | "yyyy" => name.push_str(&format!("{:04}", time.year())),
-            "MM" => name.push_str(&format!("{:02}", time.month())),
-            "dd" => name.push_str(&format!("{:02}", time.day())),
-            "HH" => name.push_str(&format!("{:02}", time.hour())),
-            "mm" => name.push_str(&format!("{:02}", time.minute())),
-            "ss" => name.push_str(&format!("{:02}", time.second())),
-            _ if matches!(letter, '.' | '-' | '_') => name.push_str(field),
+        let number = match field {
+            "uuuu" | "yyyy" => time.year(),
+            "MM" => time.month().into(),
+            "dd" => time.day().into(),
+            "HH" => time.hour().into(),
+            "mm" => time.minute().into(),
+            "ss" => time.second().into(),
+            _ if matches!(letter, '.' | '-' | '_') => {
+                name.push_str(field);
+                continue;
+            }
             _ => return Err(UNSUPPORTED),
-        }
+        };
+        name.push_str(&format!("{number:0count$}"));
     }
     Ok(())
 }

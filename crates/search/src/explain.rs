@@ -1,7 +1,6 @@
-//! For people: why a caller has a role, by which permission a request is permitted, and what would
-//! permit it.
+//! For people: the reason for a role, the permission for a request, and how to get it permitted.
 //!
-//! Nothing that decides uses this module. It reads the compiled privileges, and asks them for decisions.
+//! Nothing that decides uses this module. It asks the compiled privileges for decisions.
 
 mod find;
 mod requirement;
@@ -14,7 +13,7 @@ use crate::answer::Answer;
 use crate::compiled::{Caller, Grant, Privileges};
 use crate::config::{EvaluationType, IndexPattern, IndexPermission};
 use crate::need::{Need, Target};
-use crate::resolve::{Unknown, resolve, resolve_need};
+use crate::resolve::{Unknown, resolve};
 use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
@@ -48,18 +47,18 @@ pub fn counts(privileges: &Privileges, need: &Need<'_>) -> bool {
     crate::resolve::counts(privileges.evaluation(), need)
 }
 
-/// The names that a target stands for, as far as that is known: the indices of an alias (with `legacy`),
-/// the matches of a pattern. None for the cluster.
+/// The names that a target stands for, as far as that is known: the indices of an alias (with
+/// `legacy`), the matches of a pattern. None for the cluster.
 #[must_use]
 pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&'t str> {
     let inventory = privileges.inventory();
     let Some(names) = resolve(inventory, privileges.evaluation(), target) else { return Vec::new() };
-    let known: Vec<&str> = names.known.iter().map(|number| privileges.name(number)).collect();
+    let known: Vec<&str> = names.known.iter().map(|number| privileges.inventory.name(number)).collect();
     known.into_iter().chain(names.unknown.into_iter().map(Unknown::text)).collect()
 }
 
-/// By which permission an action is granted to a caller on one of [these names](names_of), or on the
-/// cluster. A permission that matches the name itself comes before one that matches its alias.
+/// By which permission an action is granted to a caller on one of [these names](names_of), or on
+/// the cluster. A permission that matches the name itself comes before one that matches its alias.
 #[must_use]
 pub fn granting_permission<'p>(
     privileges: &'p Privileges,
@@ -123,8 +122,7 @@ pub fn with_each_role<'p>(
     })
 }
 
-/// The permissions of a caller that show only some documents or fields of an index, alias, data stream
-/// or pattern.
+/// The permissions that show a caller only some documents or fields of a name or pattern.
 #[must_use]
 pub fn restrictions<'p>(privileges: &'p Privileges, caller: &Caller, name: &str) -> Vec<Restriction<'p>> {
     let number = privileges.inventory().and_then(|inventory| inventory.number(name));
@@ -141,13 +139,13 @@ pub fn restrictions<'p>(privileges: &'p Privileges, caller: &Caller, name: &str)
     grants.filter(applies).filter_map(restriction).collect()
 }
 
-/// Whether a request with these needs may be reduced to the names that are permitted, for some caller.
+/// Whether a request with these needs may be reduced to permitted names, for some caller.
 #[must_use]
 pub fn may_be_reduced(privileges: &Privileges, needs: &[Need<'_>]) -> bool {
     let settings = &privileges.settings;
     needs.iter().filter(|need| matches!(need.target, Target::Indices(_))).any(|need| {
         let reads = || need.actions.iter().all(|action| settings.reduces(*action));
-        resolve_need(privileges.inventory(), settings.evaluation, need).is_some_and(|names| {
+        privileges.names(need).is_some_and(|names| {
             (names.is_emptied && reads())
                 || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
                 || match settings.evaluation {

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Names and patterns of indices, aliases and data streams, as a request lists them, and what its patterns stand for.
-///
-/// The text is decoded, and date math in it is replaced by the names that it stands for.
+use crate::problem::Problem;
+
+/// Names and patterns of a request. The text is decoded, and its date math is resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression<'a> {
     text: Text<'a>,
-    /// What the patterns expand to, and what happens with names that do not exist.
+    /// The expansion of the patterns, and the meaning of names that do not exist.
     pub options: Options,
 }
 
-/// Cloned without a copy of the text: a short request may need the same long list thousands of times.
+/// Cloned without a copy: a short request may need the same long list thousands of times.
 #[derive(Debug, Clone)]
 enum Text<'a> {
     Borrowed(&'a str),
@@ -44,15 +44,15 @@ impl Hash for Text<'_> {
     }
 }
 
-/// The parameters of a request that say what an [`Expression`] stands for.
+/// The parameters of a request that determine the meaning of an [`Expression`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Patterns expand to open indices.
     pub open: bool,
     /// Patterns expand to closed indices.
     pub closed: bool,
-    /// Patterns expand to hidden indices, data streams and aliases. Without it they do so only where both the pattern
-    /// and the name begin with a dot.
+    /// Patterns expand to hidden indices, data streams and aliases. Otherwise they do so only if
+    /// both the pattern and the name begin with a dot.
     pub hidden: bool,
     /// Names that do not exist are left out (`ignore_unavailable`) rather than an error.
     pub ignore_unavailable: bool,
@@ -67,7 +67,7 @@ pub enum Part<'e> {
     Name(&'e str),
     /// Names that match this pattern. `*` stands for any characters, and nothing else is special.
     Pattern(&'e str),
-    /// Takes these names, or names that match this pattern, out of those that were gathered before it.
+    /// Excludes this name, or names that match this pattern, from the names before it.
     Except(&'e str),
 }
 
@@ -80,7 +80,7 @@ pub struct Parts<'e> {
 }
 
 impl Options {
-    /// What most requests that read expand a pattern to.
+    /// The options of most reading requests.
     pub const OPEN: Options = Options {
         open: true,
         closed: false,
@@ -96,7 +96,7 @@ impl Options {
     }
 
     /// These options, with a value of `expand_wildcards` in place of theirs.
-    pub(crate) fn expanding(self, states: &str) -> Option<Options> {
+    pub(crate) fn expanding(self, states: &str) -> Result<Options, Problem> {
         let mut options = Options { open: false, closed: false, hidden: false, ..self };
         for state in states.split(',') {
             match state {
@@ -105,10 +105,10 @@ impl Options {
                 "hidden" => options.hidden = true,
                 "all" => (options.open, options.closed, options.hidden) = (true, true, true),
                 "none" => (options.open, options.closed, options.hidden) = (false, false, false),
-                _ => return None,
+                _ => return Err(Problem::Invalid("`expand_wildcards` has an unknown value")),
             }
         }
-        Some(options)
+        Ok(options)
     }
 }
 
@@ -134,7 +134,7 @@ impl<'a> Expression<'a> {
         self.text.get().trim_end_matches(',')
     }
 
-    /// Whether it stands for all indices because it names none, or says `_all`. The pattern `*` is a part like others.
+    /// Whether it is empty or `_all`. The pattern `*` is a part like others.
     #[must_use]
     pub fn is_all(&self) -> bool {
         matches!(self.text(), "" | "_all")
@@ -145,7 +145,7 @@ impl<'a> Expression<'a> {
         self.is_all() || self.text() == "*"
     }
 
-    /// The expression of what is not seen, and may be any index.
+    /// The expression for indices that are not known.
     pub(crate) fn unseen() -> Self {
         Self::new("", Options { closed: true, hidden: true, ..Options::OPEN })
     }
@@ -155,7 +155,7 @@ impl<'a> Expression<'a> {
         self.text().is_empty() && self.options.closed && self.options.hidden
     }
 
-    /// Whether a part takes names out.
+    /// Whether a part is an exclusion.
     pub(crate) fn excludes(&self) -> bool {
         self.parts().any(|part| matches!(part, Part::Except(_)))
     }

@@ -1,15 +1,18 @@
-//! What it means for an action that a role hides documents or fields.
+//! The effect on an action if a role hides documents or fields.
+
+use std::sync::LazyLock;
 
 use crate::action::Action;
+use crate::action_set::ActionSet;
 use crate::answer::{Missing, Reason};
 use crate::need::{Need, Target};
 
-/// What a filter of documents or fields means for an action.
+/// The effect of a filter of documents or fields on an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Filtering {
     /// The action shows no document and no field.
     NotNeeded,
-    /// The cluster can filter what it shows.
+    /// The cluster can filter the answer.
     Possible,
     /// The same, but only if no document is hidden.
     PossibleForFields,
@@ -23,8 +26,40 @@ const ALIASES: Action = Action::of("indices:admin/aliases");
 /// Makes an index, and gives it the alias or data stream that it is asked for.
 const ROLLOVER: Action = Action::of("indices:admin/rollover");
 
-/// Whether an action may show documents by a name that the inventory lacks: of an alias that was made since,
-/// for an index of which a role hides something. Adding an alias shows nothing by itself.
+/// Actions that cannot be filtered. The inventory lacks new names (aliases, rollover) at first.
+static IMPOSSIBLE: LazyLock<ActionSet> = LazyLock::new(|| {
+    ActionSet::matching(&[
+        "indices:data/write/update*",
+        "indices:data/write/delete/byquery",
+        "indices:admin/aliases",
+        "indices:admin/resize",
+        "indices:admin/rollover",
+    ])
+});
+
+/// Actions of administration that show mappings, and so names of fields.
+static SHOWS_MAPPINGS: LazyLock<ActionSet> = LazyLock::new(|| {
+    ActionSet::matching(&[
+        "indices:admin/analyze",
+        "indices:admin/get",
+        "indices:admin/mappings/*",
+        "indices:admin/validate/query",
+    ])
+});
+
+/// Plain writes, and actions of administration.
+static NOT_NEEDED: LazyLock<ActionSet> = LazyLock::new(|| {
+    ActionSet::matching(&[
+        "indices:data/write/index",
+        "indices:data/write/delete",
+        "indices:data/write/bulk[s]",
+        "indices:admin/*",
+        "indices:monitor/*",
+    ])
+});
+
+/// Whether an action may show documents by a name that the inventory lacks: it may be a newer alias
+/// of an index of which a role hides something. Adding an alias shows nothing by itself.
 pub(crate) fn may_be_of_any(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
@@ -51,33 +86,19 @@ pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
         .max_by_key(|(_, filtering)| *filtering)
 }
 
-/// What a filter of documents or fields means for an action. Actions that are not known here need one.
+/// The effect of a filter of documents or fields on an action. Unlisted actions need one.
 fn filtering(action: Action) -> Filtering {
-    let name = action.name();
-    if name.starts_with("indices:data/write/update")
-        || matches!(name, "indices:data/write/delete/byquery" | "indices:admin/resize")
-        // By another name, what is hidden would be shown until the inventory has that name.
-        || action == ALIASES
-        || action == ROLLOVER
-    {
-        return Filtering::Impossible;
-    }
-    let shows_mappings = name.starts_with("indices:admin/mappings/")
-        || matches!(name, "indices:admin/get" | "indices:admin/validate/query" | "indices:admin/analyze");
-    let is_plain_write = matches!(
-        name,
-        "indices:data/write/index" | "indices:data/write/delete" | "indices:data/write/bulk[s]"
-    );
-    let is_administration = name.starts_with("indices:admin/") || name.starts_with("indices:monitor/");
-    if is_plain_write || (is_administration && !shows_mappings) {
+    if IMPOSSIBLE.contains(action) {
+        Filtering::Impossible
+    } else if NOT_NEEDED.contains(action) && !SHOWS_MAPPINGS.contains(action) {
         Filtering::NotNeeded
     } else {
         Filtering::Possible
     }
 }
 
-/// Why a request is denied to a caller of whom a role hides something of every index, whatever other roles
-/// show. `hides_documents` says whether it hides documents.
+/// Why a request is denied to a caller from whom a role hides something of every index, whatever
+/// other roles show. `hides_documents` if the role hides documents.
 pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Option<Reason> {
     match filtering {
         Filtering::Impossible => Some(Reason::CannotFilter),
@@ -86,9 +107,9 @@ pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Opti
     }
 }
 
-/// Why a need is denied to everyone from whom a role hides something, whatever the inventory has: it gives
-/// names to indices that are not made yet, or it has a pattern that cannot be replaced by names, and so
-/// stands for indices and aliases that were made since.
+/// Why a need is denied to everyone from whom a role hides something, whatever the inventory has.
+/// It gives names to indices that are not made yet, or has a pattern that cannot be replaced by
+/// names, and so stands for indices and aliases that were made since.
 pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
     let missing = |action, reason| Missing { action, name: need.target.text().to_owned(), reason };
     if need.adds_names {

@@ -1,7 +1,6 @@
-//! What a cluster contains: its indices, aliases and data streams.
+//! The contents of a cluster: its indices, aliases and data streams.
 //!
-//! Names are kept sorted, and a name's position in that order is its number in bitmaps: the names with a common prefix
-//! are a range of numbers.
+//! Names are sorted. The position of a name is its number, so those of a prefix are a range.
 
 mod resolved;
 
@@ -13,7 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
-/// An index, alias or data stream, while an [`Inventory`] is gathered.
+/// An index, alias or data stream of an [`InventoryBuilder`].
 #[derive(Clone, Debug)]
 struct Entry {
     kind: Kind,
@@ -21,7 +20,7 @@ struct Entry {
     members: Vec<String>,
 }
 
-/// What a name stands for.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An index that is open.
@@ -50,11 +49,11 @@ pub struct Inventory {
     numbers: HashTable<u32>,
     /// For each name, the end of its list in `members`.
     member_ends: Box<[u32]>,
-    /// Members of aliases, backing indices of data streams, and for an index the aliases and data streams that have it.
+    /// The members of aliases, the backing indices of data streams, the groups of indices.
     members: Box<[u32]>,
-    /// For each name, how many members the aliases and data streams up to it have together.
+    /// For each name, the number of members of the aliases and data streams up to it.
     group_members: Box<[u32]>,
-    /// How many members an alias or data stream has at most.
+    /// The most members of an alias or data stream.
     largest_group: u32,
     /// Open indices.
     pub(crate) open: RoaringBitmap,
@@ -62,8 +61,8 @@ pub struct Inventory {
     pub(crate) closed: RoaringBitmap,
     /// Names that are hidden, of any kind.
     pub(crate) hidden: RoaringBitmap,
-    /// Indices of aliases and data streams that were not listed themselves. Whether they are open, closed or
-    /// hidden is not known: they are among the open ones.
+    /// Indices of aliases and data streams that were not listed themselves. They count as open.
+    /// Whether they are closed or hidden is not known.
     pub(crate) unlisted: RoaringBitmap,
     pub(crate) aliases: RoaringBitmap,
     pub(crate) data_streams: RoaringBitmap,
@@ -77,9 +76,10 @@ impl InventoryBuilder {
         self
     }
 
-    /// Adds an alias of these indices, or further indices to it. A member that is an alias or a data stream is left out. One that is not
-    /// added itself becomes an index that is [not listed](Inventory::unlisted): without it, the alias would stand for less than what the
-    /// cluster shows by its name.
+    /// Adds an alias of these indices, or further indices to it. A member that is an alias or a
+    /// data stream is left out. A member that is not added itself becomes an
+    /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
+    /// cluster.
     pub fn alias<'n>(&mut self, name: &str, members: impl IntoIterator<Item = &'n str>) -> &mut Self {
         self.group(name, Kind::Alias, members)
     }
@@ -104,7 +104,7 @@ impl InventoryBuilder {
         self
     }
 
-    /// The name of an alias or data stream that no cluster has: that of an index, too, or one with a member that is no index.
+    /// The name of a group that no cluster has: it is an index, too, or has a member that is none.
     fn contradiction(&self) -> Option<&str> {
         let is_group = |name: &String| self.entries.get(name).is_some_and(|entry| !entry.kind.is_index());
         let is_odd = |entry: &Entry| {
@@ -113,8 +113,8 @@ impl InventoryBuilder {
         self.entries.iter().find(|(_, entry)| is_odd(entry)).map(|(name, _)| &**name)
     }
 
-    /// The inventory of what was added. The part beyond four billion names or bytes of names is left out: what an
-    /// inventory lacks is granted by its name alone.
+    /// Builds the inventory. Names beyond four billion, or four billion bytes, are left out: a name
+    /// that an inventory lacks is granted by its text alone.
     #[must_use]
     pub fn build(&self) -> Inventory {
         let members = self.entries.values().flat_map(|entry| &entry.members);
@@ -125,7 +125,7 @@ impl InventoryBuilder {
         }
         let mut all = self.clone();
         for name in &unlisted {
-            // A pattern stands for most indices if they are open and not hidden.
+            // A pattern stands for more indices if they are open and not hidden.
             all.index(name, true, false);
         }
         let mut inventory = all.build_listed();
@@ -165,7 +165,7 @@ impl InventoryBuilder {
         inventory
     }
 
-    /// Adds who is a member of what, in both directions.
+    /// Links groups and their members, in both directions.
     fn link(&self, inventory: &mut Inventory) {
         let mut related: Vec<Vec<u32>> = vec![Vec::new(); inventory.len() as usize];
         for (group, entry) in (0..inventory.len()).zip(self.entries.values()) {
@@ -230,13 +230,13 @@ impl Inventory {
         self.text.get(range(&self.ends, number)).unwrap_or_default()
     }
 
-    /// What the name with this number stands for.
+    /// The kind of the name with this number.
     #[must_use]
     pub fn kind(&self, number: u32) -> Option<Kind> {
         self.kinds.get(number as usize).copied()
     }
 
-    /// The indices of an alias or data stream; of an index, the aliases and data streams that have it. Sorted.
+    /// The indices of an alias or data stream, or the aliases and data streams of an index. Sorted.
     #[must_use]
     pub fn related(&self, number: u32) -> &[u32] {
         self.members.get(range(&self.member_ends, number)).unwrap_or_default()
@@ -258,17 +258,17 @@ impl Inventory {
         if self.is_index(number) { self.related(number) } else { &[] }
     }
 
-    /// How many indices the aliases and data streams have together.
+    /// The number of indices of all aliases and data streams.
     pub(crate) fn memberships(&self) -> usize {
         self.group_members.last().map_or(0, |members| *members as usize)
     }
 
-    /// How many indices an alias or data stream has at most.
+    /// The most indices of an alias or data stream.
     pub(crate) const fn largest_group(&self) -> usize {
         self.largest_group as usize
     }
 
-    /// How many indices the aliases and data streams in a range of names have together.
+    /// The number of indices of the aliases and data streams in a range of names.
     pub(crate) fn members_in(&self, names: Range<u32>) -> usize {
         let before = |number: u32| {
             let last = number.checked_sub(1).and_then(|last| self.group_members.get(last as usize));
@@ -277,7 +277,7 @@ impl Inventory {
         before(names.end).saturating_sub(before(names.start)) as usize
     }
 
-    /// How many bytes a range of names has.
+    /// The bytes of a range of names.
     pub(crate) fn bytes_in(&self, names: Range<u32>) -> usize {
         let before = |number: u32| range(&self.ends, number).start;
         before(names.end).saturating_sub(before(names.start))

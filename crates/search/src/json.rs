@@ -1,7 +1,7 @@
 //! JSON, read without copying and without building values.
 //!
-//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first bytes. A node
-//! reads in the same way whatever this reader accepts.
+//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first
+//! bytes. A node reads in the same way whatever this reader accepts.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(crate) struct Json<'a> {
     depth: usize,
 }
 
-/// What a value is, by its first byte.
+/// The kind of a value, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     Object,
@@ -29,6 +29,12 @@ pub(crate) enum Value {
     Null,
     /// A number, `true` or `false`.
     Other,
+}
+
+impl Value {
+    pub(crate) const fn is_scalar(self) -> bool {
+        matches!(self, Self::String | Self::Null | Self::Other)
+    }
 }
 
 impl<'a> Json<'a> {
@@ -48,7 +54,7 @@ impl<'a> Json<'a> {
         if json.at == text.len() { Ok(value) } else { Err(INVALID) }
     }
 
-    /// What comes next.
+    /// The kind of the next value.
     pub(crate) fn peek(&mut self) -> Result<Value, Problem> {
         self.space();
         Ok(match self.byte()? {
@@ -75,9 +81,17 @@ impl<'a> Json<'a> {
     /// Reads an array. `item` must read each value of it.
     pub(crate) fn array(
         &mut self,
+        item: impl FnMut(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        self.list(b'[', b']', item)
+    }
+
+    /// Reads a value, or each value of an array.
+    pub(crate) fn items(
+        &mut self,
         mut item: impl FnMut(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
-        self.list(b'[', b']', |json| item(json))
+        if self.peek()? == Value::Array { self.array(item) } else { item(self) }
     }
 
     /// Reads a string.
@@ -90,7 +104,46 @@ impl<'a> Json<'a> {
         std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| INVALID)
     }
 
-    /// Reads any value and gives its text.
+    /// Reads a string, or `null` as `None`.
+    pub(crate) fn optional_string(&mut self) -> Result<Option<Cow<'a, str>>, Problem> {
+        if self.peek()? == Value::Null { self.ignore().map(|()| None) } else { self.string().map(Some) }
+    }
+
+    /// Reads the name of an ingest or search pipeline. Returns whether there is one.
+    pub(crate) fn pipeline(&mut self) -> Result<bool, Problem> {
+        Ok(self.optional_string()?.is_some_and(|name| name != "_none"))
+    }
+
+    /// Reads a list of names and patterns: an array, whose items are joined with commas, or a
+    /// string. An item with a comma is an error: a node does not split it.
+    pub(crate) fn name_list(&mut self) -> Result<Cow<'a, str>, Problem> {
+        let mut names = Vec::new();
+        self.items(|json| {
+            let name = json.string()?;
+            if name.is_empty() || name.contains(',') {
+                return Err(Problem::Invalid("its body names an index that cannot exist"));
+            }
+            names.push(name);
+            Ok(())
+        })?;
+        Ok(Cow::Owned(names.join(",")))
+    }
+
+    /// Reads a value that is neither an object nor an array.
+    pub(crate) fn scalar(&mut self) -> Result<(), Problem> {
+        if self.peek()?.is_scalar() {
+            self.ignore()
+        } else {
+            Err(Problem::Invalid("its body has an object or array in place of a value"))
+        }
+    }
+
+    /// Reads any value.
+    pub(crate) fn ignore(&mut self) -> Result<(), Problem> {
+        self.skip().map(drop)
+    }
+
+    /// Reads any value and returns its text.
     pub(crate) fn skip(&mut self) -> Result<&'a [u8], Problem> {
         self.space();
         let start = self.at;
@@ -99,9 +152,9 @@ impl<'a> Json<'a> {
                 json.space();
                 json.raw_string()?;
                 json.expect(b':')?;
-                json.skip().map(drop)
+                json.ignore()
             })?,
-            Value::Array => self.list(b'[', b']', |json| json.skip().map(drop))?,
+            Value::Array => self.array(Self::ignore)?,
             Value::String => self.raw_string().map(drop)?,
             Value::Null | Value::Other => self.literal()?,
         }
@@ -184,6 +237,14 @@ impl<'a> Json<'a> {
 
     fn byte(&self) -> Result<u8, Problem> {
         self.text.get(self.at).copied().ok_or(INVALID)
+    }
+}
+
+/// Sets a value for which a body may have one key only: readers differ about which of two counts.
+pub(crate) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Problem> {
+    match place.replace(value) {
+        Some(_) => Err(Problem::Invalid("its body has a key twice")),
+        None => Ok(()),
     }
 }
 

@@ -1,17 +1,17 @@
-//! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
-//! roles of its subject permit them.
+//! The privileges of a search cluster (OpenSearch): which actions a request performs on which
+//! indices, and whether the roles of its subject permit them.
 //!
-//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and their
-//! [`Target`]: the cluster, indices, or the name of an index or alias that the request creates.
-//! [`Privileges`], compiled from the cluster's own role files, decides whether a subject may perform these
-//! actions: its [`Answer`] has the [`Verdict`] about all needs, and the [`Missing`] privileges, each with its
-//! [`Reason`], of each action of a need the first twenty names.
+//! [`read`] reads a request into needs: each [`Need`] is a list of actions and their [`Target`].
+//! [`Privileges`], compiled from the cluster's own role files, decides whether a subject may
+//! perform them. Its [`Answer`] has the [`Verdict`] and the [`Missing`] privileges, with twenty
+//! names for each action of a need.
 //!
 //! The module [`explain`] is for people, and nothing that decides uses it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod action;
+mod action_set;
 mod answer;
 mod body;
 mod builtin;

@@ -1,25 +1,24 @@
-//! Reduces a request to the indices that are permitted.
+//! Reduces a request to the permitted indices.
 //!
-//! Only names in the path or the query can be replaced: bodies are passed on as they are. The caller must
-//! read the new request, and decide about its needs: so a name that means something else in its new place
-//! permits nothing.
+//! Only names in the path or the query can be replaced. The caller must read the new request and
+//! decide about its needs. So a name with another meaning in its new place permits nothing.
 
 use std::collections::BTreeMap;
 
 use crate::answer::Part;
 use crate::concrete::push_encoded;
-use crate::parameters::{Plus, decode};
+use crate::parameters::{Plus, Query, decode};
 use crate::reading::Request;
 use crate::request::{read_places, route};
 use crate::resolve::NOTHING;
 use crate::routes::Match;
 
-/// The longest path with its query that is made, in bytes: a node refuses a first line above 4,096 bytes
-/// (`http.max_initial_line_length`). A path that a client has sent may be longer.
+/// The longest path with its query that is made, in bytes. A node refuses a first line above 4,096
+/// bytes (`http.max_initial_line_length`). A path from a client may be longer.
 pub(crate) const MAX_TARGET: usize = 4_000;
 
-/// The path and query of the request with these permitted names only. `None` if a need is to be reduced that
-/// is not named there, or if it would be too long.
+/// The path and query of the request with these permitted names only. `None` if they do not name a
+/// need that is to be reduced, or if they would be too long.
 #[must_use]
 pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     let (mut needs, mut lists) = (Vec::new(), BTreeMap::new());
@@ -33,7 +32,7 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
         // Several actions may be performed on the same indices: each must be permitted on them.
         let parameter = *lists.get(&part.need)?;
         match permitted.get_mut(parameter) {
-            Some(permitted) => permitted.retain(|name| part.names.iter().any(|other| other == name)),
+            Some(permitted) => permitted.retain(|name| part.names.iter().any(|permitted| permitted == name)),
             None => drop(permitted.insert(parameter, part.names.iter().map(String::as_str).collect())),
         }
     }
@@ -43,16 +42,14 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     with_values(request.target, &reading.found, &values)
 }
 
-/// The path and query with other values of these parameters, which are percent-encoded. `None` if it would
-/// be too long.
+/// The path and query with these encoded values of parameters. `None` if it is too long.
 pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str)]) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let more: usize = values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
     let mut changed = String::with_capacity(target.len() + more);
-    // The first segment is before the first slash.
     for (number, segment) in path.split('/').enumerate() {
-        let is_here = |parameter: &str| found.position(parameter).is_some_and(|at| at + 1 == number);
-        let value = values.iter().find(|(parameter, _)| is_here(parameter)).map(|(_, value)| *value);
+        let value = values.iter().find(|(parameter, _)| found.position(parameter) == Some(number));
+        let value = value.map(|(_, value)| *value);
         changed.extend([if number > 0 { "/" } else { "" }, value.unwrap_or(segment)]);
     }
     let in_query = || values.iter().filter(|(parameter, _)| found.position(parameter).is_none());
@@ -70,11 +67,8 @@ pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str
         }
     }
     for (parameter, value) in in_query() {
-        let is_parameter = |pair: &str| {
-            let name = pair.split('=').next().unwrap_or_default();
-            decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter)
-        };
-        if !query.split(['&', ';']).any(is_parameter) {
+        let is_parameter = |name| decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter);
+        if !Query(query).pairs().any(|(name, _)| is_parameter(name)) {
             let separator = if separator.is_empty() { "&" } else { std::mem::take(&mut separator) };
             changed.extend([separator, parameter, "=", value]);
         }

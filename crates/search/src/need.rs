@@ -5,25 +5,23 @@ use std::borrow::Cow;
 use crate::action::Action;
 use crate::expression::Expression;
 
-/// Actions that a request performs on one target. A need is permitted if each of its actions is, and a
-/// request if each of its needs is.
+/// Actions on one target. A request is permitted if each action of each need is permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need<'a> {
     /// The actions.
     pub actions: &'static [Action],
     /// The object of the actions.
     pub target: Target<'a>,
-    /// Whether the documents are written elsewhere: the cluster filters only answers.
+    /// Whether the documents are written elsewhere. The cluster filters only answers.
     pub is_copied: bool,
-    /// Whether the answer has terms of documents that are not found: the cluster does not filter these.
+    /// Whether the answer has terms of documents that are not found, which are not filtered.
     pub shows_hidden_terms: bool,
-    /// Whether it gives names, such as aliases, to indices that are not made yet: by these names anything
-    /// that a role hides could be read.
+    /// Whether it names indices that are not made yet. Such names show anything that a role hides.
     pub adds_names: bool,
 }
 
 impl Target<'_> {
-    /// The names and patterns, as the request has them: `_all` for all indices, and empty for the cluster.
+    /// The names and patterns of the request: `_all` for all indices, empty for the cluster.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -42,7 +40,7 @@ impl Target<'_> {
         }
     }
 
-    /// How many names and patterns it has, and one for the cluster.
+    /// The number of names and patterns; 1 for the cluster.
     pub(crate) fn size(&self) -> usize {
         1 + self.expression().map_or(0, Expression::commas)
     }
@@ -63,19 +61,15 @@ const MAX_NAME: usize = 255;
 pub enum Target<'a> {
     /// The cluster as a whole.
     Cluster,
-    /// Exactly one index, alias or data stream. The cluster expands no pattern here: `*` is a character
-    /// that no name has.
+    /// Exactly one index, alias or data stream. The cluster expands no pattern here.
     Name(Cow<'a, str>),
-    /// Names and patterns of indices, aliases and data streams in the path or the query, which may be
-    /// reduced to those that are permitted.
+    /// Names and patterns in the path or the query, which may be reduced to permitted names.
     Indices(Expression<'a>),
-    /// Names and patterns in the body, or all indices where the request does not show which. They cannot
-    /// be reduced.
+    /// Names and patterns in the body, or all indices if they are unknown. Never reduced.
     Fixed(Expression<'a>),
-    /// This name, if nothing has it: the request then creates an index. Without an inventory it is needed
-    /// always.
+    /// This name, if the inventory lacks it: the request may create an index.
     Missing(Cow<'a, str>),
-    /// The name of an alias, or of an index that is made beside those that the request acts on. It is a
-    /// pattern where the request says no more. The evaluation `v4` asks for it, `legacy` does not.
+    /// The name of an alias, or of an index that is made beside the target; a pattern if the
+    /// request says no more. The evaluation `v4` asks for it, `legacy` does not.
     AddedName(Cow<'a, str>),
 }

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 
 const ENCODED: Problem = Problem::Invalid("its path or query is not percent-encoded UTF-8");
 
-/// The parameters whose value decides what a request needs: names of indices and what they stand for.
+/// The parameters that name indices, or change their meaning.
 const DECIDING: &[&str] = &[
     "alias",
     "allow_no_indices",
@@ -25,27 +25,22 @@ const DECIDING: &[&str] = &[
 /// Those that only matter by being there. Their values are contents of documents and queries.
 const UNREAD: &[&str] = &["ids", "source"];
 
-/// The part of a request's query that decides what it needs, as it is written. It has no other value, since those may
-/// be contents of queries, or credentials.
+/// The part of a request's query that decides what it needs, as it is written. Other values are
+/// left out: they may be contents of queries, or credentials.
 #[must_use]
 pub fn deciding_query(target: &str) -> String {
-    let Some((_, query)) = target.split_once('?') else { return String::new() };
     let mut deciding = String::new();
-    for pair in query.split(['&', ';']) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        // It is denied, whatever it says.
-        let name = if pair.starts_with('=') { "=" } else { name };
-        let (is_deciding, is_unread) = match decode(name, Plus::IsSpace) {
-            Ok(name) if name == "=" => (false, true),
-            Ok(name) => (DECIDING.contains(&&*name), UNREAD.contains(&&*name)),
-            Err(_) => (false, true),
+    for (name, value) in Query::from_target(target).pairs() {
+        let (name, is_deciding) = match decode(name, Plus::IsSpace) {
+            // A pair that begins with `=` is denied, whatever it says.
+            Ok(decoded) if decoded.is_empty() && value.is_some() => ("=", false),
+            Ok(decoded) if DECIDING.contains(&&*decoded) => (name, true),
+            Ok(decoded) if !UNREAD.contains(&&*decoded) => continue,
+            Ok(_) | Err(_) => (name, false),
         };
-        if is_deciding || is_unread {
-            let separator = if deciding.is_empty() { "" } else { "&" };
-            deciding.extend([separator, name]);
-            if is_deciding && !value.is_empty() {
-                deciding.extend(["=", value]);
-            }
+        deciding.extend([if deciding.is_empty() { "" } else { "&" }, name]);
+        if let Some(value) = value.filter(|value| is_deciding && !value.is_empty()) {
+            deciding.extend(["=", value]);
         }
     }
     deciding
@@ -56,26 +51,35 @@ pub fn deciding_query(target: &str) -> String {
 pub(crate) struct Query<'a>(pub(crate) &'a str);
 
 impl<'a> Query<'a> {
-    /// The value of a parameter. One that is given twice is refused: a node takes the last, others the first.
+    /// The query of a path with a query.
+    pub(crate) fn from_target(target: &'a str) -> Self {
+        Self(target.split_once('?').map_or("", |(_, query)| query))
+    }
+
+    /// The raw names and values. A node takes `;` for a separator, too.
+    pub(crate) fn pairs(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
+        self.0.split(['&', ';']).map(|pair| match pair.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (pair, None),
+        })
+    }
+
+    /// The value of a parameter. A second one is an error: readers differ about which counts.
     pub(crate) fn get(&self, wanted: &str) -> Result<Option<Cow<'a, str>>, Problem> {
         debug_assert!(DECIDING.contains(&wanted) || UNREAD.contains(&wanted), "`{wanted}` is not listed");
         let mut found = None;
-        // A node takes `;` for a separator too.
-        for pair in self.0.split(['&', ';']) {
-            let end = pair.bytes().position(|byte| byte == b'=').unwrap_or(pair.len());
-            let (name, rest) = pair.split_at_checked(end).unwrap_or((pair, ""));
-            let value = rest.strip_prefix('=').unwrap_or_default();
-            if (name == wanted || *decode(name, Plus::IsSpace)? == *wanted) && found.replace(value).is_some()
-            {
+        for (name, value) in self.pairs() {
+            let is_wanted = name == wanted || *decode(name, Plus::IsSpace)? == *wanted;
+            if is_wanted && found.replace(value.unwrap_or_default()).is_some() {
                 return Err(Problem::Invalid("it gives a parameter twice"));
             }
         }
         found.map(|value| decode(value, Plus::IsSpace)).transpose()
     }
 
-    /// Whether a pair begins with `=`. A node leaves such characters out: `=index=a` is another `index`.
+    /// Whether a pair begins with `=`. To a node, `=index=a` is another `index`.
     pub(crate) fn has_nameless(&self) -> bool {
-        self.0.split(['&', ';']).any(|pair| pair.starts_with('='))
+        self.pairs().any(|(name, value)| name.is_empty() && value.is_some())
     }
 
     /// The value of a parameter that is `true` or `false`; given without a value it is true.

@@ -1,7 +1,8 @@
-//! Patterns of role files: what OpenSearch's `WildcardMatcher` accepts, for names of indices, actions, users and hosts.
+//! Patterns of role files (OpenSearch's `WildcardMatcher`).
 //!
-//! A pattern is an exact text, or has the wildcards `*` (any text) and `?` (one character), or is a regular expression
-//! between slashes. It matches whole names, and case matters. A blank pattern matches nothing.
+//! A pattern is a text with wildcards, `*` (any text) and `?` (one character), or a regular
+//! expression between slashes. It matches whole names, and case matters. A blank one matches
+//! nothing.
 
 mod glob;
 mod regex;
@@ -49,7 +50,7 @@ impl Pattern {
             Some(regex) => Matcher::Regex(Arc::new(Regex::parse(regex)?)),
             None if &**text == "/" => return Err(RegexError::new(0, "a regular expression ends with `/`")),
             None if text.chars().all(char::is_whitespace) => Matcher::Nothing,
-            None => Matcher::of_symbols(symbols(text)),
+            None => Matcher::from_symbols(symbols(text)),
         };
         Ok(Self { text: text.clone(), matcher })
     }
@@ -60,14 +61,14 @@ impl Pattern {
         Self { text: text.clone(), matcher: Matcher::Exact(text) }
     }
 
-    /// The pattern that matches what begins with this text.
+    /// The pattern that matches names with this prefix.
     pub(crate) fn prefix(prefix: &str) -> Self {
         Self { text: format!("{prefix}*").into(), matcher: Matcher::Prefix(prefix.into()) }
     }
 
     /// A pattern of wildcards and literal text, displayed as `text`.
-    pub(crate) fn of_symbols(text: Arc<str>, symbols: Vec<Symbol>) -> Self {
-        Self { text, matcher: Matcher::of_symbols(symbols) }
+    pub(crate) fn from_symbols(text: Arc<str>, symbols: Vec<Symbol>) -> Self {
+        Self { text, matcher: Matcher::from_symbols(symbols) }
     }
 
     /// Whether it matches this name.
@@ -83,7 +84,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it provably matches every name that an expression matches, whose only wildcard is `*`.
+    /// Whether it certainly matches every name of an expression, whose only wildcard is `*`.
     #[must_use]
     pub fn covers(&self, expression: &str) -> bool {
         match &self.matcher {
@@ -106,8 +107,7 @@ impl Pattern {
         matches!(self.matcher, Matcher::Anything)
     }
 
-    /// Whether it may match a name that an expression matches, whose only wildcard is `*`. It is false only if that is
-    /// certain.
+    /// Whether it may match a name of an expression, whose only wildcard is `*`.
     #[must_use]
     pub fn may_overlap(&self, expression: &str) -> bool {
         let literal = expression.split('*').next().unwrap_or_default();
@@ -125,9 +125,9 @@ impl Pattern {
         }
     }
 
-    /// Whether a name has characters that the plugin's patterns match in another way: control characters, which `.` of its regular expressions
-    /// may leave out, and those that count as two for its `?`. What a permission hides counts for such a name, too, whatever its
-    /// pattern.
+    /// Whether a name has characters that the plugin's patterns match in another way: control
+    /// characters, which `.` of its regular expressions may leave out, and characters that count as
+    /// two for its `?`. Whatever a permission hides is hidden of such a name, too.
     pub(crate) fn is_odd(name: &str) -> bool {
         name.chars().any(|character| character.is_control() || character > '\u{FFFF}')
     }
@@ -155,7 +155,7 @@ impl Pattern {
 
 impl Matcher {
     /// The simplest matcher of these symbols.
-    fn of_symbols(symbols: Vec<Symbol>) -> Self {
+    fn from_symbols(symbols: Vec<Symbol>) -> Self {
         let text = |symbols: &[Symbol]| -> Option<Arc<str>> {
             let bytes: Option<Vec<u8>> = symbols.iter().map(|symbol| symbol.byte()).collect();
             String::from_utf8(bytes?).ok().map(Into::into)

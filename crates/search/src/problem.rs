@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why what a request needs is not known. It is then denied.
+/// The reason why the needs of a request are not known. It is then denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Problem {
     /// No route has this method and path.
@@ -11,7 +11,7 @@ pub enum Problem {
     Unsupported(&'static str),
     /// A node would refuse it, or different readers read it differently.
     Invalid(&'static str),
-    /// What it needs stands in its body, which is not there.
+    /// Its needs depend on its body, which is not there.
     BodyNeeded,
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::ops::Range;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use crate::action::Action;
 use crate::date_math;
 use crate::expression::{Expression, Options};
+use crate::json::Json;
 use crate::need::{Need, Target};
 use crate::parameters::{Plus, Query, decode};
 use crate::problem::Problem;
@@ -25,8 +27,8 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The header `content-encoding`.
     pub content_encoding: Option<&'a str>,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise its id may be of any index: it
-    /// says neither whose it is nor what it searches, and the next ids can be guessed from one.
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise it counts for all
+    /// indices: its id shows neither owner nor indices, and can be guessed from others.
     pub scrolls_are_checked: bool,
     /// The body.
     pub body: RequestBody<'a>,
@@ -34,13 +36,13 @@ pub struct Request<'a> {
     pub now: Timestamp,
 }
 
-/// What is known of a request's body.
+/// The body of a request, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestBody<'a> {
-    /// There may be one, but it was not sent along, or only its beginning was.
+    /// There may be a body. It was not sent along, or only in part.
     #[default]
     Unseen,
-    /// It can be awaited: a request whose needs depend on it is not read before.
+    /// It can be awaited: a request whose needs depend on it is read later.
     Awaited,
     /// The whole body. It is empty where there is none.
     Whole(&'a [u8]),
@@ -51,7 +53,7 @@ pub(crate) struct Reading<'r, 'a> {
     pub(crate) request: &'r Request<'a>,
     pub(crate) query: Query<'a>,
     pub(crate) found: Match<'a>,
-    /// What the patterns of its path and query expand to.
+    /// The expansion of patterns in the path and query.
     pub(crate) options: Options,
     pub(crate) needs: &'r mut Vec<Need<'a>>,
     /// How many names and patterns they have together.
@@ -61,7 +63,7 @@ pub(crate) struct Reading<'r, 'a> {
 }
 
 impl Request<'_> {
-    /// The time as `now` has it, from the time since the Unix epoch. What cannot be a time is the epoch.
+    /// The time for `now`, from the time since the Unix epoch.
     #[must_use]
     pub fn time(since_epoch: Duration) -> Timestamp {
         let milliseconds = i64::try_from(since_epoch.as_millis()).unwrap_or_default();
@@ -98,11 +100,11 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
-    /// Marks the searches among the needs, from this number on: they show terms of documents that they do not
-    /// find.
-    pub(crate) fn show_hidden_terms(&mut self, from: usize) {
-        let searches = self.needs.iter_mut().skip(from).filter(|need| need.actions.contains(&SEARCH));
-        searches.for_each(|need| need.shows_hidden_terms = true);
+    /// Marks the searches among these needs: they show terms of documents that they do not find.
+    pub(crate) fn show_hidden_terms(&mut self, needs: Range<usize>) {
+        for need in self.needs.get_mut(needs).into_iter().flatten() {
+            need.shows_hidden_terms |= need.actions.contains(&SEARCH);
+        }
     }
 
     /// Marks the first need: it gives names to indices that are not made yet.
@@ -110,10 +112,10 @@ impl<'a> Reading<'_, 'a> {
         self.needs.iter_mut().take(1).for_each(|need| need.adds_names = true);
     }
 
-    /// Adds a need of all indices, where the request does not show which it needs.
+    /// Adds a need of all indices, for a request that does not show which it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // Also of indices that do not exist yet. No index can have this name: roles for all indices grant it.
+        // Also of new indices. No index has this name: only roles for all indices grant it.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
@@ -139,7 +141,7 @@ impl<'a> Reading<'_, 'a> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
         }
-        // No index has such a name. The plugin expands it all the same, also to system indices.
+        // No index has such a name. The plugin expands it, also to system indices.
         if name.contains('*') {
             return Err(PATTERN);
         }
@@ -165,8 +167,8 @@ impl<'a> Reading<'_, 'a> {
     /// A name with its date math resolved, if it has any.
     fn resolved<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
         let name = self.without_date_math(part, name)?;
-        // No index has such a name. A module of the node may have routes under it that name indices in another
-        // way, such as `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
+        // No index has such a name. A module may have routes under it, such as
+        // `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
         if name.starts_with('_') { Err(UNDERSCORE) } else { Ok(name) }
     }
 
@@ -175,8 +177,8 @@ impl<'a> Reading<'_, 'a> {
             if part == Part::Body || !RESOLVED_AT_ONCE.contains(&self.found.group.name) {
                 return Err(LATER_DATE_MATH);
             }
-            // The node resolves it again, once the whole request has arrived there. So the client must not choose
-            // the moment, by sending the rest later, and a slightly other clock must give the same name.
+            // The node resolves it again, once the whole request is there. A client must not choose
+            // the moment by sending the rest later, nor a slightly different clock change the name.
             match self.request.body {
                 RequestBody::Whole(_) => {}
                 RequestBody::Awaited => return Err(Problem::BodyNeeded),
@@ -222,7 +224,7 @@ impl<'a> Reading<'_, 'a> {
             RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
-        // A node takes the body from here where there is none, and refuses the request where there is.
+        // A node takes the body from here if there is none, and otherwise refuses the request.
         if self.query.get("source")?.is_some() {
             return Err(Problem::Unsupported("a body in the parameter `source`"));
         }
@@ -236,13 +238,24 @@ impl<'a> Reading<'_, 'a> {
         {
             return Err(Problem::Unsupported("a compressed body"));
         }
-        // A node ignores parameters such as `charset`, and finds the encoding out by the first bytes.
+        // A node ignores parameters such as `charset`: the first bytes show the encoding.
         let kind = self.request.content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         let kinds = ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
-        if kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+        if kinds.iter().any(|json| json.eq_ignore_ascii_case(kind)) {
             Ok(bytes)
         } else {
             Err(Problem::Unsupported("a body of another type than JSON"))
+        }
+    }
+
+    /// Reads the members of the object that is the body; none if the body is empty.
+    pub(crate) fn members(
+        &mut self,
+        mut member: impl FnMut(&mut Self, &mut Json<'a>, Cow<'a, str>) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        match self.body()? {
+            [] => Ok(()),
+            body => Json::whole(body, |json| json.object(|json, key| member(self, json, key))),
         }
     }
 
@@ -260,16 +273,16 @@ enum Part {
     Body,
 }
 
-/// The operations whose names in the path and the query a node resolves once, as the request arrives. Others
-/// resolve date math when a client may have drawn them out: `_msearch` for each of its searches, `_reindex`
+/// The operations whose path and query a node resolves once, as the request arrives. Others resolve
+/// date math later, at a time that a client may draw out: `_msearch` for each search, `_reindex`
 /// for each batch, `_update` at each attempt, `_explain` after its look-ups, `_update_by_query` and
 /// `_delete_by_query` when a search is repeated, writes after the index is made.
 const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 
-/// How many names and patterns of indices the needs of a request may have together; a bulk request has two
-/// for each index. `_msearch` searches a long list in the path again with each line of two bytes. Evaluating
-/// so many takes some 15 ms, in which the thread serves no other request.
+/// The most names and patterns that the needs of a request have together; a bulk request has two
+/// for each index. With `_msearch`, each line of two bytes searches the list in the path again.
+/// Evaluating so many takes some 15 ms, in which the thread serves no other request.
 pub(crate) const MAX_NAMES: usize = 50_000;
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");

@@ -13,12 +13,11 @@ use crate::problem::Problem;
 use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNENDED_DATE_MATH};
 use crate::routes::{Body, Match, Method, Pattern, Place, ROUTES};
 
-/// The names that a rollover may make where it names none: they end with `-` and a number. They follow from
-/// the name by which the last index was created, which may have had date math.
+/// The names that a rollover may make where it names none: they end with `-` and a number. They
+/// follow from the name by which the last index was created, which may have had date math.
 const ROLLED_OVER: &str = "*-*";
 
-/// Reads what a request needs into `needs`, and returns the name of its operation, such as
-/// `indices.create`.
+/// Reads a request into `needs`. Returns the name of its operation, such as `indices.create`.
 ///
 /// # Errors
 ///
@@ -35,17 +34,17 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         body::ingest_anywhere(&mut reading)?;
     }
-    // A search pipeline may ask for a `profile`: in the searches of the path and of the body, not in the
-    // needs of the pipeline itself. It may also filter by a query, which is not seen here.
+    // A search pipeline may ask for a `profile`: in the searches of the path and of the body, not
+    // in the needs of the pipeline itself. It may also filter by a query, which is not seen here.
     let has_pipeline = reading.query.get("search_pipeline")?.is_some_and(|name| name != "_none");
     if has_pipeline {
-        reading.show_hidden_terms(0);
+        reading.show_hidden_terms(0..reading.needs.len());
         lookups::unseen(&mut reading)?;
     }
     let before_body = reading.needs.len();
     body::read(&mut reading)?;
     if has_pipeline {
-        reading.show_hidden_terms(before_body);
+        reading.show_hidden_terms(before_body..reading.needs.len());
     }
     // A node looks documents up first. By then names with date math may stand for others.
     if reading.has_date_math.get() && reading.needs.len() > before {
@@ -54,8 +53,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     Ok(group.name)
 }
 
-/// Adds the needs of the path and the query. `list` is told the number of each need whose indices a
-/// parameter lists, and the parameter.
+/// Adds the needs of the path and the query. `list` gets the number and parameter of each list.
 pub(crate) fn read_places(
     reading: &mut Reading<'_, '_>,
     mut list: impl FnMut(usize, &'static str),
@@ -69,24 +67,17 @@ pub(crate) fn read_places(
             Place::All => reading.need_all(actions)?,
             Place::OpenScroll if reading.request.scrolls_are_checked => {}
             Place::OpenScroll => reading.need_all(actions)?,
-            Place::List(parameter) => {
+            Place::OptionalList(parameter) if reading.parameter(parameter)?.is_none() => {}
+            Place::List(parameter) | Place::OptionalList(parameter) => {
                 let indices = indices(reading, parameter)?;
                 list(reading.needs.len(), parameter);
                 reading.need(actions, Target::Indices(indices))?;
             }
-            Place::OptionalList(parameter) => {
-                if let Some(indices) = reading.optional_list(parameter)? {
-                    list(reading.needs.len(), parameter);
-                    reading.need(actions, Target::Indices(indices))?;
-                }
-            }
             Place::Name(parameter) => read_name(reading, actions, parameter, Target::Name)?,
             Place::NewAlias(parameter) => read_name(reading, actions, parameter, Target::AddedName)?,
-            Place::Missing(parameter) => read_name(reading, actions, parameter, Target::Missing)?,
-            Place::MissingIfVersioned(parameter) => {
-                if reading.query.get("version_type")?.is_some() {
-                    read_name(reading, actions, parameter, Target::Missing)?;
-                }
+            Place::MissingIfVersioned(_) if reading.query.get("version_type")?.is_none() => {}
+            Place::Missing(parameter) | Place::MissingIfVersioned(parameter) => {
+                read_name(reading, actions, parameter, Target::Missing)?;
             }
             Place::Creates(parameter) => match reading.named(parameter)? {
                 Some(name) => reading.need(actions, Target::AddedName(name))?,
@@ -96,12 +87,10 @@ pub(crate) fn read_places(
                     reading.add_names();
                 }
             },
-            Place::Aliases(parameter) => read_aliases(reading, actions, parameter)?,
-            Place::AliasesUnlessAll(parameter) => {
-                let aliases = reading.parameter(parameter)?;
-                if !matches!(aliases.as_deref(), Some("*" | "_all")) {
-                    read_aliases(reading, actions, parameter)?;
-                }
+            Place::AliasesUnlessAll(parameter)
+                if matches!(reading.parameter(parameter)?.as_deref(), Some("*" | "_all")) => {}
+            Place::Aliases(parameter) | Place::AliasesUnlessAll(parameter) => {
+                read_aliases(reading, actions, parameter)?;
             }
         }
     }
@@ -194,8 +183,7 @@ pub(crate) fn route<'r, 'a>(
     Ok(Reading { request, query, found, options, needs, names: 0, has_date_math: Cell::new(false) })
 }
 
-/// Whether a request may name all points in time, as `_all`. Otherwise its names do not count, so an odd
-/// body is no problem.
+/// Whether a request may name all points in time, as `_all`. Other names do not count.
 fn may_be_all(reading: &Reading<'_, '_>) -> bool {
     let in_path = reading.request.target.contains("_all") || reading.request.target.contains('%');
     in_path
@@ -208,8 +196,7 @@ fn may_be_all(reading: &Reading<'_, '_>) -> bool {
 fn options(defaults: Options, query: &Query<'_>) -> Result<Options, Problem> {
     let mut options = defaults;
     if let Some(states) = query.get("expand_wildcards")? {
-        options =
-            options.expanding(&states).ok_or(Problem::Invalid("`expand_wildcards` has an unknown value"))?;
+        options = options.expanding(&states)?;
     }
     options.ignore_unavailable = query.flag("ignore_unavailable")?.unwrap_or(options.ignore_unavailable);
     options.allow_no_indices = query.flag("allow_no_indices")?.unwrap_or(options.allow_no_indices);

@@ -12,8 +12,8 @@ use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 
-/// An expression that matches no index. A node answers requests for it with an empty result, unless they say
-/// `allow_no_indices=false`.
+/// An expression that matches no index: the result is empty, or an error
+/// (`allow_no_indices=false`).
 pub(crate) const NOTHING: &str = "*,-*";
 
 /// The names that a target stands for.
@@ -31,12 +31,12 @@ pub(crate) struct Names<'t> {
     pub(crate) is_all: bool,
     /// Whether it has an exclusion, and none of the names of the inventory is left.
     pub(crate) is_emptied: bool,
-    /// Names that a request is never reduced to, though they are decided about: closed indices that only its
-    /// patterns match (`legacy`), and names that its exclusions may match.
+    /// Names that are decided about, but to which a request is never reduced: closed indices that
+    /// only its patterns match (`legacy`), and names that its exclusions may match.
     pub(crate) left_out: RoaringBitmap,
-    /// Those of them that the cluster itself may exclude from the request as it is.
+    /// The names among them that the cluster itself may exclude from the request as it is.
     pub(crate) taken_out: RoaringBitmap,
-    /// Aliases by which the request reaches indices, which are among `known` in their place.
+    /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced: RoaringBitmap,
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn resolve_need<'t>(
     }
 }
 
-/// Whether an operation shows the members of aliases that its patterns match, also of those that it excludes
-/// (`_resolve/index`). For `v4` this could not be compared with a node.
+/// Whether an operation (`_resolve/index`) shows the members of aliases that its patterns match,
+/// also of excluded ones. For `v4` this could not be compared with a node.
 pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
@@ -187,11 +187,11 @@ impl<'t> Names<'t> {
             self.is_reducible |= options.open;
             return;
         }
-        let mut excluded = Excluded::default();
+        let mut excluded = Exclusions::default();
         let mut named = Names::default();
-        // Aliases and data streams by their names: a node looks them up only after the exclusions.
+        // Named aliases and data streams. A node looks them up after the exclusions.
         let mut groups = Names::default();
-        // With `expand_wildcards=none` a node takes each part for a name, and excludes none.
+        // With `expand_wildcards=none` a node takes each part for a name.
         let excludes = expression.options.expands();
         let exclusions = exclusions(expression, evaluation);
         for part in expression.parts() {
@@ -209,7 +209,7 @@ impl<'t> Names<'t> {
                 }
                 (Part::Pattern(pattern), Some(inventory)) => {
                     self.is_reducible |= options.open;
-                    let matching = named_by(inventory, pattern, options, self.is_all);
+                    let matching = names_for_pattern(inventory, pattern, options, self.is_all);
                     self.replaced |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, options);
                     self.left_out -= &expanded;
@@ -221,8 +221,7 @@ impl<'t> Names<'t> {
                     self.unknown.push(Unknown::Pattern(pattern));
                 }
                 (Part::Except(name), Some(inventory)) if !name.contains('*') => {
-                    // Patterns stand for indices, so the name of an alias or data stream excludes none of them. It
-                    // excludes itself, which counts all the same.
+                    // Patterns stand for indices: the name of a group excludes none.
                     let index = inventory.number(name).filter(|number| inventory.is_index(*number));
                     index.into_iter().for_each(|number| {
                         self.known.remove(number);
@@ -230,17 +229,18 @@ impl<'t> Names<'t> {
                     excluded.add(name, self.unknown.len());
                 }
                 (Part::Except(pattern), Some(inventory)) => {
-                    // Compared with the names once: that takes most of the time.
-                    let like = named_like(inventory, pattern);
-                    let matching = |options| shown(inventory, like.clone(), pattern, options, false);
+                    // Comparing with the names takes most of the time, so it is done once.
+                    let names = names_matching(inventory, pattern);
+                    let matching =
+                        |options| without_hidden(inventory, names.clone(), pattern, options, false);
                     self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
-                    let all = Options { open: true, closed: true, hidden: true, ..options };
-                    self.left_out |= expand_matching(inventory, matching(all), all);
+                    let any_state = Options { open: true, closed: true, hidden: true, ..options };
+                    self.left_out |= expand_matching(inventory, matching(any_state), any_state);
                     self.taken_out |=
                         expand_matching(inventory, matching(expression.options), expression.options);
                 }
-                // Excluded indices need no privilege. Without an inventory they are unknown, so they are
-                // checked: stricter, never wider.
+                // Exclusions indices need no privilege. Without an inventory they are unknown, so
+                // they are checked anyway: stricter, never wider.
                 (Part::Except(_), None) => {}
             }
         }
@@ -270,8 +270,8 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members. An alias without known
-    /// members stays itself: as nothing, everybody might search it.
+    /// Adds a name: `legacy` replaces an alias by its members. An alias without known members stays
+    /// itself. If it counted as nothing, everybody might search it.
     fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
         let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {
@@ -297,15 +297,15 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Names that an expression excludes from those before them. All are removed at once: a search for each would
-/// make the work grow with the square of their number, which a client chooses.
+/// Names that an expression excludes from those before them. All are removed at once. Searching for
+/// each would take time that grows with the square of their number, which a client chooses.
 #[derive(Default)]
-pub(crate) struct Excluded<'e> {
-    /// How many names were gathered before the name was last excluded.
+pub(crate) struct Exclusions<'e> {
+    /// The number of names that were gathered before the name was last excluded.
     before: HashMap<&'e str, usize, RandomState>,
 }
 
-impl<'e> Excluded<'e> {
+impl<'e> Exclusions<'e> {
     /// Excludes a name from the first `gathered` names.
     pub(crate) fn add(&mut self, name: &'e str, gathered: usize) {
         if gathered > 0 {
@@ -318,16 +318,16 @@ impl<'e> Excluded<'e> {
             return;
         }
         let mut number = 0;
-        gathered.retain(|one| {
+        gathered.retain(|item| {
             number += 1;
-            name(one).and_then(|name| self.before.get(name)).is_none_or(|before| number > *before)
+            name(item).and_then(|name| self.before.get(name)).is_none_or(|before| number > *before)
         });
     }
 }
 
 /// The names that a pattern stands for: indices, the members of aliases, and data streams.
 pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
-    expand_matching(inventory, named_by(inventory, pattern, options, is_all), options)
+    expand_matching(inventory, names_for_pattern(inventory, pattern, options, is_all), options)
 }
 
 /// The same for the names that the pattern matches.
@@ -356,8 +356,8 @@ pub(crate) fn expand_matching(
     indices | (matching & &inventory.data_streams)
 }
 
-/// The hidden indices that a target does not stand for: neither their names nor those of their aliases are in
-/// it, and its patterns do not match. `legacy` decides about them all the same.
+/// The hidden indices that a target does not stand for: it has neither their names nor those of
+/// their aliases, and its patterns do not match. `legacy` decides about them, too.
 pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
     let Some(expression) = target.expression() else { return RoaringBitmap::new() };
     let mut hidden = inventory.hidden.clone();
@@ -379,9 +379,9 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
     hidden
 }
 
-/// The names that a pattern certainly excludes, of those that it matches: indices and data streams by their own
-/// names. It is not known whether an alias is hidden, and some operations ignore aliases; the same holds for
-/// data streams whose name begins with a dot. An index that is not listed may be hidden or closed.
+/// The names that a pattern certainly excludes, of those that it matches: indices and data streams.
+/// It is not known whether an alias, or a data stream whose name begins with a dot, is hidden, and
+/// some operations ignore aliases. An index that is not listed may be hidden or closed.
 pub(crate) fn certainly_excluded(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -406,15 +406,15 @@ pub(crate) fn certainly_excluded(
     certain
 }
 
-/// The states of indices that exclusions expand to. A node goes by the request. Open indices may count, too,
-/// where the request has only patterns, because a node then does not reach them.
+/// The states of indices that exclusions expand to. A node goes by the request. If the request has
+/// only patterns, open indices may count, too, because a node does not reach them.
 fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
     let counts_open = evaluation == EvaluationType::Legacy && !expression.has_name();
     Options { open: expression.options.open || counts_open, ..expression.options }
 }
 
-/// Whether `legacy` takes the parts of an expression as they are: it resolves none if it does not find
-/// one of the names, and it finds no data streams by their names.
+/// Whether `legacy` takes the parts of an expression as they are. It resolves none if it does not
+/// find one of the names, and it finds no data streams by their names.
 pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
     expression.parts().any(|part| match part {
         Part::Name(name) => !is_index_or_alias(inventory, name),
@@ -431,17 +431,17 @@ fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
 }
 
 /// The names that a pattern stands for by themselves. All indices are meant without their aliases.
-pub(crate) fn named_by(
+pub(crate) fn names_for_pattern(
     inventory: &Inventory,
     pattern: &str,
     options: Options,
     is_all: bool,
 ) -> RoaringBitmap {
-    shown(inventory, named_like(inventory, pattern), pattern, options, is_all)
+    without_hidden(inventory, names_matching(inventory, pattern), pattern, options, is_all)
 }
 
-/// The names for which a pattern stands, of those that it matches: hidden ones only if asked for.
-fn shown(
+/// The names for which a pattern stands among its matches: hidden names only if asked for.
+fn without_hidden(
     inventory: &Inventory,
     mut matching: RoaringBitmap,
     pattern: &str,
@@ -462,15 +462,14 @@ fn shown(
 }
 
 /// The names that match a pattern whose only wildcard is `*`.
-fn named_like(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
+fn names_matching(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
     let (prefix, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
     let range = inventory.with_prefix(prefix);
-    let mut found = RoaringBitmap::new();
+    let mut names = RoaringBitmap::new();
     if rest.is_empty() && prefix.len() < pattern.len() {
-        found.insert_range(range);
+        names.insert_range(range);
     } else {
-        let like = range.filter(|number| matches(pattern, inventory.name(*number)));
-        found.extend(like);
+        names.extend(range.filter(|number| matches(pattern, inventory.name(*number))));
     }
-    found
+    names
 }

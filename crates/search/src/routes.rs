@@ -1,17 +1,15 @@
-//! The routes of a node, and what each needs: the table in `routes.txt`, as a trie.
+//! The routes of a node and their needs: the table in `routes.txt`, as a trie.
 //!
-//! A path is matched as a node matches it: the raw path is split at `/`, a literal segment wins over a parameter, and
-//! only then are parameters decoded. So the table also has the routes of the node that the published specification
-//! lacks: without one, its path would be read as that of another route.
+//! A path is matched as in a node: the raw path is split at `/`, a literal segment wins over a
+//! parameter, and parameters are decoded last. The table also has the routes that the published
+//! specification lacks. Without one, its path would be read as that of another route.
 
 use std::collections::BTreeMap;
+use std::str::Split;
 use std::sync::LazyLock;
 
 use crate::action::Action;
 use crate::expression::Options;
-
-/// More segments than any route has.
-const MOST_SEGMENTS: usize = 12;
 
 /// The routes, built at the first use.
 pub(crate) static ROUTES: LazyLock<Routes> = LazyLock::new(|| Routes::parse(include_str!("routes.txt")));
@@ -44,14 +42,13 @@ pub(crate) struct Group {
     pub(crate) denied: Option<&'static str>,
     pub(crate) needs: Vec<Pattern>,
     pub(crate) body: Body,
-    /// What patterns expand to where the request does not say.
+    /// The default expansion of patterns.
     pub(crate) options: Options,
-    /// Whether names may be forwarded in place of the patterns of its parameter `index`, and it may be told to leave out those
-    /// that do not exist any more (`ignore_unavailable`).
+    /// Whether names may replace the patterns in `index`, and `ignore_unavailable` is known.
     pub(crate) takes_names: bool,
-    /// Whether a node takes `-name` in its list for a name like any other.
+    /// Whether a node takes `-name` in the list for a name.
     pub(crate) takes_nothing_out: bool,
-    /// Whether a node takes its list for one name or pattern.
+    /// Whether a node does not split the list.
     pub(crate) takes_one_name: bool,
 }
 
@@ -62,17 +59,17 @@ pub(crate) struct Pattern {
     pub(crate) actions: Vec<Action>,
 }
 
-/// Where a request names what a need is about. A parameter is looked for in the path, then in the query.
+/// Where a request names the target of a need. A parameter is in the path, or else in the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Cluster,
-    /// The cluster, if the request may be about all points in time: nothing says on which indices they are.
+    /// The cluster, if the request may be about all points in time. Their indices are not known.
     ClusterIfAll,
     /// All indices, whatever the request says.
     All,
     /// All indices, if the request names all points in time, in its path or its body.
     AllIfAll,
-    /// The indices of a scroll that is open, so all indices unless what stands behind checks whose scroll it is.
+    /// The indices of an open scroll: all indices, unless the cluster checks whose scroll it is.
     OpenScroll,
     /// A parameter with names and patterns; all indices without it.
     List(&'static str),
@@ -82,29 +79,29 @@ pub(crate) enum Place {
     Name(&'static str),
     /// A parameter with the name of an index that the request creates if nothing has it.
     Missing(&'static str),
-    /// The same, needed only with the parameter `version_type`: then a deletion creates the index.
+    /// The same, only with the parameter `version_type`: then a deletion creates the index.
     MissingIfVersioned(&'static str),
     /// A parameter with a name for an alias.
     NewAlias(&'static str),
     /// A parameter with names and patterns of aliases.
     Aliases(&'static str),
-    /// The same; nothing is needed if it says `*` or `_all`: a node takes that as if it were not there.
+    /// The same. With `*` or `_all`, as without the parameter, nothing is needed.
     AliasesUnlessAll(&'static str),
-    /// A parameter with the name of an index that the request makes beside those that it acts on. Without it, the name is not known.
+    /// A parameter with the name of a further index that is created, unknown without it.
     Creates(&'static str),
 }
 
-/// What the body of an operation names.
+/// The body of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Body {
-    /// Nothing that a privilege depends on: it is not read.
+    /// No privilege depends on it, so it is not read.
     Ignored,
     /// Aliases of an index to be made, whose filters are queries.
     AliasFilters,
     Aliases,
     Bulk,
     CreateIndex,
-    /// The same as of a search; what it deletes may be refreshed.
+    /// That of a search. The deleted documents may be refreshed.
     DeleteByQuery,
     MultiGet,
     MultiSearch,
@@ -114,11 +111,10 @@ pub(crate) enum Body {
     PointsInTime,
     PutAlias,
     Reindex,
-    /// What is restored from a snapshot.
     Restore,
     /// A query, which may look documents up in other indices.
     Search,
-    /// A query that is made from a template: what it looks up is not seen.
+    /// A query that is made from a template.
     Template,
     TermVectors,
     Update,
@@ -136,19 +132,13 @@ pub(crate) enum Method {
     Put,
 }
 
-/// The route of a request, and the segments of its path.
+/// The route of a request.
 #[derive(Debug)]
 pub(crate) struct Match<'a> {
     pub(crate) route: &'static Route,
     pub(crate) group: &'static Group,
-    segments: Segments<'a>,
-}
-
-/// The raw segments of a path.
-#[derive(Debug)]
-struct Segments<'a> {
-    list: [&'a str; MOST_SEGMENTS],
-    count: usize,
+    /// The raw path.
+    path: &'a str,
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +148,7 @@ struct Node {
     routes: Vec<usize>,
 }
 
-/// Which parameters a walk down the trie may take. A node tries one after the other until a route has the method.
+/// The parameters that a walk may take. A node tries all modes until a route has the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     LiteralsOnly,
@@ -185,45 +175,30 @@ impl Method {
 impl<'a> Match<'a> {
     /// The raw segment of the path at the parameter with this name.
     pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
-        self.segments.all().get(self.position(name)?).copied()
+        self.path.split('/').nth(self.position(name)?)
     }
 
-    /// The number of that segment.
+    /// The number of that segment. The one before the first slash is empty, and has the number 0.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.route.path.split('/').skip(1).position(|part| parameter_name(part) == Some(name))
-    }
-}
-
-impl<'a> Segments<'a> {
-    /// The segments of a path that begins with `/`. Empty ones at its end do not count.
-    fn of(path: &'a str) -> Option<Self> {
-        let path = path.strip_prefix('/')?.trim_end_matches('/');
-        let mut segments = Segments { list: [""; MOST_SEGMENTS], count: 0 };
-        for segment in path.split('/').take(if path.is_empty() { 0 } else { usize::MAX }) {
-            *segments.list.get_mut(segments.count)? = segment;
-            segments.count += 1;
-        }
-        Some(segments)
-    }
-
-    fn all(&self) -> &[&'a str] {
-        self.list.get(..self.count).unwrap_or_default()
+        self.route.path.split('/').position(|part| parameter_name(part) == Some(name))
     }
 }
 
 impl Routes {
-    /// The route of a request. `path` is raw: neither decoded nor followed by a query.
+    /// The route of a request with this raw path. Empty segments at its end do not count.
     pub(crate) fn find<'a>(&'static self, method: Method, path: &'a str) -> Option<Match<'a>> {
-        let segments = Segments::of(path)?;
+        let trimmed = path.trim_end_matches('/');
+        let mut segments = trimmed.split('/');
+        if !path.starts_with('/') || segments.next() != Some("") {
+            return None;
+        }
         let modes = [Mode::LiteralsOnly, Mode::ParameterFirst, Mode::ParameterLast, Mode::AnyParameter];
         let route = modes.into_iter().find_map(|mode| {
-            let node = self.node(self.walk(0, segments.all(), 0, mode)?)?;
-            node.routes
-                .iter()
-                .filter_map(|route| self.routes.get(*route))
-                .find(|route| route.method == method)
+            let node = self.nodes.get(self.walk(0, segments.clone(), true, mode)?)?;
+            let mut routes = node.routes.iter().filter_map(|route| self.routes.get(*route));
+            routes.find(|route| route.method == method)
         })?;
-        Some(Match { route, group: self.groups.get(route.group)?, segments })
+        Some(Match { route, group: self.groups.get(route.group)?, path })
     }
 
     /// All routes with their operations, in the order of the table.
@@ -232,49 +207,47 @@ impl Routes {
         self.routes.iter().filter_map(|route| Some((route, self.groups.get(route.group)?)))
     }
 
-    fn node(&self, number: usize) -> Option<&Node> {
-        self.nodes.get(number)
-    }
-
     /// The node at the end of a path below `from`, if it has routes.
-    fn walk(&self, from: usize, path: &[&str], depth: usize, mode: Mode) -> Option<usize> {
-        let here = self.node(from)?;
-        let Some((segment, rest)) = path.split_first() else {
-            return (!here.routes.is_empty()).then_some(from);
+    fn walk(&self, from: usize, path: Split<'_, char>, is_first: bool, mode: Mode) -> Option<usize> {
+        let node = self.nodes.get(from)?;
+        let mut rest = path;
+        let Some(segment) = rest.next() else {
+            return (!node.routes.is_empty()).then_some(from);
         };
-        // In a node, `*` is the key of the parameter: a segment that is `*` finds it like a literal.
-        let found = here.literals.get(segment).copied().or(here.parameter.filter(|_| *segment == "*"));
-        let (next, is_parameter) = match found {
+        let is_last = rest.clone().next().is_none();
+        // In a node, `*` is the key of the parameter: a segment `*` finds it like a literal.
+        let literal = node.literals.get(segment).copied().or(node.parameter.filter(|_| segment == "*"));
+        let (next, is_parameter) = match literal {
             None => {
                 let may = match mode {
                     Mode::LiteralsOnly => false,
-                    Mode::ParameterFirst => depth == 0,
-                    Mode::ParameterLast => rest.is_empty(),
+                    Mode::ParameterFirst => is_first,
+                    Mode::ParameterLast => is_last,
                     Mode::AnyParameter => true,
                 };
-                (here.parameter.filter(|_| may)?, true)
+                (node.parameter.filter(|_| may)?, true)
             }
             Some(next) => {
-                let is_empty = self.node(next)?.routes.is_empty();
+                let is_empty = self.nodes.get(next)?.routes.is_empty();
                 let skips = match mode {
                     Mode::LiteralsOnly => false,
-                    Mode::ParameterFirst => depth == 0,
-                    Mode::ParameterLast | Mode::AnyParameter => rest.is_empty(),
+                    Mode::ParameterFirst => is_first,
+                    Mode::ParameterLast | Mode::AnyParameter => is_last,
                 };
-                match here.parameter {
+                match node.parameter {
                     Some(parameter) if is_empty && skips => (parameter, true),
-                    _ => (next, *segment == "*"),
+                    _ => (next, segment == "*"),
                 }
             }
         };
-        let found = self.walk(next, rest, depth + 1, mode);
-        if found.is_some() || rest.is_empty() || is_parameter || mode == Mode::LiteralsOnly {
+        let found = self.walk(next, rest.clone(), false, mode);
+        if found.is_some() || is_last || is_parameter || mode == Mode::LiteralsOnly {
             return found;
         }
-        self.walk(here.parameter?, rest, depth + 1, mode)
+        self.walk(node.parameter?, rest, false, mode)
     }
 
-    /// The routes of a table. A line that it cannot read is left out, with its routes: a test holds that there is none.
+    /// The routes of a table. Lines with errors are left out: a test holds that there are none.
     fn parse(table: &'static str) -> Routes {
         let mut routes = Routes { nodes: vec![Node::default()], ..Routes::default() };
         for line in table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -286,7 +259,7 @@ impl Routes {
         routes
     }
 
-    /// Adds the routes of a line: methods, then a path; `+` before them marks routes that the specification lacks.
+    /// Adds the routes of a line: methods and a path, after a `+` if the specification lacks them.
     fn add(&mut self, line: &'static str) {
         #[cfg(test)]
         let is_extra = line.starts_with('+');
@@ -325,7 +298,7 @@ impl Routes {
 }
 
 impl Group {
-    /// The operation of a line: its name, then places, each with the actions that follow it, and settings.
+    /// The operation of a line: its name, places with their actions, and settings.
     fn parse(line: &'static str) -> Option<Group> {
         let (name, words) = line.split_once(' ').unwrap_or((line, ""));
         let mut group = Group {
@@ -348,7 +321,7 @@ impl Group {
             } else if let Some(body) = word.strip_prefix("body=") {
                 group.body = Body::named(body)?;
             } else if let Some(states) = word.strip_prefix("expand=") {
-                group.options = group.options.expanding(states)?;
+                group.options = group.options.expanding(states).ok()?;
             } else if word == "takes-nothing-out" {
                 group.takes_nothing_out = true;
             } else if word == "takes-one-name" {

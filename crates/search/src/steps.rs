@@ -11,7 +11,7 @@ impl Steps {
         Self(most)
     }
 
-    /// Takes some. `None` if there are not so many left: then none are, so that what is too much is not tried again with less.
+    /// Takes some. `None` if there are too few: then none are left, so less is not tried.
     pub fn take(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or(0);

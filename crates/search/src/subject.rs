@@ -25,7 +25,7 @@ pub struct Subject {
 }
 
 impl SecurityConfig {
-    /// The roles of a subject by the role mappings and without them, among them such that do not exist.
+    /// The roles of a subject, mapped or direct. Some may not exist.
     #[must_use]
     pub fn roles_of(&self, subject: &Subject) -> BTreeSet<Arc<str>> {
         let address = subject.address.map(|address| address.to_string());
@@ -52,7 +52,7 @@ impl RoleMapping {
 }
 
 impl Subject {
-    /// The variables of patterns and queries; `roles` are those that the subject has.
+    /// The variables of patterns and queries; `roles` are the subject's.
     #[must_use]
     pub fn variables(&self, roles: &BTreeSet<Arc<str>>, evaluation: EvaluationType) -> Variables {
         // All versions that have `v4` know defaults; of the others, only some do.

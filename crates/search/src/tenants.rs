@@ -1,15 +1,14 @@
-//! Tenants of OpenSearch Dashboards: who may use the index in which Dashboards keeps the objects of the
-//! global tenant.
+//! Tenants of OpenSearch Dashboards: who may use the index with the objects of the global tenant.
 //!
-//! For a request that is about this index alone, the security plugin asks for a privilege on the tenant,
-//! beside those on the index (its `PrivilegesInterceptorImpl`). It does so by default, also where Dashboards
-//! is not used.
+//! For a request about this index alone, the security plugin also asks for a privilege on the
+//! tenant (`PrivilegesInterceptorImpl`). It does so by default, with or without Dashboards.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
+use crate::action_set::ActionSet;
 use crate::config::{Dashboards, EvaluationType, Role, SecurityConfig};
 use crate::expression::{Expression, Part};
 use crate::inventory::Inventory;
@@ -17,7 +16,7 @@ use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::resolve::{Names, Unknown};
 
-/// What a caller may do in the global tenant.
+/// The rights of a caller in the global tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TenantAccess {
     /// No role names the tenant.
@@ -27,19 +26,21 @@ pub(crate) enum TenantAccess {
     Uncertain,
     Read,
     Write,
-    /// That of Dashboards itself, in every tenant.
+    /// Dashboards itself, in every tenant.
     Server,
 }
 
-/// Actions that are permitted to whom may only read the tenant.
-const READING: &[&str] = &[
-    "indices:admin/get",
-    "indices:data/read/get",
-    "indices:data/read/search",
-    "indices:data/read/msearch",
-    "indices:data/read/mget",
-    "indices:data/read/mget[shard]",
-];
+/// Actions that are permitted to those who may only read the tenant.
+static READING: LazyLock<ActionSet> = LazyLock::new(|| {
+    ActionSet::matching(&[
+        "indices:admin/get",
+        "indices:data/read/get",
+        "indices:data/read/search",
+        "indices:data/read/msearch",
+        "indices:data/read/mget",
+        "indices:data/read/mget[shard]",
+    ])
+});
 /// Actions that are performed on one index after the other.
 const ONE_BY_ONE: &[Action] =
     &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
@@ -47,10 +48,9 @@ const WRITING: &str = "kibana:saved_objects/*/write";
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
-    /// That of a role by itself.
-    pub(crate) fn of(role: &Role, config: &SecurityConfig) -> Self {
-        // The plugin looks for the privilege to write by its name: no pattern gives it. Anything else is
-        // reading.
+    /// The rights that a role gives by itself.
+    pub(crate) fn from_role(role: &Role, config: &SecurityConfig) -> Self {
+        // The plugin looks for the privilege to write by its name: no pattern gives it.
         let writes = |allowed: &[Arc<str>]| {
             let mut allowed = allowed.iter();
             allowed.any(|text| **text == *WRITING || config.action_groups.has_member(text, WRITING))
@@ -70,9 +70,9 @@ impl TenantAccess {
         access
     }
 
-    /// That of a caller whose roles have these. With `legacy`, the role `kibana_user` lets it write unless
-    /// another role names the tenant.
-    pub(crate) fn of_roles(
+    /// The rights of a caller whose roles give these. With `legacy`, the role `kibana_user` permits
+    /// writing unless another role names the tenant.
+    pub(crate) fn from_roles(
         all: impl Iterator<Item = Self>,
         is_kibana_user: bool,
         evaluation: EvaluationType,
@@ -86,13 +86,12 @@ impl TenantAccess {
     pub(crate) fn permits(self, action: Action) -> bool {
         match self {
             Self::None | Self::Uncertain => false,
-            Self::Read => READING.contains(&action.name()),
+            Self::Read => READING.contains(action),
             Self::Write | Self::Server => true,
         }
     }
 
-    /// Whether an action of a need about the index of Dashboards is permitted. With `v4`, copying documents
-    /// (`_reindex`) is no reading.
+    /// Whether an action of a need about the index is permitted. For `v4`, a copy is no reading.
     pub(crate) fn permits_need(self, need: &Need<'_>, action: Action, evaluation: EvaluationType) -> bool {
         match evaluation {
             EvaluationType::V4 if need.is_copied => self >= Self::Write,
@@ -110,25 +109,17 @@ pub(crate) struct Tenants<'c> {
 }
 
 impl Tenants<'_> {
-    fn is_legacy(&self) -> bool {
-        self.evaluation == EvaluationType::Legacy
-    }
-
-    /// The index, or alias of it, in which Dashboards keeps the objects of the global tenant.
+    /// The index with the objects of the global tenant, or its alias.
     fn index(&self) -> &str {
         &self.dashboards.index
     }
 
-    /// The indices that the plugin leaves out of the answer to a request about more than them: some actions
-    /// are performed on one index after the other, and each time on that alone.
+    /// The indices that the plugin leaves out of the answer to a request about more indices: some
+    /// actions are performed on one index after the other, each time on that alone.
     pub(crate) fn left_out(&self, actions: &[Action], access: TenantAccess) -> RoaringBitmap {
         let mut one_by_one = actions.iter().filter(|action| ONE_BY_ONE.contains(*action)).peekable();
-        let Some(inventory) = self.inventory.filter(|_| access != TenantAccess::Server) else {
-            return RoaringBitmap::new();
-        };
-        if one_by_one.peek().is_none() {
-            return RoaringBitmap::new();
-        }
+        let is_asked = access != TenantAccess::Server && one_by_one.peek().is_some();
+        let Some(inventory) = self.inventory.filter(|_| is_asked) else { return RoaringBitmap::new() };
         let is_permitted = one_by_one.all(|action| access.permits(*action));
         let is_left_out = |number: &u32| {
             inventory.is_index(*number) && !(is_permitted && self.is_of_global_tenant(inventory, *number))
@@ -141,13 +132,12 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether the plugin may take a request for one that is about this index alone. It does so for some that
-    /// name other indices, too.
+    /// Whether the plugin may take a request for one about this index alone.
     pub(crate) fn is_meant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,
             Target::Name(name) | Target::Missing(name) => self.is_named(name),
-            // Beside the index that gets it, a name that just begins so does not count.
+            // An added name that only begins so does not count.
             Target::AddedName(name) => Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_named(name),
             Target::Fixed(expression) if self.is_unseen(expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
@@ -156,18 +146,20 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether `v4` denies a request to all but Dashboards itself: it is about one index or alias alone whose
-    /// name begins with that of the index, and that is not of the global tenant. Without an inventory that is
-    /// not known.
+    /// Whether `v4` denies a request to all but Dashboards itself: one about a single index or
+    /// alias whose name begins so, and which is not of the global tenant. Unknown without an
+    /// inventory.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
-        if self.is_legacy() || matches!(target, Target::Cluster | Target::AddedName(_)) {
+        if self.evaluation == EvaluationType::Legacy
+            || matches!(target, Target::Cluster | Target::AddedName(_))
+        {
             return false;
         }
         let excludes = target.expression().is_some_and(Expression::excludes);
         let mut unknown = names.unknown.iter();
         let first = unknown.next();
         let count = names.known.len() + u64::from(first.is_some());
-        // Names are excluded only if that is certain: so there may be more than the plugin finds.
+        // Names are excluded only if that is certain. So there may be more than the plugin finds.
         let is_alone = (count == 1 && unknown.all(|other| Some(other) == first))
             || (excludes && first.is_none() && self.is_all_of(&names.known));
         if !is_alone {
@@ -184,8 +176,8 @@ impl Tenants<'_> {
         is_known || names.unknown.iter().any(is_unknown)
     }
 
-    /// Whether a name that begins with that of the index is of the global tenant: the name itself, or an
-    /// index for which it is the only alias that begins so.
+    /// Whether a name that begins with that of the index is of the global tenant: the index itself,
+    /// or one for which it is the only alias that begins so.
     fn is_of_global_tenant(&self, inventory: &Inventory, number: u32) -> bool {
         let groups = inventory.groups(number).iter().map(|group| inventory.name(*group));
         let mut beginning = groups.filter(|group| group.starts_with(self.index()));
@@ -193,8 +185,7 @@ impl Tenants<'_> {
             || (beginning.next() == Some(self.index()) && beginning.next().is_none())
     }
 
-    /// Whether a request about these names of the inventory is about nothing else than this index. With `v4`,
-    /// all whose names begin with its name are of a tenant.
+    /// Whether these names are this index alone; for `v4`, whether all begin with its name.
     pub(crate) fn is_all_of(&self, names: &RoaringBitmap) -> bool {
         let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max()) else {
             return false;
@@ -208,13 +199,11 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether it may be looked up by something that is not seen, such as a stored query, for which all
-    /// indices are needed.
+    /// Whether a query that is not seen may read the index.
     pub(crate) fn is_unseen(&self, expression: &Expression<'_>) -> bool {
-        let Expression { options, .. } = expression;
         expression.is_all()
-            && options.closed
-            && options.hidden
+            && expression.options.closed
+            && expression.options.hidden
             && self.inventory.is_none_or(|inventory| match self.evaluation {
                 EvaluationType::Legacy => inventory.number(self.index()).is_some(),
                 EvaluationType::V4 => !inventory.with_prefix(self.index()).is_empty(),
@@ -223,8 +212,7 @@ impl Tenants<'_> {
 
     /// Whether a part of an expression stands for this index, or may be taken for it.
     pub(crate) fn is_in(&self, expression: &Expression<'_>) -> bool {
-        // `legacy` goes by the aliases that match any part, whatever is excluded. All indices are none of its
-        // business.
+        // `legacy` goes by the aliases that match any part, even excluded ones, but not by `_all`.
         let is_only_alias = || {
             self.inventory.is_none_or(|inventory| {
                 let number = inventory.number(self.index());
@@ -232,7 +220,7 @@ impl Tenants<'_> {
             })
         };
         expression.parts().any(|part| self.is_part(part))
-            || (self.is_legacy()
+            || (self.evaluation == EvaluationType::Legacy
                 && !expression.is_of_all()
                 && expression.parts().any(|part| part == Part::Pattern("*"))
                 && is_only_alias())
@@ -245,14 +233,13 @@ impl Tenants<'_> {
             Part::Pattern("*") | Part::Except(_) => false,
             Part::Pattern(pattern) => match self.inventory {
                 Some(inventory) if inventory.number(self.index()).is_none() => false,
-                None if !self.is_legacy() => may_begin(pattern, self.index()),
+                None if self.evaluation == EvaluationType::V4 => may_begin(pattern, self.index()),
                 Some(_) | None => crate::expression::matches(pattern, self.index()),
             },
         }
     }
 
-    /// Whether a name is that of the index, or of an alias for it alone. With `v4`, also if it just begins
-    /// with that.
+    /// Whether a name is that of the index, of an alias for it alone, or begins so (`v4`).
     pub(crate) fn is_named(&self, name: &str) -> bool {
         let is_alias = || {
             let inventory = self.inventory?;
@@ -262,9 +249,12 @@ impl Tenants<'_> {
         self.begins(name) || is_alias().unwrap_or_default()
     }
 
-    /// Whether a name by itself is that of the index, or with `v4` begins with it.
+    /// Whether a name by itself is that of the index, or for `v4` begins with it.
     pub(crate) fn begins(&self, name: &str) -> bool {
-        if self.is_legacy() { name == self.index() } else { name.starts_with(self.index()) }
+        match self.evaluation {
+            EvaluationType::Legacy => name == self.index(),
+            EvaluationType::V4 => name.starts_with(self.index()),
+        }
     }
 }
 

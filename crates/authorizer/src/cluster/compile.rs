@@ -92,7 +92,7 @@ impl Compiled {
             evaluation: match section.evaluation {
                 Some(Evaluation::Legacy) => EvaluationType::Legacy,
                 Some(Evaluation::V4) => EvaluationType::V4,
-                None => settings.evaluation.unwrap_or(EvaluationType::Legacy),
+                None => settings.evaluation,
             },
             do_not_fail_on_forbidden: section
                 .do_not_fail_on_forbidden
@@ -100,7 +100,7 @@ impl Compiled {
             system_indices,
             hands_over_filters: section.document_security != DocumentSecurity::Deny,
             empty_overrides_all: section.dfm_empty_overrides_all,
-            ..EvaluationSettings::of(settings)
+            ..settings.clone()
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
         let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::names::Names;
-use super::{CREATE, ingest_anywhere, text};
+use super::{CREATE, Names, ingest_anywhere};
 use crate::action::Action;
-use crate::json::{Json, Lines};
+use crate::json::{Json, Lines, set_once};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -21,31 +20,24 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if body.is_empty() {
         return Err(Problem::Invalid("it has no body"));
     }
-    let default = match reading.parameter("index")? {
-        Some(name) => Some(reading.name(name)?),
-        None => None,
-    };
+    let default = reading.parameter("index")?.map(|name| reading.name(name)).transpose()?;
     let mut names = Names::default();
-    let mut by_default = 0;
     let mut has_pipeline = false;
     each(body, true, |item| {
         has_pipeline |= item.has_pipeline;
-        match item.index {
-            Some(index) => names.add(reading.name(index)?, item.work),
-            None => by_default |= item.work,
-        }
+        let name = match (item.index, &default) {
+            (Some(index), _) => reading.name(index)?,
+            (None, Some(default)) => default.clone(),
+            (None, None) => return Err(Problem::Invalid("it names no index for a document")),
+        };
+        names.add(name, item.work);
         Ok(())
     })?;
-    match default {
-        Some(default) if by_default != 0 => names.add(default, by_default),
-        None if by_default != 0 => return Err(Problem::Invalid("it names no index for a document")),
-        _ => {}
-    }
-    for (name, work) in names.list {
+    for (name, work) in names.into_list() {
         if work & MAY_CREATE != 0 {
             reading.need(CREATE, Target::Missing(name.clone()))?;
         }
-        reading.need(actions_of(work), Target::Name(name))?;
+        reading.need(actions_for(work), Target::Name(name))?;
     }
     if has_pipeline {
         ingest_anywhere(reading)?;
@@ -53,7 +45,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An item: what is done to a document.
+/// An item: an operation on a document.
 pub(crate) struct Item<'a> {
     /// `index`, `create`, `update` or `delete`.
     pub(crate) operation: &'static str,
@@ -67,9 +59,9 @@ pub(crate) struct Item<'a> {
     pub(crate) lines: &'a [u8],
 }
 
-/// Reads each item of a body. With `skips_repeated` not those whose first line is that of the item before,
-/// byte by byte: they need the same. Most clients write to one index and let the cluster choose the ids, so
-/// most items are such.
+/// Reads each item of a body. With `skips_repeated`, an item is left out if its first line is that
+/// of the item before, byte by byte: it needs the same. Most clients write to one index and let the
+/// cluster choose the ids, so most items are repeated.
 pub(crate) fn each<'a>(
     body: &'a [u8],
     skips_repeated: bool,
@@ -85,7 +77,7 @@ pub(crate) fn each<'a>(
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let new = item.insert(Json::whole(line, bulk_item)?);
+            let new = item.insert(Json::whole(line, read_action)?);
             (before, has_document) = (line, new.work & DELETES == 0);
         }
         if has_document && lines.next()?.is_none() {
@@ -99,7 +91,7 @@ pub(crate) fn each<'a>(
 }
 
 /// `{"index": {"_index": …, "_id": …}}`
-fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
+fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
     let mut item = None;
     json.object(|json, action| {
         let (operation, mut work) = match &*action {
@@ -111,27 +103,23 @@ fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
         };
         let (mut index, mut id, mut has_pipeline) = (None, None, false);
         json.object(|json, key| match &*key {
-            "_index" => match index.replace(text(json)?) {
-                Some(_) => Err(Problem::Invalid("its body has a key twice")),
-                None => Ok(()),
-            },
+            "_index" => set_once(&mut index, json.optional_string()?),
             "_id" => {
                 id = Some(json.skip()?);
                 Ok(())
             }
             "pipeline" => {
-                has_pipeline |= text(json)?.is_some_and(|name| name != "_none");
+                has_pipeline |= json.pipeline()?;
                 Ok(())
             }
             // With an external version, a deletion creates the index.
             "version_type" | "_version_type" => {
                 work |= MAY_CREATE;
-                json.skip().map(drop)
+                json.ignore()
             }
-            _ => json.skip().map(drop),
+            _ => json.ignore(),
         })?;
-        let index = index.flatten();
-        match item.replace(Item { operation, index, id, work, has_pipeline, lines: &[] }) {
+        match item.replace(Item { operation, index: index.flatten(), id, work, has_pipeline, lines: &[] }) {
             Some(_) => Err(Problem::Invalid("its body has two actions in a line")),
             None => Ok(()),
         }
@@ -139,8 +127,8 @@ fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
     item.ok_or(Problem::Invalid("its body has a line without an action"))
 }
 
-/// What the items of a bulk need on one index.
-fn actions_of(work: u8) -> &'static [Action] {
+/// The actions that the items on one index perform.
+fn actions_for(work: u8) -> &'static [Action] {
     const BULK: Action = Action::of("indices:data/write/bulk[s]");
     const INDEX: Action = Action::of("indices:data/write/index");
     const DELETE: Action = Action::of("indices:data/write/delete");

@@ -1,9 +1,9 @@
 //! The bodies of `_msearch` and `_msearch/template`.
 
-use super::{SEARCH, hidden_terms, items, list};
+use super::SEARCH;
 use crate::expression::Expression;
-use crate::json::{Json, Lines, Value};
-use crate::lookups;
+use crate::json::{Json, Lines, Value, set_once};
+use crate::lookups::{self, Lookups};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -25,15 +25,17 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
         reading.need(SEARCH, Target::Fixed(searched.clone()))?;
-        let this = reading.needs.len() - 1;
+        let search = reading.needs.len() - 1..reading.needs.len();
+        let mut shows_hidden_terms = is_template;
         if is_template {
             lookups::unseen(reading)?;
-            reading.show_hidden_terms(this);
         } else if !query.trim_ascii().is_empty() {
-            if hidden_terms::is_shown(query)? {
-                reading.show_hidden_terms(this);
-            }
-            Json::whole(query, |json| lookups::search(reading, json, &searched))?;
+            let mut lookups = Lookups::new(&searched);
+            Json::whole(query, |json| json.object(|json, key| lookups.member(reading, json, &key)))?;
+            shows_hidden_terms = lookups.finish(reading)?;
+        }
+        if shows_hidden_terms {
+            reading.show_hidden_terms(search);
         }
     }
     Ok(())
@@ -44,34 +46,28 @@ fn search_header<'a>(
     json: &mut Json<'a>,
     default: &Expression<'a>,
 ) -> Result<Expression<'a>, Problem> {
-    let mut indices = None;
-    let mut options = default.options;
-    let mut seen_states = false;
+    let (mut indices, mut states) = (None, None);
     json.object(|json, key| match &*key {
         "index" | "indices" => {
-            let text = if json.peek()? == Value::Array { list(json)? } else { json.string()? };
-            match indices.replace(text) {
-                Some(_) => Err(Problem::Invalid("its body names indices twice")),
-                None => Ok(()),
-            }
+            let names = if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
+            set_once(&mut indices, names)
         }
         "expand_wildcards" | "expandWildcards" => {
-            if std::mem::replace(&mut seen_states, true) {
-                return Err(Problem::Invalid("its body has a key twice"));
-            }
-            let mut states = Vec::new();
-            items(json, |json| {
-                states.push(json.string()?);
+            let mut listed = Vec::new();
+            json.items(|json| {
+                listed.push(json.string()?);
                 Ok(())
             })?;
-            let unknown = Problem::Invalid("`expand_wildcards` has an unknown value");
-            options = options.expanding(&states.join(",")).ok_or(unknown)?;
-            Ok(())
+            set_once(&mut states, listed.join(","))
         }
-        _ => json.skip().map(drop),
+        _ => json.ignore(),
     })?;
+    let options = match states {
+        Some(states) => default.options.expanding(&states)?,
+        None => default.options,
+    };
     match indices {
-        Some(text) => reading.expression(text, options),
+        Some(names) => reading.expression(names, options),
         None => Ok(default.with_options(options)),
     }
 }

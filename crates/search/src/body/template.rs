@@ -1,5 +1,7 @@
 //! The body of `_search/template`: a query with variables, or the name of a stored one.
 
+use std::borrow::Cow;
+
 use crate::json::{Json, Value};
 use crate::lookups;
 use crate::problem::Problem;
@@ -7,50 +9,57 @@ use crate::reading::Reading;
 
 /// `{"source": …, "params": {…}}` or `{"id": …, "params": {…}}`
 ///
-/// What a template looks up is seen if its source is JSON as it stands, and variables are only in strings that are
-/// values. Of other templates it is not seen.
+/// The look-ups of a template are seen if its source is JSON as it stands, and variables are only
+/// in strings that are values. Other templates may look up anything.
 pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    let body = reading.body()?;
-    let (mut sources, mut is_seen) = (0, true);
-    if !body.is_empty() {
-        Json::whole(body, |json| {
-            json.object(|json, key| match (&*key, json.peek()?) {
-                ("source", Value::Object) => {
-                    sources += 1;
-                    is_seen &= is_harmless(json.skip()?);
-                    Ok(())
-                }
-                ("source", Value::String) => {
-                    sources += 1;
-                    is_seen &= is_harmless(json.string()?.as_bytes());
-                    Ok(())
-                }
-                ("params" | "explain" | "profile", _) => json.skip().map(drop),
-                // Also other names of the source, and the name of a stored one, which would take its place.
-                _ => {
-                    is_seen = false;
-                    json.skip().map(drop)
-                }
-            })
-        })?;
-    }
+    let (mut sources, mut is_seen, mut shows_hidden_terms) = (0, true, false);
+    reading.members(|_, json, key| match (&*key, json.peek()?) {
+        ("source", value @ (Value::Object | Value::String)) => {
+            sources += 1;
+            let source = if value == Value::String {
+                json.string()?
+            } else {
+                std::str::from_utf8(json.skip()?).map(Cow::Borrowed).unwrap_or_default()
+            };
+            match hidden_terms(&source) {
+                Some(shows) => shows_hidden_terms |= shows,
+                None => is_seen = false,
+            }
+            Ok(())
+        }
+        ("profile", _) => {
+            shows_hidden_terms |= lookups::shows_profile(json.skip()?);
+            Ok(())
+        }
+        ("params" | "explain", _) => json.ignore(),
+        // Also other names of the source, and the name of a stored one, which would take its place.
+        _ => {
+            is_seen = false;
+            json.ignore()
+        }
+    })?;
     if sources != 1 || !is_seen {
         lookups::unseen(reading)?;
+        shows_hidden_terms = true;
+    }
+    // A node refuses `profile` and aggregations in requests to be rated.
+    if shows_hidden_terms && reading.found.group.name != "rank_eval" {
+        reading.show_hidden_terms(0..reading.needs.len());
     }
     Ok(())
 }
 
-/// Whether a source looks nothing up, whatever its variables are.
-fn is_harmless(source: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(source) else { return false };
-    has_only_variables(text)
-        && !text.contains('\\')
-        && Json::whole(source, |json| lookups::none(json)).is_ok()
+/// Whether a source shows terms of documents that it does not find. `None` if it may have look-ups.
+fn hidden_terms(source: &str) -> Option<bool> {
+    if !has_only_variables(source) || source.contains('\\') {
+        return None;
+    }
+    Json::whole(source.as_bytes(), lookups::hidden_terms_of_template).ok()
 }
 
-/// Whether all tags are names of variables, each whole: `{{name}}`. Other tags may add more than a value within a string (sections,
-/// partials, text that is not escaped). A node reads a tag up to the next `}}` wherever that is, so one that is
-/// not closed at once could take the end of a string with it, and what stands between it and the next.
+/// Whether all tags are names of variables, each whole: `{{name}}`. Other tags may add more than a
+/// value within a string (sections, partials, unescaped text). A node reads a tag up to the next
+/// `}}`, so a tag that is not closed at once could take the end of a string with it.
 fn has_only_variables(text: &str) -> bool {
     let mut tags = text.split("{{");
     tags.next();

@@ -1,10 +1,14 @@
-//! The built-in roles and action groups contain what those of OpenSearch's security plugin (3.4) contain.
+//! The built-in roles and action groups contain what those of OpenSearch's security plugin (3.4)
+//! contain.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{ACTION_GROUPS, ROLES};
-use crate::ActionGroups;
+use document::Reader;
+
+use super::BUILTIN;
+use crate::config::{IndexPattern, read_builtin};
 
 /// Whole contents of groups, with those of the groups in them.
 const GROUPS: [(&str, &str); 26] = [
@@ -62,7 +66,7 @@ const CRUD: &str = "indices:admin/mapping/put indices:admin/mappings/fields/get*
 
 /// What these actions and groups contain, without the names of the groups.
 fn contents(members: &[&str]) -> String {
-    let groups = ActionGroups::builtin();
+    let groups = &BUILTIN.action_groups;
     let members: Vec<Arc<str>> = members.iter().map(|member| (*member).into()).collect();
     let actions = groups.resolve(&members).into_iter().filter(|name| !groups.contains(name));
     actions.map(|action| &**action).collect::<Vec<_>>().join(" ")
@@ -70,18 +74,19 @@ fn contents(members: &[&str]) -> String {
 
 #[test]
 fn the_26_groups_contain_these_actions() {
-    assert_eq!(ACTION_GROUPS.len(), 26);
-    assert_eq!(ActionGroups::builtin().names().count(), 26);
+    assert_eq!(BUILTIN.action_groups.names().count(), 26);
     for (group, actions) in GROUPS {
-        assert!(ActionGroups::builtin().contains(group), "{group}");
+        assert!(BUILTIN.action_groups.contains(group), "{group}");
         assert_eq!(contents(&[group]), actions, "{group}");
     }
 }
 
-/// The name of a role, its actions on the cluster, and for each list of patterns its actions on indices.
+/// The name of a role, its actions on the cluster, and for each list of patterns its actions on
+/// indices.
 type RoleHas = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// The permissions of each role on the cluster, then its patterns of indices, each with its permissions. Names of groups stand for their contents.
+/// The permissions of each role on the cluster, then its patterns of indices, each with its
+/// permissions. Names of groups stand for their contents.
 const ROLES_HAVE: [RoleHas; 8] = [
     ("all_access", "*", &[("*", "*")]),
     ("readall", "cluster_composite_ops_ro", &[("*", "read")]),
@@ -129,21 +134,42 @@ fn on_each_pattern<'a>(
     all.into_iter().map(|(pattern, actions)| (pattern, contents(&actions))).collect()
 }
 
+fn text(pattern: &IndexPattern) -> &str {
+    match pattern {
+        IndexPattern::Static(pattern) => pattern.text(),
+        IndexPattern::Template(template) => template.text(),
+    }
+}
+
+fn texts(list: &[Arc<str>]) -> Vec<&str> {
+    list.iter().map(|text| &**text).collect()
+}
+
 #[test]
 fn the_8_roles_have_these_permissions() {
-    assert_eq!(ROLES.len(), ROLES_HAVE.len());
+    assert_eq!(BUILTIN.roles.len(), ROLES_HAVE.len());
     for (name, cluster, indices) in ROLES_HAVE {
-        let role = ROLES.iter().find(|role| role.name == name).unwrap_or_else(|| panic!("no {name}"));
-        assert_eq!(contents(role.cluster), contents(&words(cluster)), "{name}");
-        let ours = role.indices.iter().map(|(patterns, actions)| (patterns.to_vec(), actions.to_vec()));
+        let role = BUILTIN.roles.get(name).unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(contents(&texts(&role.cluster_permissions)), contents(&words(cluster)), "{name}");
+        let ours = role.index_permissions.iter().map(|permission| {
+            assert!(permission.document_query.is_none() && permission.fields.is_empty(), "{name}");
+            (permission.patterns.iter().map(text).collect(), texts(&permission.allowed_actions))
+        });
         let theirs = indices.iter().map(|(patterns, actions)| (words(patterns), words(actions)));
         assert_eq!(on_each_pattern(ours), on_each_pattern(theirs), "{name}");
-        let tenants: &[(&[&str], &[&str])] = match name {
-            "all_access" => &[(&["*"], &["kibana_all_write"])],
-            _ => &[],
-        };
-        assert_eq!(role.tenants, tenants, "{name}");
+        let tenants = role.tenant_permissions.iter();
+        let tenants =
+            tenants.map(|permission| (texts(&permission.patterns), texts(&permission.allowed_actions)));
+        let expected = (name == "all_access").then(|| (vec!["*"], vec!["kibana_all_write"]));
+        assert!(tenants.eq(expected), "{name}");
     }
+}
+
+#[test]
+fn the_file_has_no_problem() {
+    let mut reader = Reader::new(Path::new("builtin.yml").into());
+    read_builtin(&mut reader, include_bytes!("../builtin.yml"));
+    assert!(reader.finish().is_empty());
 }
 
 fn words(text: &str) -> Vec<&str> {

@@ -1,8 +1,8 @@
 //! Bounds the work for the names and patterns of a request.
 //!
-//! A client chooses how many there are. Each pattern may be compared with every name of the inventory, and
-//! each name that the inventory lacks with the patterns of the roles. Meanwhile the thread serves no other
-//! request.
+//! A client chooses how many there are. Each pattern may be compared with every name of the
+//! inventory, and each unknown name with the patterns of the roles. The thread serves no other
+//! request meanwhile.
 
 use std::ops::Range;
 
@@ -14,31 +14,29 @@ use crate::steps::Steps;
 
 use super::Privileges;
 
-/// How many steps a request may take: 35 ms at 50 ns a step, and some 100 ms at worst. Both times are
-/// extrapolated from larger requests, which took seconds (November 2026). Only a single name or pattern may
-/// take more.
+/// The most steps of a request: 35 ms at 50 ns a step, some 100 ms at worst (extrapolated from
+/// requests of seconds, November 2026). Only a single name or pattern may take more.
 const MAX_STEPS: usize = 700_000;
 
-/// Steps of comparing a pattern of the request with a name of the inventory. It is done three times: to decide,
-/// and for the names that are forwarded in place of the pattern, or that are missing. So 20 patterns such as
-/// `*-errors` with 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each
-/// made five times, took 0.3 to 1.3 s (November 2026).
+/// A pattern is compared with a name of the inventory three times: to decide, for the names that
+/// are forwarded in its place, and for the missing ones. 20 patterns
+/// such as `*-errors` with 10,000 indices that also have an alias are within the bound. 1.9 million
+/// comparisons, each made five times, took 0.3 to 1.3 s (November 2026).
 const STEPS_PER_COMPARISON: usize = 3;
 
-/// Names in an expression are looked up twice: to decide, and to find out what is missing.
+/// Names in an expression are looked up twice: to decide, and to list the missing ones.
 const TIMES_OF_LISTED: usize = 2;
 
-/// Up to so many needs of single names are not counted: looking each name up would cost a usual bulk request
-/// more than it protects.
+/// Up to so many needs of single names are free: counting them costs a bulk request too much.
 const FREE_NAMES: usize = 1_000;
 
-/// Longer names than this are counted in any case.
+/// Longer names are always counted.
 const FREE_LENGTH: usize = 64;
 
-/// A pattern is compared with so many bytes of a name in a step. 200 bytes took 900 ns at worst (November 2026).
+/// Bytes of a name that are compared in a step. 200 bytes took 900 ns at worst (November 2026).
 const BYTES_PER_STEP: usize = 32;
 
-/// Comparisons with patterns of so many bytes take about the same time as with short ones.
+/// Shorter patterns take about the same time in a comparison.
 const PATTERN_PER_COMPARISON: usize = 64;
 
 /// Names that an operation on whole bitmaps handles in about the time of one comparison.
@@ -48,22 +46,23 @@ const NAMES_PER_COMPARISON: usize = 128;
 const MEMBERS_PER_COMPARISON: usize = 8;
 
 impl Privileges {
-    /// Whether the needs of a request can be decided in a bounded time. To be asked before [`Self::decide`].
+    /// Whether the needs of a request can be decided in a bounded time. Ask before
+    /// [`Self::decide`].
     ///
     /// # Errors
-    /// If it names too many patterns for what the cluster contains, or too many names that the cluster lacks.
+    /// If it has too many patterns for the contents of the cluster, or too many unknown names.
     pub fn bound(&self, needs: &[Need<'_>]) -> Result<(), Problem> {
         let parts = needs.iter().map(|need| need.target.size()).fold(0, usize::saturating_add);
         if parts.saturating_mul(self.worst_steps(needs)) <= MAX_STEPS {
             return Ok(());
         }
-        // How long this takes does not depend on the client.
+        // The client does not choose how long a single part takes.
         if parts == 1 {
             return Ok(());
         }
         let mut steps = Steps::new(MAX_STEPS);
         // Each may be an alias of many indices.
-        let largest = self.inventory.as_deref().map_or(0, Inventory::largest_group);
+        let largest = self.inventory.largest_group();
         let counts_names =
             needs.len() > FREE_NAMES || needs.len().saturating_mul(steps_of_members(largest)) > MAX_STEPS;
         let too_many = Problem::Unsupported("so many patterns or unknown names of indices");
@@ -106,45 +105,38 @@ impl Privileges {
         }
     }
 
-    /// At most so many steps does one part of these needs take.
+    /// The most steps that one part of these needs takes.
     fn worst_steps(&self, needs: &[Need<'_>]) -> usize {
         let longest = needs.iter().map(|need| need.target.text().len()).max().unwrap_or_default();
         let actions = needs.iter().map(|need| need.actions.len()).max().unwrap_or_default();
-        let of_inventory = self.inventory.as_deref().map_or(0, |inventory| {
-            let members = inventory.memberships() / MEMBERS_PER_COMPARISON;
-            members.saturating_add(comparisons_with(inventory, 0..inventory.len(), longest))
-        });
-        let of_roles = TIMES_OF_LISTED.saturating_mul(self.steps_of_unknown(longest, actions));
-        of_inventory.saturating_mul(STEPS_PER_COMPARISON).saturating_add(of_roles)
+        let members = self.inventory.memberships() / MEMBERS_PER_COMPARISON;
+        let compared = comparisons_with(&self.inventory, 0..self.inventory.len(), longest);
+        let unknown = TIMES_OF_LISTED.saturating_mul(self.steps_of_unknown(longest, actions));
+        members.saturating_add(compared).saturating_mul(STEPS_PER_COMPARISON).saturating_add(unknown)
     }
 
     fn steps_of_name(&self, name: &str, actions: usize) -> usize {
-        let known =
-            self.inventory.as_deref().and_then(|inventory| Some((inventory, inventory.number(name)?)));
-        match known {
-            Some((inventory, number)) => 1 + steps_of_members(inventory.related(number).len()),
+        match self.inventory.number(name) {
+            Some(number) => 1 + steps_of_members(self.inventory.related(number).len()),
             None => self.steps_of_unknown(name.len(), actions),
         }
     }
 
-    /// For each action, a name that the inventory lacks is looked up among the patterns of the roles, and
-    /// compared with some of them.
+    /// An unknown name is looked up among the patterns of the roles for each action.
     fn steps_of_unknown(&self, length: usize, actions: usize) -> usize {
         let compared = self.patterns.others_len().saturating_mul(1 + length / BYTES_PER_STEP);
         actions.saturating_mul(compared.saturating_add(1))
     }
 
-    /// The names of a pattern are kept for the needs that repeat it. They are worked out again only to find out
-    /// what is missing.
+    /// The names of a pattern are kept for the needs that repeat it.
     fn steps_of_pattern(&self, pattern: &str, actions: usize, is_repeated: bool) -> usize {
-        let of_inventory = self.inventory.as_deref().map_or(0, |inventory| comparisons(inventory, pattern));
-        let of_roles = self.steps_of_unknown(pattern.len(), actions);
         let times = if is_repeated { 1 } else { STEPS_PER_COMPARISON };
-        of_inventory.saturating_mul(times).saturating_add(of_roles)
+        let unknown = self.steps_of_unknown(pattern.len(), actions);
+        comparisons(&self.inventory, pattern).saturating_mul(times).saturating_add(unknown)
     }
 }
 
-/// What the members of an alias take.
+/// The steps of the members of an alias.
 fn steps_of_members(members: usize) -> usize {
     STEPS_PER_COMPARISON * (members / MEMBERS_PER_COMPARISON)
 }

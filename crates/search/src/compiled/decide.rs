@@ -1,27 +1,35 @@
-//! Works out what is missing, what remains and what must be filtered, where look-ups do not find that
-//! all is permitted.
+//! Evaluates a request that look-ups do not permit: missing privileges, permitted names, filters.
 
 use std::collections::BTreeMap;
 
 use roaring::RoaringBitmap;
 
-use super::actions::SYSTEM_INDEX;
 use super::filters::Evaluation;
-use super::{Caller, Privileges, Rendered};
+use super::role_set::Allowed;
+use super::{Caller, Privileges, RenderedPattern};
 use crate::action::Action;
+use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{
     Answer, Denied, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, counts, hidden_beside, resolve_need};
+use crate::resolve::{Names, Unknown, counts, hidden_beside};
 use crate::tenants::{TenantAccess, Tenants};
 
 /// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
 type Outcome = Result<Option<Vec<String>>, Denied>;
 
+/// The names of a need on which all of its actions are permitted.
+struct PermittedNames<'t> {
+    known: RoaringBitmap,
+    unknown: Vec<Unknown<'t>>,
+    /// Whether another name is a system index, or the index of the security configuration.
+    lacks_special: bool,
+}
+
 impl Privileges {
-    /// Whether the needs of a request are permitted, what is missing, and what must be filtered.
+    /// Decides about the needs of a request.
     #[must_use]
     pub fn decide(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         if self.permits(caller, needs) {
@@ -66,8 +74,8 @@ impl Privileges {
     }
 
     /// Whether an action is granted on any index at all.
-    pub(crate) fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
-        caller.roles.allowed(self, action).is_some_and(|allowed| allowed.any)
+    fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
+        caller.roles.allowed(self, action).is_some_and(Allowed::anywhere)
     }
 
     /// Those of these names on which an action is permitted.
@@ -95,11 +103,6 @@ impl Privileges {
         granted
     }
 
-    /// The name of the inventory with this number.
-    pub(crate) fn name(&self, number: u32) -> &str {
-        self.inventory.as_deref().map_or("", |inventory| inventory.name(number))
-    }
-
     /// Why an action is not permitted on a name of the inventory.
     fn reason(&self, caller: &Caller, number: u32) -> Reason {
         let is_system = self.special.system.contains(number);
@@ -115,7 +118,7 @@ impl Privileges {
         }
     }
 
-    /// Whether an action is permitted on what the inventory does not have.
+    /// Whether an action is permitted on an unknown name or pattern.
     pub(super) fn permits_unknown(
         &self,
         caller: &Caller,
@@ -131,7 +134,7 @@ impl Privileges {
         if self.grants_unknown(caller, action, unknown) { Ok(()) } else { Err(Reason::NotGranted) }
     }
 
-    /// Whether roles grant an action on what the inventory does not have.
+    /// Whether roles grant an action on an unknown name or pattern.
     pub(crate) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
         let Some(allowed) = caller.roles.allowed(self, action) else { return false };
         let is_among = match unknown {
@@ -149,7 +152,7 @@ impl Evaluation<'_> {
         if !counts(evaluation, need) {
             return Ok(None);
         }
-        let reduced = match resolve_need(self.privileges.inventory(), evaluation, need) {
+        let reduced = match self.privileges.names(need) {
             Some(names) => self.evaluate_names(need, &names)?,
             None if need.target == Target::Cluster => self.evaluate_cluster(need)?,
             None => None,
@@ -179,41 +182,10 @@ impl Evaluation<'_> {
             return self.evaluate_nothing(need, names);
         }
         self.evaluate_tenant(need, names)?;
-        let mut known = names.known.clone();
-        // For each unknown name, whether all actions so far are permitted on it.
-        let mut is_kept = vec![true; names.unknown.len()];
-        let mut is_special = false;
-        for action in need.actions {
-            let permitted = privileges.permitted(caller, *action, &names.known);
-            let missing = &names.known - &permitted;
-            known &= permitted;
-            let mut cells: Vec<(&str, Reason)> = Vec::new();
-            for number in missing.iter().take(MAX_MISSING) {
-                cells.push((privileges.name(number), privileges.reason(caller, number)));
-            }
-            let system = &missing & &privileges.special.system;
-            is_special |= !missing.is_disjoint(&privileges.special.security)
-                || !system.is_subset(&privileges.granted(caller, SYSTEM_INDEX, &system));
-            for (name, is_kept) in names.unknown.iter().zip(&mut is_kept) {
-                if let Err(reason) = privileges.permits_unknown(caller, *action, *name) {
-                    *is_kept = false;
-                    is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
-                    if cells.len() < MAX_MISSING {
-                        cells.push((name.text(), reason));
-                    }
-                }
-            }
-            self.answer.missing.extend(cells.into_iter().map(|(name, reason)| Missing {
-                action: *action,
-                name: name.to_owned(),
-                reason,
-            }));
-        }
-        let kept = names.unknown.iter().zip(&is_kept).filter_map(|(name, is_kept)| is_kept.then_some(*name));
-        let unknown: Vec<Unknown<'_>> = kept.collect();
+        let PermittedNames { mut known, unknown, lacks_special } = self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
         let is_permitted = known.len() == names.known.len() && keeps_unknown;
-        // The plugin may not ask about names that are left out, and then it reduces nothing.
+        // The plugin may not ask about names that are left out. Then it reduces nothing.
         let may_be_whole = keeps_unknown && (&names.known - &known).is_subset(&names.left_out);
         let left_out = privileges.left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
@@ -223,13 +195,13 @@ impl Evaluation<'_> {
         }
         known -= left_out;
         known -= if is_permitted { &names.taken_out } else { &names.left_out };
-        // A request that the plugin does not reduce does not show hidden indices, with which `legacy`
-        // decides.
+        // A request that the plugin does not reduce shows no hidden indices, but `legacy` checks
+        // them.
         if let Some(inventory) = privileges.inventory().filter(|_| may_be_whole) {
             known -= hidden_beside(inventory, &need.target);
         }
         let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
-        if !(is_permitted || self.may_reduce(need, names, is_special, count == 0))
+        if !(is_permitted || self.may_reduce(need, names, lacks_special, count == 0))
             || count > MAX_NAMES
             || !matches!(need.target, Target::Indices(_))
         {
@@ -237,8 +209,39 @@ impl Evaluation<'_> {
         }
         // The names take the place of aliases.
         self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
-        let known = known.iter().map(|number| privileges.name(number).to_owned());
+        let known = known.iter().map(|number| privileges.inventory.name(number).to_owned());
         Ok(Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect()))
+    }
+
+    /// Finds the names on which all actions are permitted, and adds what is missing on the others.
+    fn permitted_names<'t>(&mut self, need: &Need<'_>, names: &Names<'t>) -> PermittedNames<'t> {
+        let Self { privileges, caller, .. } = *self;
+        let (mut known, mut lacks_special) = (names.known.clone(), false);
+        let mut is_permitted = vec![true; names.unknown.len()];
+        for action in need.actions {
+            let missing = &names.known - privileges.permitted(caller, *action, &names.known);
+            known -= &missing;
+            let mut reasons: Vec<(&str, Reason)> = Vec::new();
+            for number in missing.iter().take(MAX_MISSING) {
+                reasons.push((privileges.inventory.name(number), privileges.reason(caller, number)));
+            }
+            let system = &missing & &privileges.special.system;
+            lacks_special |= !missing.is_disjoint(&privileges.special.security)
+                || !system.is_subset(&privileges.granted(caller, SYSTEM_INDEX, &system));
+            for (name, is_permitted) in names.unknown.iter().zip(&mut is_permitted) {
+                if let Err(reason) = privileges.permits_unknown(caller, *action, *name) {
+                    *is_permitted = false;
+                    lacks_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
+                    if reasons.len() < MAX_MISSING {
+                        reasons.push((name.text(), reason));
+                    }
+                }
+            }
+            let missing = |(name, reason): (&str, _)| Missing { action: *action, name: name.into(), reason };
+            self.answer.missing.extend(reasons.into_iter().map(missing));
+        }
+        let unknown = names.unknown.iter().zip(is_permitted).filter(|(_, is_permitted)| *is_permitted);
+        PermittedNames { known, unknown: unknown.map(|(name, _)| *name).collect(), lacks_special }
     }
 
     fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
@@ -247,15 +250,16 @@ impl Evaluation<'_> {
 
     /// The aliases by which a request reaches one of these names.
     fn replaced(&self, names: &Names<'_>, known: &RoaringBitmap) -> RoaringBitmap {
-        let is_reached =
-            |alias: &u32| self.privileges.members(*alias).iter().any(|member| known.contains(*member));
+        let is_reached = |alias: &u32| {
+            self.privileges.inventory.members(*alias).iter().any(|member| known.contains(*member))
+        };
         (&names.replaced - known).into_iter().filter(is_reached).collect()
     }
 
-    /// A need that names no index: `legacy` permits it, `v4` if the actions are granted on any index.
+    /// A need that names no index: `legacy` permits it, `v4` if a role grants it on any index.
     ///
-    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is: what the cluster
-    /// may have left would be shown without a decision. Reading then finds nothing, and the rest is denied.
+    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is: the
+    /// cluster may have further indices. Reading then finds nothing, and other actions are denied.
     fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Privileges { settings, .. } = self.privileges;
         if settings.evaluation == EvaluationType::V4 {
@@ -269,7 +273,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What is missing if the need is about the index of Dashboards.
+    /// Adds the missing privileges of a need about the index of Dashboards.
     fn evaluate_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
         let (tenant, evaluation) = (self.caller.tenant, self.privileges.evaluation());
         let tenants = self.privileges.tenants().filter(|_| tenant != TenantAccess::Server);
@@ -289,9 +293,9 @@ impl Evaluation<'_> {
         result
     }
 
-    /// Whether a need may be reduced to the names that are permitted. It is not known what a pattern
-    /// stands for that could not be expanded.
-    fn may_reduce(&self, need: &Need<'_>, names: &Names<'_>, is_special: bool, is_empty: bool) -> bool {
+    /// Whether a need may be reduced to the permitted names: not if a pattern could not be
+    /// expanded.
+    fn may_reduce(&self, need: &Need<'_>, names: &Names<'_>, lacks_special: bool, is_empty: bool) -> bool {
         let settings = &self.privileges.settings;
         let on_any_index =
             || need.actions.iter().all(|action| self.privileges.on_any_index(self.caller, *action));
@@ -300,7 +304,7 @@ impl Evaluation<'_> {
                 EvaluationType::Legacy => {
                     settings.do_not_fail_on_forbidden
                         && need.actions.iter().all(|action| settings.reduces(*action))
-                        && (!is_special || names.is_all)
+                        && (!lacks_special || names.is_all)
                         && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }
                 EvaluationType::V4 => {
@@ -314,7 +318,10 @@ impl Evaluation<'_> {
 
 impl Caller {
     /// The patterns of these templates.
-    pub(super) fn rendered<'c>(&'c self, among: &'c RoaringBitmap) -> impl Iterator<Item = &'c Rendered> {
+    pub(super) fn rendered<'c>(
+        &'c self,
+        among: &'c RoaringBitmap,
+    ) -> impl Iterator<Item = &'c RenderedPattern> {
         self.templates.iter().filter(|rendered| among.contains(rendered.template))
     }
 }

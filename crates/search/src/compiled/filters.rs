@@ -1,4 +1,4 @@
-//! What must be filtered in the indices of a request.
+//! The filters of the indices of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use super::role_set::RoleSet;
-use super::{Caller, Grant, Privileges, Rendered};
+use super::{Caller, Grant, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::answer::{Answer, Denied, Filter, MAX_FILTERS, Reason};
 use crate::config::{IndexPattern, IndexPermission, Variables};
@@ -22,18 +22,18 @@ pub(super) struct Evaluation<'e> {
     pub(super) caller: &'e Caller,
     pub(super) answer: Answer,
     /// Names whose filters are in the answer.
-    pub(super) filtered: BTreeMap<Filtering, Filtered>,
+    pub(super) filtered: BTreeMap<Filtering, FilteredNames>,
 }
 
-/// Names whose filters a request has already. A client may name the same alias hundreds of times.
+/// Names whose filters are in the answer. A client may name the same alias hundreds of times.
 #[derive(Default)]
-pub(super) struct Filtered {
+pub(super) struct FilteredNames {
     names: RoaringBitmap,
     /// Aliases and data streams with all of their indices.
     groups: RoaringBitmap,
 }
 
-/// What the permissions of a caller hide in one index.
+/// The restrictions of one index by the permissions of a caller.
 #[derive(Debug, Default)]
 pub(super) struct Restrictions {
     filter: Filter,
@@ -41,16 +41,16 @@ pub(super) struct Restrictions {
     is_missing: bool,
     /// Whether a permission hides no document, no field, and masks none.
     shows_all: [bool; 3],
-    /// Whether a permission may hide documents or fields, or mask fields, or two of one role do so
-    /// differently: the plugin then joins them, or uses the last, depending on their patterns.
+    /// The same three, if a permission may do so, or two of one role do so differently. The plugin
+    /// then joins them, or uses the last, depending on their patterns.
     is_uncertain: [bool; 3],
     /// The role whose permission was added last, and the texts of its query, fields and masks.
     last: Option<(usize, [Vec<Arc<str>>; 3])>,
 }
 
 impl Restrictions {
-    /// Adds a permission of a role that may be for the index, or certainly is. Those of one role must
-    /// follow each other.
+    /// Adds a permission that is for the index, or may be. Those of one role must follow each
+    /// other.
     pub(super) fn add(
         &mut self,
         role: usize,
@@ -82,8 +82,8 @@ impl Restrictions {
         self.filter.masked_fields.extend(permission.masked_fields.iter().cloned());
     }
 
-    /// What must be filtered in the index with this name; `None` if nothing. It is known if the inventory
-    /// has it: another may be a pattern, or that of an alias.
+    /// The filter of the index with this name, if any. The name is known if the inventory has it.
+    /// Another may be a pattern, or that of an alias.
     ///
     /// # Errors
     /// Why the request must be denied.
@@ -95,26 +95,24 @@ impl Restrictions {
         is_known: bool,
     ) -> Result<Option<Filter>, Reason> {
         let filter = &mut self.filter;
-        if settings.empty_overrides_all {
-            let [shows_documents, shows_fields, shows_values] = self.shows_all;
-            if shows_documents {
-                filter.queries.clear();
-                self.is_missing = false;
-            }
-            if shows_fields {
-                filter.fields.clear();
-            }
-            if shows_values {
-                filter.masked_fields.clear();
-            }
+        let [shows_documents, shows_fields, shows_values] =
+            self.shows_all.map(|shows_all| shows_all && settings.empty_overrides_all);
+        if shows_documents {
+            filter.queries.clear();
+            (self.is_missing, self.is_uncertain[0]) = (false, false);
         }
-        // Where fields are hidden, those that are shown do not count.
+        if shows_fields {
+            filter.fields.clear();
+            self.is_uncertain[1] = false;
+        }
+        if shows_values {
+            filter.masked_fields.clear();
+            self.is_uncertain[2] = false;
+        }
+        // If some fields are hidden, visible ones do not count.
         if filter.fields.iter().any(|field| field.starts_with('~')) {
             filter.fields.retain(|field| field.starts_with('~'));
         }
-        let is_overridden = |shows_all: bool| settings.empty_overrides_all && shows_all;
-        let is_uncertain = self.is_uncertain.iter().zip(self.shows_all);
-        let is_uncertain = is_uncertain.into_iter().any(|(uncertain, all)| *uncertain && !is_overridden(all));
         let hides_documents = !filter.queries.is_empty();
         if !self.is_missing && !hides_documents && filter.fields.is_empty() && filter.masked_fields.is_empty()
         {
@@ -128,7 +126,7 @@ impl Restrictions {
             Err(Reason::NeedsFilter)
         } else if filtering == Filtering::PossibleForFields && hides_documents {
             Err(Reason::HiddenTerms)
-        } else if is_uncertain {
+        } else if self.is_uncertain.contains(&true) {
             Err(Reason::UncertainFilter)
         } else {
             name.clone_into(&mut self.filter.name);
@@ -138,7 +136,7 @@ impl Restrictions {
 }
 
 impl Evaluation<'_> {
-    /// Adds the filters that permitted names need, and those of the aliases by which these are reached.
+    /// Adds the filters of permitted names, and of the aliases by which these are reached.
     pub(super) fn filter_names(
         &mut self,
         need: &Need<'_>,
@@ -147,14 +145,14 @@ impl Evaluation<'_> {
     ) -> Result<(), Denied> {
         let Self { privileges, caller, answer, filtered } = self;
         let Some((action, filtering)) = strictest(need) else { return Ok(()) };
-        if caller.roles.is_unrestricted() {
+        if caller.roles.is_unrestricted {
             return Ok(());
         }
-        // Whoever may not see all of every index changes nothing by what is read, even where another
-        // role shows all.
+        // If a role hides something of every index, changes by reading are denied, whatever others
+        // show.
         let hides_of_all = caller.roles.hides_of_all;
         if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents)) {
-            let known = known.min().map(|number| privileges.name(number));
+            let known = known.min().map(|number| privileges.inventory.name(number));
             let first = known.or_else(|| unknown.first().map(|unknown| unknown.text()));
             return first.map_or(Ok(()), |name| answer.deny([&action], name, reason));
         }
@@ -164,9 +162,8 @@ impl Evaluation<'_> {
             privileges.add_filter(caller, (action, filtering), name, applies, answer)
         };
         for group in (known & restricted) - &filtered.groups {
-            let members = privileges.members(group);
-            // The filter of an alias or data stream is said for its name, too: it may have got further
-            // indices since.
+            let members = privileges.inventory.members(group);
+            // A filter is added for the group, too: it may have got further indices since.
             for number in std::iter::once(&group).chain(members).copied() {
                 if filtered.names.contains(number) {
                     continue;
@@ -177,7 +174,7 @@ impl Evaluation<'_> {
                     false if number == group && !members.is_empty() => None,
                     false => privileges.may_hide(caller, grant, number).then_some(false),
                 };
-                if !add((privileges.name(number), true), &applies)? {
+                if !add((privileges.inventory.name(number), true), &applies)? {
                     return Ok(());
                 }
                 filtered.names.insert(number);
@@ -195,7 +192,7 @@ impl Evaluation<'_> {
         }
         for alias in (replaced & restricted) - &filtered.names {
             let applies = |grant: &Grant| privileges.applies_to_known(caller, grant, alias).then_some(true);
-            if !add((privileges.name(alias), true), &applies)? {
+            if !add((privileges.inventory.name(alias), true), &applies)? {
                 return Ok(());
             }
             filtered.names.insert(alias);
@@ -205,13 +202,13 @@ impl Evaluation<'_> {
 }
 
 impl Privileges {
-    /// Names on which roles restrict documents or fields. `None` if the roles have all of these names,
-    /// because none does so by a pattern with values of the caller.
+    /// Names on which roles restrict documents or fields. `None` if no pattern with values of the
+    /// caller does so: the roles then have all of these names.
     pub(super) fn restricted_by_values(
         &self,
         roles: &RoleSet,
-        templates: &[Rendered],
-        widened: &[Rendered],
+        templates: &[RenderedPattern],
+        widened: &[RenderedPattern],
     ) -> Option<RoaringBitmap> {
         if roles.restricting_templates.is_empty() && widened.is_empty() {
             return None;
@@ -225,8 +222,9 @@ impl Privileges {
         Some(self.with_groups(names) | &roles.restricted)
     }
 
-    /// Adds the filter of one name, or denies it. `applies` says of a permission whether it is certainly
-    /// for that name; `None` if it is not. `Ok(false)` if there are too many filters.
+    /// Adds the filter of one name, or denies it. `applies` returns whether a permission is
+    /// certainly for the name, or `None` if it is not for it. `Ok(false)` if there are too many
+    /// filters.
     fn add_filter(
         &self,
         caller: &Caller,
@@ -254,37 +252,37 @@ impl Privileges {
         Ok(true)
     }
 
-    /// Whether a permission is for a name of the inventory, by itself or by an alias or data stream of it.
+    /// Whether a permission is for a name of the inventory, or an alias or data stream of it.
     pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         self.with_parents(number).any(|number| {
             let matches = |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
             grant.patterns.iter().any(matches)
-                || of_grant(&caller.templates, grant).any(|rendered| rendered.direct.contains(number))
+                || rendered_for(&caller.templates, grant).any(|rendered| rendered.direct.contains(number))
         })
     }
 
-    /// Whether the plugin may read a pattern of a permission so that it hides something of a name, though
-    /// the pattern does not match the name here.
+    /// Whether the plugin may take a pattern of a permission to hide something of a name.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
-        let matches =
-            |rendered: &Rendered| self.with_parents(number).any(|number| rendered.direct.contains(number));
+        let matches = |rendered: &RenderedPattern| {
+            self.with_parents(number).any(|number| rendered.direct.contains(number))
+        };
         grant.is_restricted()
-            && (self.special.odd.contains(number) || of_grant(&caller.widened, grant).any(matches))
+            && (self.special.odd.contains(number) || rendered_for(&caller.widened, grant).any(matches))
     }
 
     /// A name and, for an index, those of its aliases and data streams.
     fn with_parents(&self, number: u32) -> impl Iterator<Item = u32> {
-        std::iter::once(number).chain(self.groups(number).iter().copied())
+        std::iter::once(number).chain(self.inventory.groups(number).iter().copied())
     }
 
-    /// Whether a permission may be for names that the inventory lacks: for those that its patterns match.
-    /// Without an inventory, a name may be that of an alias, for an index with any name.
+    /// Whether a permission may be for names that the inventory lacks: those that its patterns
+    /// match. Without an inventory, a name may be that of an alias, for an index with any name.
     pub(crate) fn matches_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
         let may_hide = || {
             Pattern::is_odd(unknown.text())
-                || of_grant(&caller.widened, grant).any(|rendered| unknown.may_match(&rendered.pattern))
+                || rendered_for(&caller.widened, grant).any(|rendered| unknown.may_match(&rendered.pattern))
         };
-        self.inventory.is_none()
+        !self.has_inventory
             || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
             || (grant.is_restricted() && may_hide())
     }
@@ -295,7 +293,7 @@ impl Privileges {
             IndexPattern::Static(pattern) => is_so(pattern),
             IndexPattern::Template(_) => false,
         };
-        of_grant(&caller.templates, grant).any(|rendered| is_so(&rendered.pattern))
+        rendered_for(&caller.templates, grant).any(|rendered| is_so(&rendered.pattern))
             || self.permission(grant).is_some_and(|permission| permission.patterns.iter().any(is_static))
     }
 
@@ -307,6 +305,9 @@ impl Privileges {
 }
 
 /// Those of these patterns that a permission has.
-fn of_grant<'r>(rendered: &'r [Rendered], grant: &Grant) -> impl Iterator<Item = &'r Rendered> {
+fn rendered_for<'r>(
+    rendered: &'r [RenderedPattern],
+    grant: &Grant,
+) -> impl Iterator<Item = &'r RenderedPattern> {
     rendered.iter().filter(|rendered| grant.templates.contains(&rendered.template))
 }

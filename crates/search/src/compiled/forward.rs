@@ -1,44 +1,38 @@
 //! Forwards names in place of patterns that are permitted only because of the inventory.
 //!
-//! The cluster resolves a pattern again. Indices may have been created since that the inventory lacks. A
-//! pattern that the roles grant whatever it stands for is forwarded as it is.
-
-use std::borrow::Cow;
-
-use roaring::RoaringBitmap;
+//! The cluster resolves a pattern again, maybe to indices that were created since. A pattern that
+//! the roles grant whatever it stands for is forwarded as it is.
 
 use crate::action::Action;
+use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{Missing, Reason};
-use crate::concrete::Concrete;
+use crate::concrete::NamesInPlace;
 use crate::expression::{Expression, Part};
 use crate::filtering::{may_be_of_any, strictest};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::request::find;
-use crate::resolve::{NOTHING, Unknown, resolve};
+use crate::resolve::{Unknown, resolve};
 use crate::tenants::Tenants;
 
-use super::actions::SYSTEM_INDEX;
-use super::expressions::Names;
 use super::{Caller, Privileges};
 
 impl Privileges {
-    /// The path and query with which a request is forwarded that is permitted as it is: with names in place of
-    /// its patterns, if they are permitted only because of the inventory. `None` if it is forwarded as it is.
-    /// That is so, too, where its operation does not take names in place of patterns, where an alias may have
-    /// a filter and cannot be replaced by its indices, where its body may reach all indices, and where it
-    /// would be longer than a node accepts.
+    /// The path and query with which a permitted request is forwarded: with names in place of its
+    /// patterns, if these are permitted only because of the inventory. `None` if it is forwarded as
+    /// it is. So is a request whose operation does not take names, with an alias that cannot be
+    /// replaced, with a body that may reach all indices, or which would get too long.
     ///
-    /// The new path reaches no index that the old one does not. It is not decided about again: it has the same
-    /// route, and the names are those that were decided about.
+    /// The new path has the same route and names that were decided about, so it is not checked
+    /// again.
     #[must_use]
     pub fn forwarded(&self, caller: &Caller, request: &Request<'_>, needs: &[Need<'_>]) -> Option<String> {
-        self.inventory.as_ref()?;
+        self.inventory()?;
         // All lists of a request are the same parameter.
         let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
         let expression = needs.iter().find(is_list)?.target.expression()?;
-        // Also what a body does to the same indices.
+        // Also needs of the body on the same indices.
         let mut same =
             needs.iter().filter(|need| is_list(need) || need.target.expression() == Some(expression));
         if same.all(|need| self.is_certain(caller, need, expression)) {
@@ -47,8 +41,8 @@ impl Privileges {
         self.with_names(request, needs, expression, caller.caches)
     }
 
-    /// The path and query of a request with names in place of the patterns of `expression`. They are worked out
-    /// once if `caches` is set. `None` if that is not possible.
+    /// The path and query of a request with names in place of the patterns of `expression`. They
+    /// are worked out once if `caches` is set. `None` if that is not possible.
     pub(crate) fn with_names(
         &self,
         request: &Request<'_>,
@@ -56,73 +50,48 @@ impl Privileges {
         expression: &Expression<'_>,
         caches: bool,
     ) -> Option<String> {
-        let inventory = self.inventory.as_deref()?;
-        if needs.iter().any(reaches_all) {
+        let inventory = self.inventory()?;
+        // A body may look documents up in any index, whatever the path names.
+        let is_unseen = |need: &Need<'_>| matches!(&need.target, Target::Fixed(fixed) if fixed.is_all());
+        if needs.iter().any(is_unseen) {
             return None;
         }
         let found = find(request).filter(|found| found.group.takes_names)?;
-        // What changes something reaches a hidden alias neither by its pattern nor by its name.
-        let changes_something =
-            !needs.iter().flat_map(|need| need.actions).all(|action| self.settings.reduces(*action));
-        let with = |names: &Names| {
-            if names.has_matched_alias && changes_something {
-                return None;
+        let expanded = self.expanded(inventory, expression, caches);
+        let made;
+        let names = match &expanded {
+            Some(expanded) => expanded.in_place(inventory, expression)?,
+            None => {
+                let target = Target::Indices(expression.clone());
+                let decided = resolve(Some(inventory), self.settings.evaluation, &target)?.known;
+                made = NamesInPlace::new(inventory, expression, &decided)?;
+                &made
             }
-            let missing = ("ignore_unavailable", "true");
-            let values = [("index", &*names.list), missing];
-            let count = if names.may_be_missing { 2 } else { 1 };
-            let target = with_values(request.target, &found, values.get(..count)?)?;
-            // The only index of `/view*` may be `views`, and `/views` is another operation.
-            let is_same = find(&Request { target: &target, ..*request })
-                .is_some_and(|again| std::ptr::eq(again.route, found.route));
-            is_same.then_some(target)
         };
-        let expand = || self.expand(inventory, expression);
-        match caches.then(|| self.expressions.names(expression, expand)).flatten() {
-            Some(expanded) => {
-                with(expanded.names_in_place(|| self.names(expression, Some(&expanded.names)))?)
-            }
-            None => with(&self.names(expression, None)?),
+        // A change reaches a hidden alias neither by its pattern nor by its name.
+        let mut actions = needs.iter().flat_map(|need| need.actions);
+        if names.has_matched_alias && !actions.all(|action| self.settings.reduces(*action)) {
+            return None;
         }
+        let values = [("index", &*names.list), ("ignore_unavailable", "true")];
+        let count = if names.may_be_missing { 2 } else { 1 };
+        let target = with_values(request.target, &found, values.get(..count)?)?;
+        // The only index of `/view*` may be `views`, and `/views` is another operation.
+        let again = find(&Request { target: &target, ..*request })?;
+        std::ptr::eq(again.route, found.route).then_some(target)
     }
 
-    /// What is missing for a request that is permitted, and is forwarded with its patterns as they are: they
-    /// may stand for an index or alias that was made since, of which a role hides something from the caller.
-    /// (Patterns that are never replaced are decided about with the needs.)
+    /// The missing privilege of a permitted request that is forwarded with its patterns. They may
+    /// stand for an index or alias that was made since, of which a role hides something from the
+    /// caller. (Patterns that are never replaced are decided about with the needs.)
     #[must_use]
     pub fn shown_by_patterns(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
-        if caller.roles.is_unrestricted() {
+        if caller.roles.is_unrestricted {
             return None;
         }
         needs.iter().find_map(|need| {
             let action = shown_by_pattern(need)?;
             Some(Missing { action, name: need.target.text().to_owned(), reason: Reason::NeedsFilter })
-        })
-    }
-
-    /// The names that an expression stands for. The cluster is told to leave out a name that does not exist any
-    /// more, as a pattern would, unless the request itself names others, or asks for closed indices, of which
-    /// `ignore_unavailable` leaves out too many. `decided` are the names that were decided about, if they are
-    /// kept.
-    fn names(&self, expression: &Expression<'_>, decided: Option<&RoaringBitmap>) -> Option<Names> {
-        let inventory = self.inventory.as_deref()?;
-        let concrete = Concrete::of(inventory, expression)?;
-        let decided = match decided {
-            Some(names) => Cow::Borrowed(names),
-            None => {
-                let target = Target::Indices(expression.clone());
-                Cow::Owned(resolve(Some(inventory), self.settings.evaluation, &target)?.known)
-            }
-        };
-        // Never more than was decided about: two ways to work out the same could differ.
-        let list = match concrete.is_within(inventory, &decided) {
-            true => concrete.encoded(inventory)?,
-            false => NOTHING.to_owned(),
-        };
-        Some(Names {
-            list: list.into(),
-            may_be_missing: concrete.is_of_patterns && !expression.options.closed,
-            has_matched_alias: concrete.has_matched_alias,
         })
     }
 
@@ -134,8 +103,7 @@ impl Privileges {
         })
     }
 
-    /// The index of the security configuration does not count: there is one only where the cluster itself has
-    /// the plugin, which protects it.
+    /// The index of the security configuration does not count: the plugin protects it.
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let unknown = Unknown::Pattern(pattern);
         let is_system = || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
@@ -144,21 +112,16 @@ impl Privileges {
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
             && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
             // An alias that was made since may match, for an index of which a role hides something.
-            && (caller.roles.is_unrestricted() || strictest(need).is_none())
+            && (caller.roles.is_unrestricted || strictest(need).is_none())
             && !tenants.is_some_and(|tenants| {
                 Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
             })
     }
 }
 
-/// The action by which a pattern of a need may show what a role hides of an index that it stands for since.
+/// The action by which a pattern of a need may show hidden documents of a newer index.
 pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let Target::Indices(expression) = &need.target else { return None };
     let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
     expression.has_pattern().then_some(action)
-}
-
-/// Whether a need is about all indices, whatever the path names: a body may look documents up in any.
-fn reaches_all(need: &Need<'_>) -> bool {
-    matches!(&need.target, Target::Fixed(expression) if expression.is_all())
 }

@@ -6,9 +6,10 @@ use roaring::RoaringBitmap;
 
 /// Names of the inventory, by their numbers. Never changed once it is made.
 ///
-/// A bitmap keeps up to 4,096 of 65,536 numbers as an array and searches it: among 2,000 names a look-up took 17 ns longer
-/// than among 2, which was a quarter of a decision (November 2026). The names that a prefix matches follow each other, and
-/// small inventories need few bits, so most sets have a faster form beside the bitmap.
+/// A bitmap keeps up to 4,096 of 65,536 numbers as an array and searches it: among 2,000 names a
+/// look-up took 17 ns longer than among 2, a quarter of a decision (November 2026). The names of a
+/// prefix follow each other, and small inventories need few bits, so most sets have a faster form,
+/// too.
 #[derive(Debug)]
 pub(super) struct NameSet {
     names: RoaringBitmap,
@@ -29,7 +30,7 @@ impl NameSet {
     pub(super) fn new(mut names: RoaringBitmap) -> Self {
         // A subset test against runs looks up each name, and against bits 64 at once.
         names.remove_run_compression();
-        Self { lookup: Lookup::of(&names), names }
+        Self { lookup: Lookup::new(&names), names }
     }
 
     pub(super) fn contains(&self, number: u32) -> bool {
@@ -48,7 +49,7 @@ impl NameSet {
 }
 
 impl Lookup {
-    fn of(names: &RoaringBitmap) -> Self {
+    fn new(names: &RoaringBitmap) -> Self {
         let (Some(first), Some(last)) = (names.min(), names.max()) else { return Self::Bitmap };
         if u64::from(last - first) + 1 == names.len() {
             return Self::Range(first..=last);

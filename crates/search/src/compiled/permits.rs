@@ -1,26 +1,25 @@
-//! Finds out by look-ups whether a request is permitted as it is.
-//!
-//! Where that is not simple, the answer is no: then [`Privileges::evaluate`] works it out.
+//! Finds out by look-ups whether a request is permitted as it is. If that is not simple, the answer
+//! is no: then [`Privileges::evaluate`] works it out.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::expressions::Expanded;
+use super::expressions::ExpandedNames;
 use super::{Caller, Privileges};
 use crate::answer::Missing;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
 use crate::filtering::{denied_by_all, reaches_new, strictest};
-use crate::inventory::{Inventory, Kind};
+use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::resolve::{NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members};
 use crate::tenants::{TenantAccess, Tenants};
 
 impl Privileges {
-    /// Whether the needs of a request are permitted as they are. For a caller and an action that have been
-    /// seen it allocates nothing.
+    /// Whether the needs of a request are permitted as they are. For a known action, nothing is
+    /// allocated.
     #[must_use]
     pub fn permits<'n>(&self, caller: &Caller, needs: impl IntoIterator<Item = &'n Need<'n>>) -> bool {
         needs.into_iter().all(|need| self.permits_need(caller, need))
@@ -36,7 +35,9 @@ impl Privileges {
                 !counts(self.settings.evaluation, need) || need.actions.iter().copied().all(permits)
             }
             Target::Name(name) => self.permits_name(caller, need, name),
-            Target::Missing(name) => self.number(name).is_some() || self.permits_name(caller, need, name),
+            Target::Missing(name) => {
+                self.inventory.number(name).is_some() || self.permits_name(caller, need, name)
+            }
             Target::AddedName(_) if self.settings.evaluation == EvaluationType::Legacy => true,
             Target::AddedName(name) => match pattern_of_aliases(name) {
                 Some(pattern) => self.permits_unknown_name(caller, need, Unknown::Pattern(pattern)),
@@ -53,10 +54,9 @@ impl Privileges {
         }
     }
 
-    /// What is missing for a need that may reach names of the future, if a role hides something from the
-    /// caller.
+    /// The missing privilege of a need that may reach future names, if a role hides something.
     pub(super) fn reaches_new(&self, caller: &Caller, need: &Need<'_>) -> Option<Missing> {
-        if caller.roles.is_unrestricted() { None } else { reaches_new(need) }
+        if caller.roles.is_unrestricted { None } else { reaches_new(need) }
     }
 
     fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
@@ -67,7 +67,7 @@ impl Privileges {
         if expression.parts().all(|part| matches!(part, Part::Name(_))) {
             return self.permits_names(caller, need, expression);
         }
-        let Some(inventory) = self.inventory.as_deref() else {
+        let Some(inventory) = self.inventory() else {
             return !tenants.is_some_and(|tenants| tenants.is_in(expression))
                 && self.permits_unexpanded(caller, need, expression);
         };
@@ -77,24 +77,19 @@ impl Privileges {
         {
             return false;
         }
-        let expand = || self.expand(inventory, expression);
-        let expanded = match caller.caches {
-            true => self.expressions.names(expression, expand),
-            false => expand().map(Arc::new),
-        };
-        let Some(expanded) = expanded else { return false };
+        let Some(expanded) = self.expanded(inventory, expression, caller.caches) else { return false };
         if tenants.is_some() && expanded.is_of_dashboards {
             return false;
         }
-        // With `v4` the actions must be granted on any index. If exclusions have left nothing, the request
-        // is not forwarded as it is.
+        // `v4` asks for grants on any index. An expression that exclusions emptied is not
+        // forwarded.
         let is_emptied = || expression.text() != NOTHING && expression.excludes();
         if expanded.names.is_empty() && (evaluation == EvaluationType::V4 || is_emptied()) {
             return false;
         }
         need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(self, *action);
-            allowed.is_some_and(|allowed| expanded.is_subset(allowed.known.names()))
+            allowed.is_some_and(|allowed| expanded.names.is_subset(allowed.known.names()))
         }) && self.is_unfiltered(caller, need, |restricted| {
             [&expanded.names, &expanded.replaced].iter().any(|names| !restricted.is_disjoint(names))
         })
@@ -103,21 +98,33 @@ impl Privileges {
     /// Whether actions are permitted on each name of a list.
     fn permits_names(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         // Asked for each alias, and the same for all.
-        let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory.as_deref(), expression));
+        let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory(), expression));
         expression.parts().all(|part| match part {
             Part::Name(name) => {
-                // `legacy` then does not replace an alias by its members. That they are permitted does not
-                // imply that the alias is.
+                // `legacy` then does not replace an alias by its members.
                 let is_alias = self.settings.evaluation == EvaluationType::Legacy
-                    && self.number(name).is_some_and(|number| self.is_alias(number));
+                    && self
+                        .inventory
+                        .number(name)
+                        .is_some_and(|number| self.inventory.aliases.contains(number));
                 !(is_alias && *is_unresolved) && self.permits_name(caller, need, name)
             }
             Part::Pattern(_) | Part::Except(_) => false,
         })
     }
 
-    /// The names of an expression, if the inventory has all of them.
-    pub(super) fn expand(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<Expanded> {
+    /// The names of an expression, if the inventory has all. They are kept if `caches` is set.
+    pub(super) fn expanded(
+        &self,
+        inventory: &Inventory,
+        expression: &Expression<'_>,
+        caches: bool,
+    ) -> Option<Arc<ExpandedNames>> {
+        let expand = || self.expand(inventory, expression);
+        if caches { self.expressions.names(expression, expand) } else { expand().map(Arc::new) }
+    }
+
+    fn expand(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<ExpandedNames> {
         let target = Target::Indices(expression.clone());
         let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
         if !names.unknown.is_empty() {
@@ -126,7 +133,7 @@ impl Privileges {
         let is_of_dashboards = self
             .tenants()
             .is_some_and(|tenants| tenants.is_in(expression) || tenants.is_all_of(&names.known));
-        Some(Expanded::new(names.known, names.replaced, is_of_dashboards))
+        Some(ExpandedNames::new(names.known, names.replaced, is_of_dashboards))
     }
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
@@ -141,10 +148,10 @@ impl Privileges {
             })
     }
 
-    /// Whether actions are permitted on what the inventory lacks, without a filter.
+    /// Whether actions are permitted on an unknown name or pattern, without a filter.
     fn permits_unknown_name(&self, caller: &Caller, need: &Need<'_>, unknown: Unknown<'_>) -> bool {
         need.actions.iter().all(|action| self.permits_unknown(caller, *action, unknown).is_ok())
-            && (caller.roles.is_unrestricted() || strictest(need).is_none())
+            && (caller.roles.is_unrestricted || strictest(need).is_none())
     }
 
     /// Whether actions are permitted on one name, without a filter.
@@ -153,14 +160,16 @@ impl Privileges {
         if tenants.is_some_and(|tenants| tenants.begins(name)) {
             return false;
         }
-        let Some(number) = self.number(name) else {
+        let Some(number) = self.inventory.number(name) else {
             return self.permits_unknown_name(caller, need, Unknown::Name(name));
         };
         if caller.is_service || (tenants.is_some() && self.special.dashboards.contains(number)) {
             return false;
         }
         let members = match self.settings.evaluation {
-            EvaluationType::Legacy if self.is_alias(number) => self.members(number),
+            EvaluationType::Legacy if self.inventory.aliases.contains(number) => {
+                self.inventory.members(number)
+            }
             EvaluationType::Legacy | EvaluationType::V4 => &[],
         };
         let rows = if members.is_empty() { std::slice::from_ref(&number) } else { members };
@@ -180,14 +189,14 @@ impl Privileges {
         })
     }
 
-    /// Whether nothing must be filtered, if `touches` says whether these restricted names are needed.
+    /// Whether nothing must be filtered. `touches` returns whether one of these names is needed.
     fn is_unfiltered(
         &self,
         caller: &Caller,
         need: &Need<'_>,
         touches: impl Fn(&RoaringBitmap) -> bool,
     ) -> bool {
-        caller.roles.is_unrestricted()
+        caller.roles.is_unrestricted
             || strictest(need).is_none_or(|(_, filtering)| {
                 let hides_of_all = caller.roles.hides_of_all;
                 hides_of_all.is_none_or(|documents| denied_by_all(filtering, documents).is_none())
@@ -196,21 +205,13 @@ impl Privileges {
             })
     }
 
-    /// Dashboards, if a caller may not do everything with its index. With `v4` some indices are of other
-    /// tenants.
+    /// Dashboards, if a caller may not do everything with its index, or those of other tenants
+    /// (`v4`).
     pub(super) fn closed_tenants(&self, caller: &Caller) -> Option<Tenants<'_>> {
         let least = match self.settings.evaluation {
             EvaluationType::Legacy => TenantAccess::Write,
             EvaluationType::V4 => TenantAccess::Server,
         };
         self.tenants().filter(|_| caller.tenant < least)
-    }
-
-    fn number(&self, name: &str) -> Option<u32> {
-        self.inventory.as_deref()?.number(name)
-    }
-
-    fn is_alias(&self, number: u32) -> bool {
-        self.inventory.as_deref().and_then(|inventory| inventory.kind(number)) == Some(Kind::Alias)
     }
 }

@@ -1,13 +1,13 @@
-//! What a set of roles permits.
+//! The privileges of a set of roles.
 
 use std::sync::OnceLock;
 
 use roaring::RoaringBitmap;
 
-use super::actions::{ActionSet, SYSTEM_INDEX};
 use super::name_set::NameSet;
 use super::{CompiledRole, Grant, Privileges};
 use crate::action::Action;
+use crate::action_set::{ActionSet, SYSTEM_INDEX};
 use crate::builtin::KIBANA_USER;
 use crate::pattern::Pattern;
 use crate::tenants::TenantAccess;
@@ -21,15 +21,16 @@ pub(crate) struct RoleSet {
     pub(super) tenant: TenantAccess,
     /// If a role hides something of every index: whether one hides documents.
     pub(super) hides_of_all: Option<bool>,
-    /// What they permit for each action: made when first needed.
+    /// Their privileges for each action, made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
     pub(super) templates: RoaringBitmap,
     /// Names on which a role restricts documents or fields.
     pub(super) restricted: RoaringBitmap,
-    /// The same for names that the inventory lacks: patterns.
-    pub(super) restricting_patterns: RoaringBitmap,
+    /// Templates of patterns by which a role restricts documents or fields.
     pub(super) restricting_templates: RoaringBitmap,
+    /// Whether no role restricts documents or fields anywhere.
+    pub(super) is_unrestricted: bool,
 }
 
 /// On what a set of roles permits an action.
@@ -45,8 +46,13 @@ pub(crate) struct Allowed {
     pub(super) others: Box<[Pattern]>,
     /// Templates that grant it.
     pub(crate) templates: RoaringBitmap,
-    /// Whether a permission grants it at all.
-    pub(super) any: bool,
+}
+
+impl Allowed {
+    /// Whether a permission grants it on any index at all.
+    pub(super) fn anywhere(&self) -> bool {
+        !(self.patterns.is_empty() && self.templates.is_empty())
+    }
 }
 
 impl RoleSet {
@@ -59,8 +65,8 @@ impl RoleSet {
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
             templates: RoaringBitmap::new(),
             restricted: RoaringBitmap::new(),
-            restricting_patterns: RoaringBitmap::new(),
             restricting_templates: RoaringBitmap::new(),
+            is_unrestricted: true,
         };
         for role in roles.iter().filter_map(|role| privileges.roles.get(*role as usize)) {
             set.cluster.extend(&role.cluster);
@@ -72,7 +78,7 @@ impl RoleSet {
                         set.hides_of_all =
                             Some(grant.hides_documents() || set.hides_of_all.unwrap_or_default());
                     }
-                    set.restricting_patterns.extend(&*grant.patterns);
+                    set.is_unrestricted &= !grant.has_patterns();
                     set.restricting_templates.extend(&*grant.templates);
                 }
             }
@@ -80,15 +86,16 @@ impl RoleSet {
         let tenants = set.compiled(privileges).map(|role| role.tenant);
         let kibana_user = privileges.role_ids.get(KIBANA_USER);
         let is_kibana_user = kibana_user.is_some_and(|id| roles.contains(id));
-        set.tenant = TenantAccess::of_roles(tenants, is_kibana_user, privileges.settings.evaluation);
+        set.tenant = TenantAccess::from_roles(tenants, is_kibana_user, privileges.settings.evaluation);
         set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
-        if !set.is_unrestricted() {
+        if !set.is_unrestricted {
             set.restricted |= privileges.with_groups(privileges.special.odd.clone());
         }
         set
     }
 
-    /// Names for which a pattern hides documents or fields. With `empty_overrides_all`, no other pattern shows all of them.
+    /// Names that a pattern restricts. With `empty_overrides_all`, no other pattern shows all of
+    /// them.
     fn restricted_by_patterns(&self, privileges: &Privileges) -> RoaringBitmap {
         let mut restricted = RoaringBitmap::new();
         for kind in 0..3 {
@@ -119,11 +126,6 @@ impl RoleSet {
         self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize))
     }
 
-    /// Whether no role restricts documents or fields anywhere.
-    pub(super) fn is_unrestricted(&self) -> bool {
-        self.restricting_patterns.is_empty() && self.restricting_templates.is_empty()
-    }
-
     /// On what an action is permitted; `None` only if there is no such action.
     pub(crate) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
         let entry = self.allowed.get(action.number())?;
@@ -131,17 +133,16 @@ impl RoleSet {
     }
 
     fn allow(&self, privileges: &Privileges, action: Action) -> Allowed {
-        let (mut patterns, mut templates, mut any) = (RoaringBitmap::new(), RoaringBitmap::new(), false);
+        let (mut patterns, mut templates) = (RoaringBitmap::new(), RoaringBitmap::new());
         for grant in self.grants(privileges).filter(|grant| grant.actions.contains(action)) {
             patterns.extend(&*grant.patterns);
             templates.extend(&*grant.templates);
-            any |= !(grant.patterns.is_empty() && grant.templates.is_empty());
         }
         let granted = privileges.matching(&patterns);
         let blocked = self.blocked(privileges, action);
         let withheld = &granted & &blocked;
         let known = NameSet::new(granted - &withheld);
-        Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates, any }
+        Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates }
     }
 
     /// Names that need more than a grant of the action.
@@ -159,21 +160,19 @@ impl RoleSet {
 }
 
 impl Privileges {
-    /// The names that one of these patterns matches, and the indices of aliases and data streams among them.
+    /// The names that these patterns match, with the indices of aliases and data streams.
     fn matching(&self, patterns: &RoaringBitmap) -> RoaringBitmap {
         let mut names = RoaringBitmap::new();
         for matches in patterns.iter().filter_map(|pattern| self.patterns.matches(pattern)) {
-            matches.add_to(&mut names);
+            names |= matches;
         }
         self.effective(names)
     }
 
     /// These names, and the aliases and data streams that have one of the indices among them.
     pub(super) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
-        if let Some(inventory) = self.inventory.as_deref() {
-            for index in &names & (&inventory.open | &inventory.closed) {
-                names.extend(inventory.related(index));
-            }
+        for index in &names & (&self.inventory.open | &self.inventory.closed) {
+            names.extend(self.inventory.related(index));
         }
         names
     }

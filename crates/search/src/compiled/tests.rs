@@ -10,7 +10,6 @@ use std::time::Duration;
 use document::MapFiles;
 
 use super::*;
-use crate::action::Action;
 use crate::explain::{requirement, with_each_role};
 use crate::{Expression, InventoryBuilder, Need, Options, Target};
 
@@ -59,7 +58,8 @@ fn the_sets_of_roles_that_are_kept_are_bounded() {
     assert_eq!(privileges.role_sets(), MAX_ROLE_SETS);
 }
 
-/// What explains decisions may have a low priority: no decision waits for it, and it takes no place in a cache.
+/// What explains decisions may have a low priority: no decision waits for it, and it takes no place
+/// in a cache.
 #[test]
 fn explaining_takes_no_lock_and_no_place_in_a_cache() {
     let privileges = privileges();

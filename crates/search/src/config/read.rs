@@ -1,6 +1,5 @@
 //! What the files have in common: an entry for each name, beside `_meta`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use document::{Fields, Key, Node, Reader, Text};
@@ -9,26 +8,11 @@ use super::Loader;
 use super::hints::HINTS;
 use crate::pattern::Pattern;
 
-/// Keys that entries of every file may have; they say nothing about what is permitted.
-const NOTES: &[&str] = &["reserved", "hidden", "static", "description"];
+/// Keys that entries of every file may have, without effect on privileges.
+const NOTES: [&str; 4] = ["reserved", "hidden", "static", "description"];
 
-/// Reads a file with an entry for each name, and checks its `_meta`. Returns whether the file is there.
-pub(super) fn entries(
-    loader: &mut Loader<'_>,
-    name: &str,
-    kind: &str,
-    mut entry: impl FnMut(&mut Reader, &Key, &Node),
-) -> bool {
-    let each = |reader: &mut Reader, all: &[(&Key, &Node)]| {
-        for (key, node) in all {
-            entry(reader, key, node);
-        }
-    };
-    all_entries(loader, name, kind, each)
-}
-
-/// The same for a file whose entries refer to each other: they are read together.
-pub(super) fn all_entries(
+/// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it is there.
+pub(super) fn read_entries(
     loader: &mut Loader<'_>,
     name: &str,
     kind: &str,
@@ -39,25 +23,22 @@ pub(super) fn all_entries(
     if let Some(root) = reader.parse(&bytes).filter(|root| !root.is_nothing())
         && let Some(fields) = reader.entries(&root, "the file")
     {
-        let (metas, all): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, _)| &*key.text == "_meta");
+        let (metas, entries): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, _)| &*key.text == "_meta");
         for (_, node) in metas {
-            meta(&mut reader, node, kind);
+            check_meta(&mut reader, node, kind);
         }
-        read(&mut reader, &all);
+        read(&mut reader, &entries);
         if fields.field("_meta").is_none() {
-            reader.error_help(
-                fields.at,
-                "the file has no `_meta`",
-                format!("add `_meta: {{ type: {kind}, config_version: 2 }}`"),
-            );
+            let help = format!("add `_meta: {{ type: {kind}, config_version: 2 }}`");
+            reader.error_help(fields.at, "the file has no `_meta`", help);
         }
     }
     loader.problems.extend(reader.finish());
     true
 }
 
-/// The type of the file and the version of its format.
-fn meta(reader: &mut Reader, node: &Node, kind: &str) {
+/// Checks the type of the file and the version of its format.
+fn check_meta(reader: &mut Reader, node: &Node, kind: &str) {
     let Some(fields) = reader.fields(node, "`_meta`", &["type", "config_version"]) else { return };
     if let Some(found) = fields.value("type").and_then(|node| reader.text(node, "`type`"))
         && found.text != kind
@@ -73,7 +54,7 @@ fn meta(reader: &mut Reader, node: &Node, kind: &str) {
     }
 }
 
-/// The fields of an entry: those that are known here, and notes. Another key is an error, as in the plugin, which does not
+/// The fields of an entry, which may have notes, too. Another key is an error: the plugin does not
 /// load a file with one (`FAIL_ON_UNKNOWN_PROPERTIES` of its JSON reader).
 pub(super) fn fields<'n>(
     reader: &mut Reader,
@@ -81,25 +62,21 @@ pub(super) fn fields<'n>(
     what: &str,
     known: &[&str],
 ) -> Option<Fields<'n>> {
-    let fields = reader.fields(node, what, &with_notes(known))?;
+    let fields = reader.fields(node, what, &[known, &NOTES].concat())?;
     check_notes(reader, &fields);
     Some(fields)
 }
 
-/// The same for entries in which a key may be a misplaced secret: a key that is not known is not shown, only its place.
+/// The same for an entry in which a key may be a misplaced secret: an unknown key is not shown.
 pub(super) fn secret_fields<'n>(
     reader: &mut Reader,
     node: &'n Node,
     what: &str,
     known: &[&str],
 ) -> Option<Fields<'n>> {
-    let fields = reader.secret_fields(node, what, &with_notes(known))?;
+    let fields = reader.secret_fields(node, what, &[known, &NOTES].concat())?;
     check_notes(reader, &fields);
     Some(fields)
-}
-
-fn with_notes<'k>(known: &[&'k str]) -> Vec<&'k str> {
-    known.iter().chain(NOTES).copied().collect()
 }
 
 fn check_notes(reader: &mut Reader, fields: &Fields<'_>) {
@@ -144,10 +121,4 @@ pub(super) fn pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) ->
             None
         }
     }
-}
-
-/// Adds an error for the whole folder.
-pub(super) fn missing(loader: &mut Loader<'_>, name: &str) {
-    let at = document::Place::start_of(Path::new(loader.folder));
-    loader.problems.push(document::Problem::error(at, format!("the folder has no `{name}`")));
 }

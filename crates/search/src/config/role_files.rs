@@ -4,54 +4,57 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Severity, Text, Warning};
+use document::{Fields, Key, Node, Place, Problem, Reader, Severity, Text, Warning};
 
-use super::read::{all_entries, entries, fields, flag, missing, names, pattern, patterns, texts};
+use super::read::{fields, flag, names, pattern, patterns, read_entries, texts};
 use super::{
     IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template, TenantPermission,
 };
-use crate::builtin;
+use crate::builtin::{BUILTIN, is_builtin_role};
 use crate::groups::ActionGroups;
-use crate::pattern::Pattern;
 
 const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
 const INDEX_PERMISSION: &[&str] = &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
 
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Defined {
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> FileDefinitions {
     let mut places = Vec::new();
     config.action_groups = action_groups(loader);
-    let groups = config.action_groups.clone();
-    let roles = &mut config.roles;
-    let is_there = entries(loader, "roles.yml", "roles", |reader, key, node| {
-        if let Some((role, is_own)) = role(reader, key, node, &groups) {
-            places.extend(is_own.then(|| (key.text.clone(), reader.place(key.at))));
-            roles.insert(key.text.clone(), role);
+    let (roles, groups) = (&mut config.roles, &config.action_groups);
+    let is_there = read_entries(loader, "roles.yml", "roles", |reader, entries| {
+        for (key, node) in entries {
+            if let Some((role, is_own)) = role(reader, key, node, groups) {
+                places.extend(is_own.then(|| (key.text.clone(), reader.place(key.at))));
+                roles.insert(key.text.clone(), role);
+            }
         }
     });
     if !is_there {
-        missing(loader, "roles.yml");
+        let at = Place::start_of(loader.folder);
+        loader.problems.push(Problem::error(at, "the folder has no `roles.yml`"));
     }
     // With errors in the file, a role may only seem to be missing.
     let roles_are_known =
         is_there && !loader.problems.iter().any(|problem| problem.severity == Severity::Error);
-    add_builtin(config);
+    // They replace roles of the same name, as in OpenSearch.
+    config.roles.extend(BUILTIN.roles.clone());
     let (roles, mappings) = (&config.roles, &mut config.mappings);
-    let has_mapping = entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
-        mappings.extend(mapping(reader, key, node));
-        if roles_are_known {
-            warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
+    let has_mapping = read_entries(loader, "roles_mapping.yml", "rolesmapping", |reader, entries| {
+        for (key, node) in entries {
+            mappings.extend(mapping(reader, key, node));
+            if roles_are_known {
+                warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
+            }
         }
     });
     let tenants = &mut config.tenants;
-    entries(loader, "tenants.yml", "tenants", |reader, key, node| {
-        if fields(reader, node, "a tenant", &[]).is_some() {
-            tenants.push(key.text.clone());
-        }
+    read_entries(loader, "tenants.yml", "tenants", |reader, entries| {
+        let is_tenant = |(_, node): &&(&Key, &Node)| fields(reader, node, "a tenant", &[]).is_some();
+        tenants.extend(entries.iter().filter(is_tenant).map(|(key, _)| key.text.clone()));
     });
-    Defined { roles: places, has_mapping, roles_are_known }
+    FileDefinitions { roles: places, has_mapping, roles_are_known }
 }
 
-/// Warns of a role that does not exist. The plugin gives it to callers nevertheless, and it permits nothing.
+/// Warns of a role that does not exist. It permits nothing, though the plugin gives it to callers.
 pub(super) fn warn_of_unknown_role(
     reader: &mut Reader,
     name: Text<'_>,
@@ -66,8 +69,8 @@ pub(super) fn warn_of_unknown_role(
     reader.warning_help(name.at, Warning::UnknownName, format!("there is no role `{}`", name.text), help);
 }
 
-/// What the files define.
-pub(super) struct Defined {
+/// The definitions of the files.
+pub(super) struct FileDefinitions {
     /// Roles for callers to have, with their places.
     roles: Vec<(Arc<str>, Place)>,
     /// Whether there is a `roles_mapping.yml`.
@@ -77,7 +80,12 @@ pub(super) struct Defined {
 }
 
 /// Warns of roles that nobody has.
-pub(super) fn unused(defined: Defined, folder: &Path, config: &SecurityConfig, problems: &mut Vec<Problem>) {
+pub(super) fn unused(
+    defined: FileDefinitions,
+    folder: &Path,
+    config: &SecurityConfig,
+    problems: &mut Vec<Problem>,
+) {
     if !defined.has_mapping {
         let at = Place::start_of(&folder.join("roles.yml"));
         let message = "the folder has no `roles_mapping.yml`: only users that name their own roles have any";
@@ -97,64 +105,44 @@ pub(super) fn unused(defined: Defined, folder: &Path, config: &SecurityConfig, p
     }
 }
 
-/// Adds the built-in roles. They replace roles of the same name, as in OpenSearch.
-pub(super) fn add_builtin(config: &mut SecurityConfig) {
-    let list = |texts: &[&str]| texts.iter().map(|text| Arc::from(*text)).collect::<Vec<Arc<str>>>();
-    for builtin in builtin::ROLES {
-        let permission = |(patterns, actions): &(&[&str], &[&str])| IndexPermission {
-            patterns: list(patterns).iter().filter_map(builtin_pattern).collect(),
-            allowed_actions: list(actions),
-            ..IndexPermission::default()
-        };
-        let tenant = |(patterns, actions): &(&[&str], &[&str])| TenantPermission {
-            patterns: list(patterns),
-            allowed_actions: list(actions),
-        };
-        let role = Role {
-            cluster_permissions: list(builtin.cluster),
-            index_permissions: builtin.indices.iter().map(permission).collect(),
-            tenant_permissions: builtin.tenants.iter().map(tenant).collect(),
-        };
-        config.roles.insert(builtin.name.into(), role);
+/// Reads the built-in roles and action groups. They must be marked `static`.
+pub(crate) fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
+    let mut config = SecurityConfig::default();
+    let Some(root) = reader.parse(bytes) else { return config };
+    let Some(sections) = reader.entries(&root, "the file") else { return config };
+    let mut groups = BTreeMap::new();
+    let section = sections.value("action_groups").and_then(|node| reader.entries(node, "`action_groups`"));
+    for (key, node) in section.iter().flat_map(Fields::iter) {
+        let members = reader.texts(node, "an action group", "each of its members");
+        groups.insert(key.text.clone(), members.into_iter().map(|(_, text)| text.clone()).collect());
     }
-}
-
-fn builtin_pattern(text: &Arc<str>) -> Option<IndexPattern> {
-    if Template::is_template(text) {
-        return Template::parse(text).ok().map(IndexPattern::Template);
+    config.action_groups = ActionGroups::new(groups);
+    let section = sections.value("roles").and_then(|node| reader.entries(node, "`roles`"));
+    for (key, node) in section.iter().flat_map(Fields::iter) {
+        let role = role(reader, key, node, &config.action_groups).map(|(role, _)| role);
+        config.roles.extend(role.map(|role| (key.text.clone(), role)));
     }
-    Pattern::parse(text).ok().map(IndexPattern::Static)
+    config
 }
 
 fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
-    let mut groups = ActionGroups::builtin();
-    all_entries(loader, "action_groups.yml", "actiongroups", |reader, entries| {
+    let mut groups = ActionGroups::default().with_builtin();
+    read_entries(loader, "action_groups.yml", "actiongroups", |reader, entries| {
         let mut read = Vec::new();
         for (key, node) in entries {
             let known = &["allowed_actions", "type"];
             let Some(fields) = fields(reader, node, "an action group", known) else { continue };
             let members = texts(reader, &fields, "allowed_actions");
             action_patterns(reader, &members);
-            let is_builtin = builtin::ACTION_GROUPS.iter().any(|(name, _)| *name == &*key.text);
+            let is_builtin = BUILTIN.action_groups.contains(&key.text);
             warn_of_builtin(reader, key, &fields, is_builtin, "action group");
             if !is_builtin {
-                read.push(Group { name: &key.text, at: key.at, members });
+                read.push(Group { name: &key.text, members });
             }
         }
         let members = |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
-        let too_many;
-        (groups, too_many) =
-            ActionGroups::new(read.iter().map(|group| (group.name.clone(), members(group))).collect());
-        let at = |name| read.iter().find(|group| *group.name == name).map(|group| group.at);
-        if let Some(at) = too_many.and_then(at) {
-            let message = "the action groups have too many members, with those of the groups in them";
-            reader.error_help(
-                at,
-                message,
-                "leave groups out of groups, or write patterns such as `indices:data/read/*`",
-            );
-            return;
-        }
+        let own = read.iter().map(|group| (group.name.clone(), members(group)));
+        groups = ActionGroups::new(own.collect()).with_builtin();
         read.iter().for_each(|group| warn_of_unknown(reader, &group.members, &groups));
         warn_of_circles(reader, &read, &groups);
     });
@@ -164,12 +152,10 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
 /// An action group of the file.
 struct Group<'n> {
     name: &'n Arc<str>,
-    at: Mark,
     members: Vec<(Text<'n>, &'n Arc<str>)>,
 }
 
-/// Warns of groups that contain themselves. The plugin accepts them, too: those of a circle have the same
-/// actions.
+/// Warns of groups that contain themselves. The plugin accepts them: all have the same actions.
 fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
     for Group { name, members, .. } in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
         let leads_back = |member: &str| *member == ***name || groups.has_member(member, name);
@@ -183,12 +169,12 @@ fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroup
     }
 }
 
-/// A role, and whether it is none of those that every exported configuration has, marked so.
+/// A role, and whether it is neither built in nor marked as one of an exported configuration.
 fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<(Role, bool)> {
     let role_fields = fields(reader, node, "a role of the cluster", ROLE)?;
-    let is_builtin = builtin::ROLES.iter().any(|role| *role.name == *key.text);
-    warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
     let is_marked = ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
+    let is_builtin = !flag(reader, &role_fields, "static") && is_builtin_role(&key.text);
+    warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
     let mut role = Role {
         cluster_permissions: actions(reader, &role_fields, "cluster_permissions", groups),
         ..Role::default()
@@ -267,7 +253,7 @@ fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Te
     }
 }
 
-/// The query of document level security. One that is no JSON hides every document in OpenSearch: here it is an error.
+/// The query of document level security. OpenSearch hides every document if it is no JSON.
 fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> {
     let (text, shared) = fields.value("dls").and_then(|node| reader.shared(node, "`dls`"))?;
     if text.text.trim().is_empty() {
@@ -289,8 +275,8 @@ fn actions(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &ActionG
     actions.into_iter().map(|(_, action)| action.clone()).collect()
 }
 
-/// Warns of a name that is neither an action nor an action group: probably a mistake. The plugin takes it for an action,
-/// which no request performs, so it grants nothing; it grants nothing here, either.
+/// Warns of a name that is neither an action nor an action group. The plugin takes it for an
+/// action, which no request performs.
 fn warn_of_unknown(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)], groups: &ActionGroups) {
     for (text, _) in actions {
         let is_action = text.text.contains([':', '*', '?', '/']);

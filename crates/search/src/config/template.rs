@@ -1,19 +1,18 @@
 //! Texts with values of the subject: `${user.name}`, `${attr.internal.department}`.
 //!
-//! OpenSearch inserts a value as it is, so a user named `*` has every index of the role `own_index`, and a quote in an
-//! attribute ends the text of a query. Here a value is always literal.
+//! OpenSearch inserts a value as it is. So a user named `*` has every index of the role
+//! `own_index`, and a quote in an attribute ends the text of a query. Here values are literal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::pattern::{Pattern, Symbol};
 
-/// The values that a template may contain, by name: `user.name`, `user.roles`, `user.securityRoles`, `attr.…`.
+/// The values of variables: `user.name`, `user.roles`, `user.securityRoles`, `attr.…`.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     values: BTreeMap<String, String>,
-    /// Whether `${NAME:-DEFAULT}` has a meaning: only newer versions of the plugin know it. To the others it is a text that no name
-    /// has.
+    /// Whether defaults (`${NAME:-DEFAULT}`) count. Older versions of the plugin know none.
     has_defaults: bool,
 }
 
@@ -27,8 +26,16 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Piece {
     Literal(String),
-    /// A variable, its default, and whether it is inside of a JSON string.
-    Variable(String, Option<String>, bool),
+    Variable(Variable),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Variable {
+    name: String,
+    default: Option<String>,
+    is_in_json_string: bool,
+    /// Its offset in the text, in bytes.
+    offset: usize,
 }
 
 /// Why a template is not supported, with the offset in bytes.
@@ -55,9 +62,9 @@ impl Variables {
         self.values.iter().map(entry).sum()
     }
 
-    fn value<'v>(&'v self, name: &str, default: Option<&'v String>) -> Option<&'v str> {
+    fn value<'v>(&'v self, Variable { name, default, .. }: &'v Variable) -> Option<&'v str> {
         let may_count = default.is_none() || self.has_defaults;
-        self.values.get(name).or(default).filter(|_| may_count).map(String::as_str)
+        self.values.get(name).or(default.as_ref()).filter(|_| may_count).map(String::as_str)
     }
 
     /// The same, where the plugin knows defaults.
@@ -75,7 +82,7 @@ impl Template {
 
     /// Reads `${NAME}` and `${NAME:-DEFAULT}`.
     pub(crate) fn parse(text: &Arc<str>) -> Result<Self, TemplateError> {
-        let (mut pieces, mut rest, mut in_string) = (Vec::new(), &**text, false);
+        let (mut pieces, mut rest, mut is_in_json_string) = (Vec::new(), &**text, false);
         while let Some((literal, after)) = rest.split_once("${") {
             let offset = text.len() - after.len() - 2;
             if literal.ends_with('$') {
@@ -87,13 +94,18 @@ impl Template {
             if inner.contains("${") {
                 return Err((offset, "a variable within a variable is not supported"));
             }
-            in_string = ends_in_string(in_string, literal);
+            is_in_json_string = ends_in_string(is_in_json_string, literal);
             let (name, default) = match inner.split_once(":-") {
                 Some((name, default)) => (name, Some(default.to_owned())),
                 None => (inner, None),
             };
             pieces.push(Piece::Literal(literal.to_owned()));
-            pieces.push(Piece::Variable(name.to_owned(), default, in_string));
+            pieces.push(Piece::Variable(Variable {
+                name: name.to_owned(),
+                default,
+                is_in_json_string,
+                offset,
+            }));
             rest = next;
         }
         pieces.push(Piece::Literal(rest.to_owned()));
@@ -113,25 +125,26 @@ impl Template {
         for piece in &*self.pieces {
             match piece {
                 Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
-                Piece::Variable(name, default, _) => {
-                    symbols.extend(variables.value(name, default.as_ref())?.bytes().map(Symbol::Byte));
+                Piece::Variable(variable) => {
+                    symbols.extend(variables.value(variable)?.bytes().map(Symbol::Byte));
                 }
             }
         }
-        Some(Pattern::of_symbols(self.text.clone(), symbols))
+        Some(Pattern::from_symbols(self.text.clone(), symbols))
     }
 
-    /// The pattern of all names that the plugin may match: it takes a value with `*` or `?` for a pattern, and a text between slashes for a
-    /// regular expression. `None` if that is the same as [`Self::pattern`].
+    /// The pattern of all names that the plugin may match: it takes a value with `*` or `?` for a
+    /// pattern, and a text between slashes for a regular expression. `None` if it is
+    /// [`Self::pattern`].
     ///
-    /// What a permission grants is decided by the literal values, which match fewer names. What it hides must be decided by this.
+    /// A permission grants by the literal pattern, which matches fewer names, and hides by this
+    /// one.
     #[must_use]
     pub(crate) fn widened(&self, variables: &Variables) -> Option<Pattern> {
-        let values = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Literal(_) => None,
+        let values = self.variables().map(|variable| match variable.default {
             // A default may count or not, whatever the settings say: the version is not known.
-            Piece::Variable(_, Some(_), _) => Some("*"),
-            Piece::Variable(name, None, _) => Some(variables.value(name, None).unwrap_or_default()),
+            Some(_) => "*",
+            None => variables.value(variable).unwrap_or_default(),
         });
         let (mut is_pattern, mut is_anything) = (false, false);
         for value in values {
@@ -139,32 +152,29 @@ impl Template {
             is_anything |= value.contains(['/', '$']);
         }
         match (is_anything, is_pattern) {
-            (true, _) => Some(Pattern::of_symbols(self.text.clone(), vec![Symbol::Many])),
+            (true, _) => Some(Pattern::from_symbols(self.text.clone(), vec![Symbol::Many])),
             (false, true) => Some(self.widest()),
             (false, false) => None,
         }
     }
 
+    fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(_) => None,
+            Piece::Variable(variable) => Some(variable),
+        })
+    }
+
     /// The variables without a default that no caller can have, each with its offset in bytes.
-    pub(super) fn unknown_variables(&self) -> Vec<(usize, &str)> {
+    pub(super) fn unknown_variables(&self) -> impl Iterator<Item = (usize, &str)> {
         let known = ["user.name", "user.roles", "user.securityRoles"];
-        let is_known = |name: &str| {
+        let sources = ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"];
+        let is_known = move |name: &str| {
             known.iter().any(|known| name == *known || name == known.replace('.', "_"))
-                || ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"]
-                    .iter()
-                    .any(|source| name.len() > source.len() && name.starts_with(source))
+                || sources.iter().any(|source| name.len() > source.len() && name.starts_with(source))
         };
-        let mut unknown = Vec::new();
-        let mut rest = &*self.text;
-        while let Some((_, after)) = rest.split_once("${") {
-            let offset = self.text.len() - after.len() - 2;
-            let Some((inner, next)) = after.split_once('}') else { break };
-            if !inner.contains(":-") && !is_known(inner) {
-                unknown.push((offset, inner));
-            }
-            rest = next;
-        }
-        unknown
+        let unknown = self.variables().filter(move |one| one.default.is_none() && !is_known(&one.name));
+        unknown.map(|variable| (variable.offset, &*variable.name))
     }
 
     /// The pattern of all names that it may match with some values.
@@ -173,35 +183,33 @@ impl Template {
         for piece in &*self.pieces {
             match piece {
                 Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
-                Piece::Variable(..) => symbols.push(Symbol::Many),
+                Piece::Variable(_) => symbols.push(Symbol::Many),
             }
         }
-        Pattern::of_symbols(self.text.clone(), symbols)
+        Pattern::from_symbols(self.text.clone(), symbols)
     }
 
-    /// The user name with which it matches a name, if its only variable is the user name and the rest is literal.
+    /// The user name with which it matches a name, if that is its only variable.
     pub(crate) fn user_of<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let [Piece::Literal(before), Piece::Variable(variable, None, _), Piece::Literal(after)] =
-            &*self.pieces
-        else {
+        let [Piece::Literal(before), Piece::Variable(variable), Piece::Literal(after)] = &*self.pieces else {
             return None;
         };
-        let is_user = matches!(&**variable, "user.name" | "user_name");
+        let is_user = matches!(&*variable.name, "user.name" | "user_name") && variable.default.is_none();
         let is_literal = ![before, after].iter().any(|text| text.contains(['*', '?']));
         let user = name.strip_prefix(&**before)?.strip_suffix(&**after)?;
         (is_user && is_literal).then_some(user)
     }
 
-    /// As a query in JSON; `None` if a value is missing or cannot be in its place, or if the result is not JSON.
+    /// As a query in JSON; `None` if a value is missing, or the result would not be JSON.
     #[must_use]
     pub fn query(&self, variables: &Variables) -> Option<String> {
         let mut out = String::new();
         for piece in &*self.pieces {
             match piece {
                 Piece::Literal(text) => out.push_str(text),
-                Piece::Variable(name, default, in_string) => {
-                    let value = variables.value(name, default.as_ref())?;
-                    if *in_string {
+                Piece::Variable(variable) => {
+                    let value = variables.value(variable)?;
+                    if variable.is_in_json_string {
                         out.push_str(&json_escaped(value));
                     } else {
                         let values: Vec<serde_json::Value> =

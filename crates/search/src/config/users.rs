@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use document::{Fields, Key, Node, Place, Problem, Reader, Secret, Warning};
+use document::{Fields, Key, Node, Problem, Reader, Secret, Warning};
 
-use super::read::{entries, flag, names, secret_fields, texts};
+use super::read::{flag, names, read_entries, secret_fields, texts};
 use super::role_files::warn_of_unknown_role;
-use super::{Dashboards, EvaluationType, InternalUser, Loader, Role, SecurityConfig, Settings};
+use super::{Dashboards, EvaluationType, InternalUser, Loader, Role, SecurityConfig};
+use crate::settings::EvaluationSettings;
 
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
@@ -48,27 +49,29 @@ pub(super) fn load(
     let known_roles = roles_are_known.then_some(&config.roles);
     let users = &mut config.users;
     let mut warnings = Vec::new();
-    let mut not_of_plugin = NotOfPlugin::default();
-    entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
-        let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { return };
-        if user.hash.is_none() && !is_disabled {
-            let message = format!("the user `{}` has no `hash`, and so no access", user.name);
-            let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
-            warnings.push(problem.help("add one, or write `enabled: false`"));
+    read_entries(loader, "internal_users.yml", "internalusers", |reader, entries| {
+        for (key, node) in entries {
+            let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { continue };
+            if user.hash.is_none() && !is_disabled {
+                let message = format!("the user `{}` has no `hash`, and so no access", user.name);
+                let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
+                warnings.push(problem.help("add one, or write `enabled: false`"));
+            }
+            users.push(user);
         }
-        not_of_plugin.add(&user);
-        users.push(user);
     });
-    warnings.extend(not_of_plugin.warning());
+    warnings.extend(warning_of_hashes(users));
     let settings = &mut config.settings;
-    entries(loader, "config.yml", "config", |reader, key, node| {
-        if &*key.text != "config" {
-            let message = format!("unknown key `{}`", key.text);
-            reader.error_help(key.at, message, "the file has `_meta` and `config`");
-        } else if let Some(fields) = reader.fields(node, "`config`", &["dynamic"])
-            && let Some(node) = fields.value("dynamic")
-        {
-            dynamic(reader, node, settings);
+    read_entries(loader, "config.yml", "config", |reader, entries| {
+        for (key, node) in entries {
+            if &*key.text != "config" {
+                let message = format!("unknown key `{}`", key.text);
+                reader.error_help(key.at, message, "the file has `_meta` and `config`");
+            } else if let Some(fields) = reader.fields(node, "`config`", &["dynamic"])
+                && let Some(node) = fields.value("dynamic")
+            {
+                dynamic(reader, node, settings);
+            }
         }
     });
     warnings
@@ -112,50 +115,35 @@ fn user(
     Some((user, is_disabled))
 }
 
-/// Users whose hashes the plugin does not verify, unless its setting names their algorithm. The setting is not in the
-/// files: with the default, a hash of another algorithm than bcrypt is no valid password.
-#[derive(Default)]
-struct NotOfPlugin {
-    first: Option<Place>,
-    /// The first of them, each with the algorithm.
-    users: Vec<String>,
-    more: usize,
+/// How many users a message names.
+const MAX_USERS: usize = 10;
+
+/// Warns of users whose hashes the plugin does not verify. By default it knows bcrypt alone; the
+/// setting for another algorithm is not in these files.
+fn warning_of_hashes(users: &[InternalUser]) -> Option<Problem> {
+    let algorithm = |user: &InternalUser| other_than_bcrypt(&user.hash.as_ref()?.0);
+    let others = users.iter().filter_map(|user| Some((user, algorithm(user)?)));
+    let at = others.clone().next()?.0.at.clone();
+    let shown = others.clone().take(MAX_USERS);
+    let mut names: Vec<String> =
+        shown.map(|(user, algorithm)| format!("`{}` ({algorithm})", user.name)).collect();
+    let more = others.count() - names.len();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    let names = match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        Some(_) | None => names.concat(),
+    };
+    let message = format!(
+        "by default the security plugin verifies only bcrypt hashes: {names} cannot sign in to the cluster itself"
+    );
+    let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
+                `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+    Some(Problem::warning(at, Warning::HashAlgorithm, message).help(help))
 }
 
-/// How many of them a message names.
-const MOST_USERS: usize = 10;
-
-impl NotOfPlugin {
-    fn add(&mut self, user: &InternalUser) {
-        let Some(algorithm) = user.hash.as_ref().and_then(|hash| other_than_bcrypt(&hash.0)) else { return };
-        self.first.get_or_insert_with(|| user.at.clone());
-        if self.users.len() < MOST_USERS {
-            self.users.push(format!("`{}` ({algorithm})", user.name));
-        } else {
-            self.more += 1;
-        }
-    }
-
-    fn warning(mut self) -> Option<Problem> {
-        let at = self.first?;
-        if self.more > 0 {
-            self.users.push(format!("{} more", self.more));
-        }
-        let names = match self.users.split_last() {
-            Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-            Some(_) | None => self.users.concat(),
-        };
-        let message = format!(
-            "by default the security plugin verifies only bcrypt hashes: {names} cannot sign in to the cluster itself"
-        );
-        let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
-                    `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
-        Some(Problem::warning(at, Warning::HashAlgorithm, message).help(help))
-    }
-}
-
-/// The algorithm of a hash that is not bcrypt. `None` also if it is not known: whether the hash can be used is not decided
-/// here.
+/// The algorithm of a hash, if it is known and not bcrypt.
 fn other_than_bcrypt(hash: &str) -> Option<&'static str> {
     if hash.starts_with("{SHA}") {
         return Some("SHA-1");
@@ -179,21 +167,19 @@ fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
     fields.value(key).and_then(|node| reader.boolean(node, &format!("`{key}`"))) == Some(false)
 }
 
-fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
+fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) {
     let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
     let Some(fields) = reader.fields(node, "`dynamic`", &known) else { return };
     settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
     settings.do_not_fail_on_forbidden_empty = flag(reader, &fields, "do_not_fail_on_forbidden_empty");
     settings.ignore_unauthorized_indices =
         !is_false(reader, &fields, "privileges_evaluation_ignore_unauthorized_indices");
-    settings.evaluation = choice(
-        reader,
-        &fields,
-        "privileges_evaluation_type",
-        &[("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))],
-    );
+    let types = [("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))];
+    if let Some(evaluation) = choice(reader, &fields, "privileges_evaluation_type", &types) {
+        settings.evaluation = evaluation;
+    }
     if settings.do_not_fail_on_forbidden
-        && settings.evaluation == Some(EvaluationType::V4)
+        && settings.evaluation == EvaluationType::V4
         && let Some((key, _)) = fields.field("do_not_fail_on_forbidden")
     {
         let message = "`do_not_fail_on_forbidden` has no effect with `privileges_evaluation_type: v4`";

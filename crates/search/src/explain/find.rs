@@ -10,24 +10,25 @@ use roaring::RoaringBitmap;
 
 use super::requirement::{HeldRole, Matching, Requirement, Row};
 use crate::action::Action;
+use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
 use crate::builtin::KIBANA_USER;
-use crate::compiled::{Caller, Grant, Privileges, SYSTEM_INDEX, shown_by_pattern};
+use crate::compiled::{Caller, CompiledRole, Grant, Privileges, shown_by_pattern};
 use crate::config::{EvaluationType, Template};
 use crate::filtering::{may_be_of_any, reaches_new, strictest};
 use crate::need::{Need, Target};
 use crate::reading::Request;
-use crate::resolve::{Names, Unknown, counts, resolve_need};
+use crate::resolve::{Names, Unknown, counts};
 use crate::steps::Steps;
 use crate::tenants::TenantAccess;
 
-/// More names than are listed one by one where roles have several patterns with values of the caller.
-/// What only these permit together then counts as denied.
+/// More names than are listed one by one where roles have several patterns with values of the
+/// caller. A request that only several permit together then counts as denied.
 const MAX_NAMES: usize = 50;
 
-/// The roles that a caller must have for the needs of a request, among those that somebody can have.
-/// Service accounts need more, and [Dashboards itself](dashboards_server), if `is_server` is set, less.
-/// `None` if finding them takes more steps.
+/// The roles that a caller must have for the needs of a request, among those that somebody can
+/// have. Service accounts need more, and [Dashboards itself](dashboards_server), if `is_server` is
+/// set, less. `None` if finding them takes more steps.
 #[must_use]
 pub fn requirement(
     privileges: &Privileges,
@@ -40,15 +41,16 @@ pub fn requirement(
     let requirement = Requirement::default();
     let mut finder = Finder { privileges, is_server, roles, callers, steps, requirement };
     for need in needs.iter().filter(|need| counts(privileges.evaluation(), need)) {
-        if finder.is_for_nobody(need) {
+        let names = privileges.names(need);
+        if names.as_ref().is_some_and(|names| finder.is_for_nobody(need, names)) {
             return Some(Requirement { all: vec![Vec::new()], none: Vec::new() });
         }
-        finder.require(need)?;
+        finder.require(need, names.as_ref())?;
     }
     Some(finder.requirement)
 }
 
-/// The same for a whole request, which may also be denied because it is forwarded with its patterns.
+/// The same for a whole request, which may also be denied because of its patterns.
 #[must_use]
 pub fn requirement_for(
     privileges: &Privileges,
@@ -64,24 +66,21 @@ pub fn requirement_for(
     Some(requirement)
 }
 
-/// Whether a request is denied to every caller from whom a role hides something, because it is forwarded
-/// with its patterns as they are.
+/// Whether a request is forwarded with patterns, and so denied if a role hides something.
 fn keeps_patterns(privileges: &Privileges, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
-    needs.iter().filter(|need| shown_by_pattern(need).is_some()).any(|need| match &need.target {
-        Target::Indices(expression) => privileges.with_names(request, needs, expression, false).is_none(),
-        Target::Cluster | Target::Name(_) | Target::Fixed(_) | Target::Missing(_) | Target::AddedName(_) => {
-            false
-        }
+    let mut shown = needs.iter().filter(|need| shown_by_pattern(need).is_some());
+    shown.any(|need| {
+        let expression = need.target.expression();
+        expression.is_some_and(|list| privileges.with_names(request, needs, list, false).is_none())
     })
 }
 
-/// The user that Dashboards itself is, if these needs are about its index: then this user needs other
-/// roles than all others.
+/// The user of Dashboards, who needs other roles than all others, if the needs are about its index.
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
     let tenants = privileges.tenants()?;
     let is_about = |need: &Need<'_>| {
-        resolve_need(privileges.inventory(), privileges.evaluation(), need).is_some_and(|names| {
+        privileges.names(need).is_some_and(|names| {
             is_of_tenant(privileges, need, &names) || is_of_other_tenant(privileges, need, &names)
         })
     };
@@ -136,52 +135,56 @@ struct Group<'p> {
 }
 
 impl<'p> Finder<'p, '_> {
-    fn names<'n>(&self, need: &'n Need<'_>) -> Option<Names<'n>> {
-        resolve_need(self.privileges.inventory(), self.privileges.evaluation(), need)
-    }
-
     /// Whether nobody can have a need permitted as it is.
-    fn is_for_nobody(&self, need: &Need<'_>) -> bool {
+    fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
         let settings = &self.privileges.settings;
-        self.names(need).is_some_and(|names| {
-            let may_be_of_security = |unknown: &Unknown<'_>| {
-                settings.special_unknown(*unknown).is_some_and(|reason| reason != Reason::SystemIndex)
-            };
-            names.is_emptied
-                || settings.changes_all(need)
-                || !names.known.is_disjoint(&self.privileges.special.security)
-                || names.unknown.iter().any(may_be_of_security)
-                || (!names.is_nothing()
-                    && !self.is_server
-                    && is_of_other_tenant(self.privileges, need, &names))
-        })
+        let may_be_of_security = |unknown: &Unknown<'_>| {
+            settings.special_unknown(*unknown).is_some_and(|reason| reason != Reason::SystemIndex)
+        };
+        names.is_emptied
+            || settings.changes_all(need)
+            || !names.known.is_disjoint(&self.privileges.special.security)
+            || names.unknown.iter().any(may_be_of_security)
+            || (!names.is_nothing() && !self.is_server && is_of_other_tenant(self.privileges, need, names))
     }
 
     /// Adds the conditions of a need. `None` if that takes too many steps.
-    fn require(&mut self, need: &Need<'_>) -> Option<()> {
+    fn require(&mut self, need: &Need<'_>, names: Option<&Names<'_>>) -> Option<()> {
         if reaches_new(need).is_some() {
             refuse_restricted(self.privileges, &mut self.requirement, self.steps)?;
         }
-        if need.target == Target::Cluster {
-            for action in need.actions {
-                self.steps.take(self.roles.len())?;
-                let has = |id: &u32| {
-                    self.privileges.roles.get(*id as usize).is_some_and(|role| role.cluster.contains(*action))
-                };
-                let roles = self.roles.iter().filter(|(id, _)| has(id));
-                self.add(roles.map(|(_, role)| HeldRole::always(role)).collect())?;
-            }
-            return Some(());
-        }
-        let Some(names) = self.names(need) else { return Some(()) };
+        let Some(names) = names else {
+            let is_of_cluster = need.target == Target::Cluster;
+            let permits = |role: &CompiledRole, action| role.cluster.contains(action);
+            return if is_of_cluster { self.require_of_role(need, permits) } else { Some(()) };
+        };
         self.steps.take(1 + count(names.known.len()) + names.unknown.len())?;
         if names.is_nothing() {
-            return self.require_any_index(need);
+            return match self.privileges.evaluation() {
+                EvaluationType::Legacy => Some(()),
+                EvaluationType::V4 => self.require_of_role(need, CompiledRole::grants_anywhere),
+            };
         }
-        if !self.is_server && is_of_tenant(self.privileges, need, &names) {
+        if !self.is_server && is_of_tenant(self.privileges, need, names) {
             self.require_tenant(need)?;
         }
-        self.require_names(need, &names)
+        self.require_names(need, names)
+    }
+
+    /// Requires for each action one of the roles that permit it by themselves.
+    fn require_of_role(
+        &mut self,
+        need: &Need<'_>,
+        permits: impl Fn(&CompiledRole, Action) -> bool,
+    ) -> Option<()> {
+        for action in need.actions {
+            self.steps.take(self.roles.len())?;
+            let role = |id: u32| self.privileges.roles.get(id as usize);
+            let permitting =
+                self.roles.iter().filter(|(id, _)| role(*id).is_some_and(|role| permits(role, *action)));
+            self.add(permitting.map(|(_, name)| HeldRole::always(name)).collect())?;
+        }
+        Some(())
     }
 
     fn add(&mut self, any: Vec<HeldRole>) -> Option<()> {
@@ -202,23 +205,6 @@ impl<'p> Finder<'p, '_> {
         self.steps.take(1 + grants + if is_new { Action::COUNT } else { 0 })?;
         let make = || Arc::new(self.privileges.nameless_caller(&[id]));
         Some(self.callers.entry(id).or_insert_with(make).clone())
-    }
-
-    /// With `v4`, a request that names nothing needs the action on any index.
-    fn require_any_index(&mut self, need: &Need<'_>) -> Option<()> {
-        if self.privileges.evaluation() == EvaluationType::Legacy {
-            return Some(());
-        }
-        for action in need.actions {
-            let mut granting = Vec::new();
-            for (id, role) in self.roles.clone() {
-                if self.privileges.on_any_index(&*self.caller(id)?, *action) {
-                    granting.push(HeldRole::always(role));
-                }
-            }
-            self.add(granting)?;
-        }
-        Some(())
     }
 
     /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
@@ -268,10 +254,10 @@ impl<'p> Finder<'p, '_> {
         }
     }
 
-    /// Refuses the roles that show only a part of what the request shows.
+    /// Refuses the roles that hide something of the request.
     fn refuse_restrictions(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
         let privileges = self.privileges;
-        let members = |number: u32| match privileges.members(number) {
+        let members = |number: u32| match privileges.inventory.members(number) {
             [] => vec![number],
             members => members.to_vec(),
         };
@@ -412,9 +398,9 @@ impl<'p> Finder<'p, '_> {
 
 /// A name of the inventory, with the aliases and data streams of an index.
 fn row(privileges: &Privileges, number: u32) -> Row {
-    let groups = privileges.groups(number).iter();
-    let parents = groups.map(|group| privileges.name(*group).to_owned()).collect();
-    Row { name: privileges.name(number).to_owned(), parents, is_pattern: false }
+    let groups = privileges.inventory.groups(number).iter();
+    let parents = groups.map(|group| privileges.inventory.name(*group).to_owned()).collect();
+    Row { name: privileges.inventory.name(number).to_owned(), parents, is_pattern: false }
 }
 
 /// A number of names.

@@ -21,7 +21,7 @@ pub struct Requirement {
 pub struct HeldRole {
     /// Its name.
     pub role: Arc<str>,
-    /// If the role counts for some callers only: for those with whose values this pattern matches names.
+    /// The role counts only for callers with whose values this pattern matches names.
     pub matching: Option<Matching>,
     /// The role counts only for callers who have none of these roles.
     pub without: Vec<Arc<str>>,
@@ -65,8 +65,7 @@ impl Requirement {
         self.all.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
-    /// Requirements in which each role counts beside any other that is not refused. Who meets one of them
-    /// meets this one.
+    /// Requirements without `without`, of which a caller must meet one.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
         if self.all.iter().flatten().all(|held| held.without.is_empty()) {
@@ -112,7 +111,7 @@ impl HeldRole {
 
 impl Matching {
     fn holds(&self, variables: &Variables) -> bool {
-        // What a role hides counts for more names than it grants.
+        // A role hides documents of more names than it grants.
         let widened = if self.is_all { None } else { self.template.widened(variables) };
         let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else { return false };
         match self.is_all {

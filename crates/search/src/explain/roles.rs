@@ -31,7 +31,7 @@ pub enum RoleSource {
     MappedFromHost(String),
 }
 
-/// The roles of a subject by the role mappings and without them, each with every reason for it.
+/// The roles of a subject, mapped or direct, each with every reason for it.
 #[must_use]
 pub fn role_sources(config: &SecurityConfig, subject: &Subject) -> BTreeMap<Arc<str>, Vec<RoleSource>> {
     let mut sources: BTreeMap<Arc<str>, Vec<RoleSource>> = BTreeMap::new();

@@ -42,9 +42,9 @@ enum Backing {
 }
 
 impl Inventory {
-    /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as hidden, so a pattern
-    /// stands for at least what the cluster takes it for. An account that may not see all indices may be told aliases of others: these
-    /// are then [known by their names](Self::unlisted).
+    /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as
+    /// hidden, so a pattern stands for no less than in the cluster. An account that may not see all
+    /// indices may see aliases of others, which are then [unlisted](Self::unlisted).
     ///
     /// # Errors
     /// If it is not such an answer, or one that no cluster gives.
@@ -52,7 +52,7 @@ impl Inventory {
         let resolved: Resolved = serde_json::from_slice(json)?;
         let mut builder = InventoryBuilder::default();
         for index in &resolved.indices {
-            let has = |attribute: &str| index.attributes.iter().any(|known| known == attribute);
+            let has = |attribute: &str| index.attributes.iter().any(|listed| listed == attribute);
             builder.index(&index.name, !has("closed"), has("hidden"));
         }
         for alias in &resolved.aliases {

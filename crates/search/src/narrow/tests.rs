@@ -66,7 +66,8 @@ fn what_is_not_named_in_path_or_query_is_not_reduced() {
     assert_eq!(narrowed(&request("/*/_search"), &[part(0, &names)]), None, "longer than a node accepts");
 }
 
-/// Needs are found by their numbers: where one of them was left out, the names of another parameter would be replaced.
+/// Needs are found by their numbers: where one of them was left out, the names of another parameter
+/// would be replaced.
 #[test]
 fn each_need_has_its_parameter() {
     let mut checked = 0;

@@ -35,8 +35,8 @@ pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {
     matches_with(|at| pattern.get(at).copied(), |at| literal(name, at))
 }
 
-/// Whether each name that the expression matches matches the pattern. A `*` of the expression can only be
-/// covered by a `*` of the pattern, so this is true only if it is certain.
+/// Whether each name that the expression matches matches the pattern. A `*` of the expression can
+/// only be covered by a `*` of the pattern, so this is true only if it is certain.
 pub(crate) fn covers(pattern: &[Symbol], expression: &str) -> bool {
     matches_with(|at| pattern.get(at).copied(), |at| symbol_of_expression(expression, at))
 }
@@ -62,8 +62,8 @@ pub(crate) fn literal_prefix(pattern: &[Symbol]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more: going back
-/// to an earlier one cannot help, so the cost is at most the product of both lengths.
+/// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more:
+/// going back to an earlier one cannot help, so the cost is at most the product of both lengths.
 fn matches_with(pattern: impl Fn(usize) -> Option<Symbol>, name: impl Fn(usize) -> Option<Symbol>) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut retry = None;
@@ -93,8 +93,8 @@ fn matches_with(pattern: impl Fn(usize) -> Option<Symbol>, name: impl Fn(usize) 
     pattern(at).is_none()
 }
 
-/// The length of the character that starts with this byte; 0 in the middle of one, and for characters that are two in
-/// Java (UTF-16), which one `?` does not match there.
+/// The length of the character that starts with this byte; 0 in the middle of one, and for
+/// characters that are two in Java (UTF-16), which one `?` does not match there.
 const fn width(first: u8) -> usize {
     match first {
         0..=0x7f => 1,

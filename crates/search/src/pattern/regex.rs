@@ -1,8 +1,8 @@
 //! Regular expressions as Java reads them, compiled into automata.
 //!
-//! OpenSearch matches them by backtracking (`java.util.regex`), which a long name can make slow. Here they become
-//! automata of limited size that read each byte of a name once. What automata cannot do (back references, look-behind,
-//! look-ahead elsewhere than at the start) is an error, and so is syntax that has another meaning in Java than here.
+//! OpenSearch matches them by backtracking (`java.util.regex`), which a long name can make slow.
+//! Here they become automata of limited size that read a name once. Syntax that automata cannot
+//! handle (back references, inner look-around), or that differs in Java, is an error.
 
 use std::hash::{Hash, Hasher};
 use std::iter::Peekable;
@@ -17,7 +17,7 @@ use regex_automata::{Anchored, Input};
 /// The maximum size of one automaton, and of the memory to build it.
 const MAX_SIZE: usize = 1024 * 1024;
 
-/// What is wrong with a regular expression.
+/// The problem of a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegexError {
     /// The offset in the expression, in bytes.
@@ -58,8 +58,7 @@ impl Regex {
         Ok(Self { text: text.into(), starts, whole: machine(body, offset, r"\z")? })
     }
 
-    /// Whether it matches the whole name. Names with control characters match nothing: in Java `.` does not match some
-    /// of them.
+    /// Whether it matches the whole name. In Java, `.` does not match some control characters.
     pub(crate) fn matches(&self, name: &str) -> bool {
         !name.contains(|character: char| {
             character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
@@ -82,13 +81,13 @@ impl Hash for Regex {
     }
 }
 
-/// Whether the machine matches at the start of a name; `None` if it gave up, which such machines do not.
+/// Whether the machine matches at the start of a name; `None` if it gave up.
 fn is_match(machine: &Machine, name: &str) -> Option<bool> {
     let input = Input::new(name).anchored(Anchored::Yes);
     machine.try_search_fwd(&input).ok().map(|found| found.is_some())
 }
 
-/// Splits a look-ahead off the start: whether it must match, what it looks for, and what follows it.
+/// Splits a look-ahead off the start: whether it must match, its inner part, and the rest.
 fn look_ahead(text: &str) -> Option<(bool, &str, &str)> {
     let (must_match, inner) = match text.strip_prefix("(?!") {
         Some(inner) => (false, inner),
@@ -131,7 +130,7 @@ fn machine(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> 
         .map_err(|_| RegexError::new(offset, "the regular expression is too complex"))
 }
 
-/// Translates a Java expression, or says what in it is not supported.
+/// Translates a Java expression, or returns the part that is not supported.
 struct Translation<'t> {
     text: &'t str,
     offset: usize,

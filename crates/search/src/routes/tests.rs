@@ -20,8 +20,8 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
     assert!(ROUTES.groups.iter().all(|group| group.needs.iter().all(|need| !need.actions.is_empty())));
 }
 
-/// What needs nothing is open to everyone who is authenticated. A node answers these two itself, without an action for
-/// which its security plugin could ask (3.4.0: 200 for a user without roles).
+/// What needs nothing is open to everyone who is authenticated. A node answers these two itself,
+/// without an action for which its security plugin could ask (3.4.0: 200 for a user without roles).
 #[test]
 fn only_lists_of_paths_need_nothing() {
     let mut open = BTreeSet::new();
@@ -121,7 +121,8 @@ fn a_path_is_matched_as_a_node_matches_it() {
     }
 }
 
-/// Names take the place of patterns only where `index` is the one list, and where a node would not refuse the patterns.
+/// Names take the place of patterns only where `index` is the one list, and where a node would not
+/// refuse the patterns.
 #[test]
 fn what_takes_names_has_one_list_and_is_not_destructive() {
     let destructive =

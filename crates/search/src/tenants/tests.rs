@@ -17,7 +17,8 @@ const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 const MAPPINGS: &[Action] = &[Action::of("indices:admin/mappings/get")];
 const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
 
-/// Each of these roles may do everything on every index. Tried on a node, as all of these decisions.
+/// Each of these roles may do everything on every index. Tried on a node, as all of these
+/// decisions.
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
 none: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
 read: { tenant_permissions: [{ tenant_patterns: [global_tenant], allowed_actions: [kibana_all_read] }], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
@@ -29,8 +30,7 @@ other: { tenant_permissions: [{ tenant_patterns: [team], allowed_actions: [kiban
 fn privileges(config: &str, build: impl Fn(&mut InventoryBuilder)) -> Privileges {
     let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", config);
     let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
-    let settings =
-        EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::of(&config.settings) };
+    let settings = EvaluationSettings { evaluation: EvaluationType::Legacy, ..config.settings.clone() };
     let mut builder = InventoryBuilder::default();
     builder.index("public", true, false);
     build(&mut builder);
@@ -66,7 +66,8 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     });
     for privileges in [&index, &alias, &beside] {
         for text in [".kibana", ".kib*", ".kibana,.kibana", "*,-public,-.o*"] {
-            // The plugin goes by the aliases that match any part of the expression, of which there must be no other.
+            // The plugin goes by the aliases that match any part of the expression, of which there
+            // must be no other.
             let is_alone = text != "*,-public,-.o*" || !std::ptr::eq(privileges, &beside);
             for (role, actions, wanted) in [
                 ("none", SEARCH, false),
@@ -104,8 +105,8 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     assert!(may(&alias, "ann", "none", SEARCH, ".kibana_1"), "as the plugin does");
 }
 
-/// Found by comparison with a node: where the index of Dashboards was left out of the answer, names in place of the expression had what the
-/// expression takes out by aliases, and a closed index.
+/// Found by comparison with a node: where the index of Dashboards was left out of the answer, names
+/// in place of the expression had what the expression takes out by aliases, and a closed index.
 #[test]
 fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
     const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
@@ -126,7 +127,8 @@ fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
     assert_eq!(names, ["gen-a", "public"]);
 }
 
-/// The same: a hidden index that the expression reaches by an alias is shown, and one that just matches a pattern is not.
+/// The same: a hidden index that the expression reaches by an alias is shown, and one that just
+/// matches a pattern is not.
 #[test]
 fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
     const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
@@ -148,7 +150,8 @@ fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
     }
 }
 
-/// `kibana_user` lets its holder write in the global tenant unless another role names that tenant; with `v4` it never does.
+/// `kibana_user` lets its holder write in the global tenant unless another role names that tenant;
+/// with `v4` it never does.
 #[test]
 fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
     let load = |evaluation| {
@@ -159,7 +162,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
         );
         let files = MapFiles::of("os/roles.yml", roles).and("os/config.yml", CONFIG);
         let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
-        let settings = EvaluationSettings { evaluation, ..EvaluationSettings::of(&config.settings) };
+        let settings = EvaluationSettings { evaluation, ..config.settings.clone() };
         let mut builder = InventoryBuilder::default();
         builder.index("public", true, false).index(".kibana", true, false);
         let inventory = Some(Arc::new(builder.build()));
@@ -225,7 +228,8 @@ fn the_configuration_names_the_index_or_leaves_it_out() {
     assert!(!may(&other, "kibanaserver", "none", DELETE, ".mine"));
 }
 
-/// With `v4` each name that begins with that of the index is of a tenant, and those of other tenants are for nobody.
+/// With `v4` each name that begins with that of the index is of a tenant, and those of other
+/// tenants are for nobody.
 #[test]
 fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     let build = |has_inventory: bool| {
@@ -238,7 +242,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         all.alias(".kibana", [".kibana_1", ".kibana_3"]).alias(".kibana_7_ann", [".kibana_7_ann_1"]);
         all.alias(".kibana_x", [".kibana_3"]).alias("mine", [".kibana_2"]).alias("other", [".kibana_1"]);
         let inventory = has_inventory.then(|| Arc::new(all.build()));
-        let settings = EvaluationSettings::of(&config.settings);
+        let settings = config.settings.clone();
         let settings = EvaluationSettings { evaluation: EvaluationType::V4, ..settings };
         Privileges::new(Arc::new(config), settings, inventory)
     };

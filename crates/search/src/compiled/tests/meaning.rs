@@ -113,7 +113,8 @@ fn with(settings: &EvaluationSettings, roles: &[&str], needs: &[Need<'_>]) -> An
     answer(&privileges(settings, Some(inventory())), &subject(roles), needs)
 }
 
-/// The verdict of both evaluations, and without an inventory: `+` permitted, `~` in part, `-` denied.
+/// The verdict of both evaluations, and without an inventory: `+` permitted, `~` in part, `-`
+/// denied.
 fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
     let sign = |settings: &EvaluationSettings, inventory: Option<Inventory>| {
         let privileges = privileges(settings, inventory);
@@ -136,7 +137,8 @@ fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
 
 #[test]
 fn what_roles_grant_is_permitted() {
-    // Legacy, legacy with `do_not_fail_on_forbidden` (also `_empty`), v4, and v4 without an inventory.
+    // Legacy, legacy with `do_not_fail_on_forbidden` (also `_empty`), v4, and v4 without an
+    // inventory.
     for (roles, actions, expression, expected) in [
         (&["reader"][..], SEARCH, "logs-a", "++++"),
         (&["reader"], SEARCH, "logs-*", "++++"),
@@ -168,7 +170,8 @@ fn what_roles_grant_is_permitted() {
         (&["by_alias"], SEARCH, "logs-a", "+++-"),
         (&["by_alias"], SEARCH, "logs-old", "-~--"),
         (&["reader"], SEARCH, "all-logs", "++--"),
-        // A data stream gives its backing indices. One permission on all of them gives the stream in `legacy`.
+        // A data stream gives its backing indices. One permission on all of them gives the stream
+        // in `legacy`.
         (&["by_stream"], SEARCH, "stream", "++++"),
         (&["by_stream"], SEARCH, ".ds-1", "+++-"),
         (&["backing"], SEARCH, "stream", "-~--"),
@@ -336,8 +339,8 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
     }
 }
 
-/// Found by an attack: whoever may not see all of an index made an alias for it, and read by that name what is hidden from it, until the
-/// inventory had the alias.
+/// Found by an attack: whoever may not see all of an index made an alias for it, and read by that
+/// name what is hidden from it, until the inventory had the alias.
 #[test]
 fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
     const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
@@ -418,7 +421,8 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
     assert_eq!(verdicts(&["own"], &alias("logs-new")), "++--");
 }
 
-/// The index of the results of tasks is a system index of every node: with `v4` always, with `legacy` if such indices are protected.
+/// The index of the results of tasks is a system index of every node: with `v4` always, with
+/// `legacy` if such indices are protected.
 #[test]
 fn the_results_of_tasks_need_the_privilege_of_system_indices() {
     const DELETE: &[Action] = &[Action::of("indices:admin/delete")];

@@ -359,10 +359,10 @@ fn is_whole(answer: &Answer) -> bool {
     answer.verdict == Verdict::Permitted && answer.filters.is_empty()
 }
 
-/// [`Privileges::permits`] looks up whether a request is permitted as it is. [`Privileges::evaluate`]
-/// works out what is missing, in another way. What is looked up is never wider, with caches or without,
-/// and for most requests it is enough. The requirement for a request, which is for people, says the same
-/// of each caller.
+/// [`Privileges::permits`] looks up whether a request is permitted as it is.
+/// [`Privileges::evaluate`] works out what is missing, in another way. What is looked up is never
+/// wider, with caches or without, and for most requests it is enough. The requirement for a
+/// request, which is for people, says the same of each caller.
 #[test]
 fn look_ups_permit_only_what_the_whole_evaluation_permits() {
     let actions = Actions::new();
@@ -389,7 +389,8 @@ fn look_ups_permit_only_what_the_whole_evaluation_permits() {
                 if !subject.is_service && subject.name != "server" && rng.below(4) == 0 {
                     let is_met = meets_requirement(&world, &privileges, &subject, &needs);
                     let is_whole = is_whole(&answer);
-                    // A requirement says who is restricted by no role, not whom another role frees from that.
+                    // A requirement says who is restricted by no role, not whom another role frees
+                    // from that.
                     let is_right = is_met == is_whole || (world.settings.empty_overrides_all && is_whole);
                     assert!(is_right, "{}", context());
                 }
@@ -414,8 +415,8 @@ fn meets_requirement(world: &World, privileges: &Privileges, subject: &Subject, 
     requirement.is_met_by(&roles, &subject.variables(&roles, world.settings.evaluation))
 }
 
-/// A role that hides nothing only adds permissions. (With `legacy`, one that names the tenant of Dashboards
-/// takes what `kibana_user` gives there away.)
+/// A role that hides nothing only adds permissions. (With `legacy`, one that names the tenant of
+/// Dashboards takes what `kibana_user` gives there away.)
 #[test]
 fn an_added_role_never_takes_a_permission_away() {
     let actions = Actions::new();
@@ -550,7 +551,8 @@ fn rename(text: &str) -> String {
     }
 }
 
-/// An answer depends on names only by what matches them. Here roles, cluster and request have other names.
+/// An answer depends on names only by what matches them. Here roles, cluster and request have other
+/// names.
 #[test]
 fn renamed_indices_have_renamed_answers() {
     let actions = Actions::new();

@@ -13,7 +13,7 @@ const WORDS: usize = 4;
 
 const _: () = assert!(Action::COUNT <= WORDS * 64, "there are more actions than bits");
 
-/// The privilege that system indices need, beside that for the action. The pattern `*` does not grant it.
+/// The privilege for system indices, beside that for the action. `*` does not grant it.
 pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 
 /// A set of actions.
@@ -22,9 +22,20 @@ pub(crate) struct ActionSet([u64; WORDS]);
 
 /// The sets of the actions, patterns and groups that were read: few are used in many roles.
 #[derive(Default)]
-pub(super) struct ActionSets(HashMap<Arc<str>, ActionSet>);
+pub(crate) struct ActionSets(HashMap<Arc<str>, ActionSet>);
 
 impl ActionSet {
+    /// The actions that match one of these patterns.
+    pub(crate) fn matching(patterns: &[&str]) -> Self {
+        let mut set = Self::default();
+        for pattern in patterns.iter().filter_map(|text| Pattern::parse(&Arc::from(*text)).ok()) {
+            Action::all()
+                .filter(|action| pattern.matches(action.name()))
+                .for_each(|action| set.insert(action));
+        }
+        set
+    }
+
     pub(crate) fn contains(&self, action: Action) -> bool {
         let (word, bit) = place(action);
         self.0.get(word).is_some_and(|word| word & bit != 0)
@@ -35,7 +46,12 @@ impl ActionSet {
         self.0.get_mut(word).into_iter().for_each(|word| *word |= bit);
     }
 
-    pub(super) fn extend(&mut self, other: &Self) {
+    fn remove(&mut self, action: Action) {
+        let (word, bit) = place(action);
+        self.0.get_mut(word).into_iter().for_each(|word| *word &= !bit);
+    }
+
+    pub(crate) fn extend(&mut self, other: &Self) {
         for (word, more) in self.0.iter_mut().zip(other.0) {
             *word |= more;
         }
@@ -48,7 +64,7 @@ fn place(action: Action) -> (usize, u64) {
 
 impl ActionSets {
     /// The actions that a list of actions, patterns and groups has.
-    pub(super) fn set(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
+    pub(crate) fn set(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
         let mut actions = ActionSet::default();
         for text in allowed {
             actions.extend(&self.with_members(groups, text));
@@ -64,7 +80,7 @@ impl ActionSets {
         // Groups in a group are left out: it has their members, too.
         for member in groups.resolve(std::slice::from_ref(text)) {
             if !groups.contains(member) {
-                set.extend(self.0.entry(member.clone()).or_insert_with(|| matching(member)));
+                set.extend(self.0.entry(member.clone()).or_insert_with(|| granted_by(member)));
             }
         }
         self.0.insert(text.clone(), set);
@@ -72,14 +88,11 @@ impl ActionSets {
     }
 }
 
-/// The actions that an action or pattern stands for.
-fn matching(text: &Arc<str>) -> ActionSet {
-    let mut set = ActionSet::default();
-    let Ok(pattern) = Pattern::parse(text) else { return set };
-    for action in Action::all().filter(|action| pattern.matches(action.name())) {
-        if action != SYSTEM_INDEX || !pattern.is_anything() {
-            set.insert(action);
-        }
+/// The actions that an action or pattern in a role grants.
+fn granted_by(text: &Arc<str>) -> ActionSet {
+    let mut set = ActionSet::matching(&[text]);
+    if **text == *"*" {
+        set.remove(SYSTEM_INDEX);
     }
     set
 }
