@@ -1,11 +1,10 @@
-//! Samples of the counters, for the rates and percentiles of the last minutes.
+//! Samples of the counters, for the rates, percentiles and charts of the last minutes.
 //!
-//! The counters count since the start. A sample is taken every few seconds on the admin's thread, and kept for five minutes:
-//! of the histograms only the buckets that have something, so that all samples together take about 100 KiB. The points of
-//! the charts are kept for fifteen minutes; all together take 4 KiB.
+//! The counters count since the start. A sample is taken every few seconds on the admin's thread, and kept for fifteen
+//! minutes: of the histograms only the buckets that have something, so that all samples together take about 300 KiB.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use runtime::counters::{Distribution, ErrorKind};
@@ -15,26 +14,19 @@ use server::admin::Metrics;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 /// The short window.
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-/// The long window, for which samples are kept.
+/// The long window.
 pub(crate) const FIVE_MINUTES: Duration = Duration::from_secs(300);
-
-/// What the charts show.
+/// What the charts show, and for how long samples are kept.
 pub(crate) const FIFTEEN_MINUTES: Duration = Duration::from_secs(900);
-/// The time that a point of a chart is about.
-pub(crate) const POINT: Duration = Duration::from_secs(15);
-/// The least time that the last point is about, which is not complete yet: a rate of less says little.
-const SHORTEST_POINT: Duration = Duration::from_secs(1);
 
-/// The samples and the points of the charts.
-#[derive(Debug, Default)]
-pub(crate) struct History(Mutex<Kept>);
+/// A point of a chart is about the time between so many samples: 15 s.
+const SAMPLES_PER_POINT: u64 = 3;
+/// Minimum time of the last point, which is not complete yet: a rate of less says little.
+const MIN_POINT: Duration = Duration::from_secs(1);
 
-/// What is kept, the oldest first.
+/// The samples with their numbers, the oldest first.
 #[derive(Debug, Default)]
-struct Kept {
-    samples: VecDeque<Sample>,
-    points: VecDeque<Point>,
-}
+pub(crate) struct History(Mutex<VecDeque<(u64, Sample)>>);
 
 /// What was counted between two samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,60 +102,55 @@ impl Sample {
 }
 
 impl History {
-    /// Adds a sample, and drops what nothing needs any more.
+    /// Adds a sample, and drops those that nothing needs any more.
     pub(crate) fn add(&self, sample: Sample) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Kept { samples, points } = &mut *kept;
-        points.extend(next_point(samples, points, &sample, POINT));
-        let oldest = sample.at.checked_sub(FIVE_MINUTES + INTERVAL);
-        while samples.front().is_some_and(|first| oldest.is_some_and(|oldest| first.at < oldest)) {
+        let mut samples = self.lock();
+        let is_old = |old: &Sample| sample.at.saturating_duration_since(old.at) > FIFTEEN_MINUTES;
+        while samples.front().is_some_and(|(_, oldest)| is_old(oldest)) {
             samples.pop_front();
         }
-        let oldest = sample.at.checked_sub(FIFTEEN_MINUTES);
-        while points.front().is_some_and(|first| oldest.is_some_and(|oldest| first.end <= oldest)) {
-            points.pop_front();
-        }
-        samples.push_back(sample);
+        let number = samples.back().map_or(0, |(number, _)| number + 1);
+        samples.push_back((number, sample));
     }
 
     /// What was counted in a window that ends now: since the last sample that is at least so old, or the oldest one.
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.lock();
         let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
-        let first = kept.samples.iter().rev().find(|sample| age(sample) >= length);
-        let Some(first) = first.or_else(|| kept.samples.front()) else { return Window::default() };
+        let first = samples.iter().rev().find(|(_, sample)| age(sample) >= length);
+        let Some((_, first)) = first.or_else(|| samples.front()) else { return Window::default() };
         Window { length: age(first), counts: now.counts.since(&first.counts) }
     }
 
     /// The points of the charts until now, the oldest first.
     pub(crate) fn points(&self, now: &Sample) -> Vec<Point> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = next_point(&kept.samples, &kept.points, now, SHORTEST_POINT);
-        kept.points.iter().cloned().chain(last).collect()
+        let samples = self.lock();
+        let bounds = samples.iter().filter(|(number, _)| number % SAMPLES_PER_POINT == 0);
+        let bounds: Vec<&Sample> = bounds.map(|(_, sample)| sample).chain([now]).collect();
+        let points = bounds.windows(2).filter_map(|pair| match pair {
+            [start, end] => Some(Point::new(start, end)),
+            _ => None,
+        });
+        points.filter(|point| point.end.saturating_duration_since(point.start) >= MIN_POINT).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Sample)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The point from the end of the last one until now, if it is about so much time.
-fn next_point(
-    samples: &VecDeque<Sample>,
-    points: &VecDeque<Point>,
-    now: &Sample,
-    shortest: Duration,
-) -> Option<Point> {
-    let last = points.back().map(|point| point.end);
-    let first = samples.iter().find(|sample| last.is_none_or(|last| sample.at >= last))?;
-    if now.at.saturating_duration_since(first.at) < shortest {
-        return None;
+impl Point {
+    fn new(start: &Sample, end: &Sample) -> Self {
+        let counts = end.counts.since(&start.counts);
+        Self {
+            start: start.at,
+            end: end.at,
+            allowed: counts.allowed,
+            denied: counts.all_denied(),
+            errors: counts.all_errors(),
+            p99: percentile(&counts.check, 990),
+        }
     }
-    let counts = now.counts.since(&first.counts);
-    Some(Point {
-        start: first.at,
-        end: now.at,
-        allowed: counts.allowed,
-        denied: counts.all_denied(),
-        errors: counts.all_errors(),
-        p99: percentile(&counts.check, 990),
-    })
 }
 
 impl Counts {
@@ -194,17 +181,16 @@ impl Counts {
     pub(crate) fn checks(&self) -> u64 {
         self.allowed + self.all_denied() + self.all_errors()
     }
+}
 
-    /// How many denials had this reason.
-    pub(crate) fn denied_because(&self, reason: &str) -> u64 {
-        self.denied.iter().filter(|(name, _)| *name == reason).map(|(_, count)| count).sum()
-    }
+/// The number that was counted for a key.
+pub(crate) fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
+    counts.iter().find(|(each, _)| each == key).map_or(0, |(_, count)| *count)
 }
 
 /// The counts that have grown.
 fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, u64)> {
-    let earlier = |key: K| before.iter().find(|(each, _)| *each == key).map_or(0, |(_, count)| *count);
-    let grown = now.iter().map(|(key, count)| (*key, count.saturating_sub(earlier(*key))));
+    let grown = now.iter().map(|(key, count)| (*key, count.saturating_sub(count_of(before, key))));
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -240,7 +226,7 @@ mod tests {
         assert_eq!(minute.counts.denied, [("denied", 30), ("not_allowed", 7)]);
         assert_eq!(minute.counts.checks(), 99);
         assert_eq!(history.window(&now, FIVE_MINUTES).length, Duration::from_secs(302));
-        assert!(history.0.lock().unwrap().samples.len() <= 63);
+        assert!(history.lock().len() <= 181);
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! What is wrong now: the conditions that this instance knows of, and what the counters of the last
-//! minutes say.
+//! What is wrong now: the conditions that this instance knows of, and what the counters of the last minutes say.
 
 use runtime::conditions::{Condition, Severity};
 use runtime::counters::ErrorKind;
 
 use crate::RunsIn;
-use crate::history::{Counts, Window};
+use crate::history::{Counts, Window, count_of};
 
 /// Denials in the last minute from which on a rise is worth a warning.
 const MANY_DENIALS: u64 = 20;
@@ -44,8 +43,8 @@ pub(crate) fn problems(observed: &Observed<'_>) -> Vec<Condition> {
             "lines_lost",
             Severity::Warning,
             format!("{lost} lines of the decision log, or spans, were lost in the last minute"),
-            "Whoever reads the log is too slow, its disk is full, or the collector does not take \
-             them: requests never wait for it.",
+            "Whoever reads the log is too slow, its disk is full, or the collector does not take them: \
+             requests never wait for it.",
         ));
     }
     problems.sort_by_key(|problem| problem.severity);
@@ -54,57 +53,49 @@ pub(crate) fn problems(observed: &Observed<'_>) -> Vec<Condition> {
 
 fn not_ready(why: &str, runs_in: RunsIn) -> Condition {
     if why == "draining" {
-        return Condition {
-            name: "draining",
-            severity: Severity::Warning,
-            text: "This instance is draining: it was asked to stop".to_owned(),
-            details: Vec::new(),
-            hint: "Requests in flight are still answered. Envoy should be using another instance.".to_owned(),
-        };
+        let text = "This instance is draining: it was asked to stop";
+        let hint = "Requests in flight are still answered. Envoy should be using another instance.";
+        return Condition::new("draining", Severity::Warning, text, hint);
     }
-    Condition { name: "not_ready",
-        severity: Severity::Problem,
-        text: format!("This instance is not ready: {why}"),
-        details: Vec::new(),
-        hint: match runs_in {
-            RunsIn::OwnProcess => {
-                "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy those that come get an \
-                 error; if only keys or an inventory are missing they are decided: tokens of these issuers get 401, and patterns and \
-                 aliases of indices are permitted only where roles cover them by name."
-            }
-            RunsIn::Envoy => {
-                "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503; without an inventory patterns \
-                 and aliases of indices are permitted only where roles cover them by name."
-            }
+    let hint = match runs_in {
+        RunsIn::OwnProcess => {
+            "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy \
+             those that come get an error; if only keys or an inventory are missing they are decided: \
+             tokens of these issuers get 401, and patterns and aliases of indices are permitted only \
+             where roles cover them by name."
         }
-        .to_owned(),
-    }
+        RunsIn::Envoy => {
+            "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503; \
+             without an inventory patterns and aliases of indices are permitted only where roles cover \
+             them by name."
+        }
+    };
+    Condition::new("not_ready", Severity::Problem, format!("This instance is not ready: {why}"), hint)
 }
 
 fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
-    let all = minute.all_errors();
+    let errors = minute.all_errors();
+    if errors == 0 {
+        return None;
+    }
     let only_cancelled = minute.errors.iter().all(|(kind, _)| *kind == ErrorKind::Cancelled);
-    (all > 0).then(|| Condition { name: "check_errors",
-        severity: if only_cancelled { Severity::Warning } else { Severity::Problem },
-        text: format!("{all} of {} checks in the last minute got an error and no decision", minute.checks()),
-        details: minute
-            .errors
-            .iter()
-            .map(|(kind, count)| format!("{count} × {}: {}", kind.name(), meaning(*kind)))
-            .collect(),
-        hint: match (runs_in, only_cancelled) {
-            (RunsIn::OwnProcess, true) => {
-                "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its `status_on_error`, or \
-                 lets the request pass with `failure_mode_allow: true`."
-            }
-            (RunsIn::OwnProcess, false) => {
-                "Envoy answers these requests with its `status_on_error` (503 in the shipped configurations), and lets them pass with \
-                 `failure_mode_allow: true`."
-            }
-            (RunsIn::Envoy, _) => "These requests got 503: none was let through.",
+    let severity = if only_cancelled { Severity::Warning } else { Severity::Problem };
+    let checks = minute.checks();
+    let text = format!("{errors} of {checks} checks in the last minute got an error and no decision");
+    let hint = match (runs_in, only_cancelled) {
+        (RunsIn::OwnProcess, true) => {
+            "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its \
+             `status_on_error`, or lets the request pass with `failure_mode_allow: true`."
         }
-        .to_owned(),
-    })
+        (RunsIn::OwnProcess, false) => {
+            "Envoy answers these requests with its `status_on_error` (503 in the shipped configurations), \
+             and lets them pass with `failure_mode_allow: true`."
+        }
+        (RunsIn::Envoy, _) => "These requests got 503: none was let through.",
+    };
+    let details = minute.errors.iter();
+    let details = details.map(|(kind, count)| format!("{count} × {}: {}", kind.name(), meaning(*kind)));
+    Some(Condition::new("check_errors", severity, text, hint).with_details(details))
 }
 
 /// What an error means, and where to look.
@@ -126,32 +117,32 @@ fn meaning(kind: ErrorKind) -> &'static str {
 
 /// Denials for lack of capacity.
 fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
-    let [overloaded, late] = ["overloaded", "deadline_exceeded"].map(|reason| minute.denied_because(reason));
-    let lines = [
-        (
-            minute.hashes_denied,
-            "the hash queue was full: too many passwords at once, perhaps wrong ones (bad_password)",
-        ),
-        (late, "the request was not complete, or not verified, in time"),
-    ];
-    let lines = lines.into_iter().filter(|(count, _)| *count > 0);
-    (overloaded + late > 0).then(|| Condition { name: "no_capacity",
-        severity: Severity::Problem,
-        text: format!("{} requests got 503 in the last minute for lack of capacity", overloaded + late),
-        details: lines.map(|(count, why)| format!("{count} × {why}")).collect(),
-        hint: match runs_in {
-            RunsIn::OwnProcess => {
-                "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was reached and what to do: mostly \
-                 a client tries credentials, to be limited in Envoy. For `deadline_exceeded`, see `rolegate_hash_queue_length` and \
-                 Envoy's `timeout`. More instances or cores help."
-            }
-            RunsIn::Envoy => {
-                "For `overloaded`, mostly a client tries credentials, to be limited in Envoy by a filter before this one. For \
-                 `deadline_exceeded`, see `rolegate_hash_queue_length`, `hash-threads` and `hash-timeout`. More cores help."
-            }
+    let [overloaded, late] =
+        ["overloaded", "deadline_exceeded"].map(|reason| count_of(&minute.denied, &reason));
+    let denied = overloaded + late;
+    if denied == 0 {
+        return None;
+    }
+    let full = "the hash queue was full: too many passwords at once, perhaps wrong ones (bad_password)";
+    let details =
+        [(minute.hashes_denied, full), (late, "the request was not complete, or not verified, in time")];
+    let details = details.into_iter().filter(|(count, _)| *count > 0);
+    let text = format!("{denied} requests got 503 in the last minute for lack of capacity");
+    let hint = match runs_in {
+        RunsIn::OwnProcess => {
+            "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was reached \
+             and what to do: mostly a client tries credentials, to be limited in Envoy. For \
+             `deadline_exceeded`, see `rolegate_hash_queue_length` and Envoy's `timeout`. More instances \
+             or cores help."
         }
-        .to_owned(),
-    })
+        RunsIn::Envoy => {
+            "For `overloaded`, mostly a client tries credentials, to be limited in Envoy by a filter \
+             before this one. For `deadline_exceeded`, see `rolegate_hash_queue_length`, `hash-threads` \
+             and `hash-timeout`. More cores help."
+        }
+    };
+    let condition = Condition::new("no_capacity", Severity::Problem, text, hint);
+    Some(condition.with_details(details.map(|(count, why)| format!("{count} × {why}"))))
 }
 
 /// A share of denials that is at least twice that of the minutes before, and at least a tenth.
@@ -160,29 +151,24 @@ fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
     let percent = |counts: &Counts| (counts.all_denied() * 100).checked_div(counts.checks());
     let (now_percent, before_percent) = (percent(now)?, percent(&before)?);
     let rose = now.all_denied() >= MANY_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;
-    let (most, count) = now.denied.iter().max_by_key(|(_, count)| *count).filter(|_| rose)?;
-    Some(Condition { name: "more_denials",
-        severity: Severity::Warning,
-        text: format!(
-            "{now_percent} % of the checks in the last minute were denied, {before_percent} % in the minutes before"
-        ),
-        details: vec![format!("{count} × {most}")],
-        hint: "See the last denials below: one caller, one path, or all? A change of the policy, of a client, or an attack."
-            .to_owned(),
-    })
+    let (reason, count) = now.denied.iter().max_by_key(|(_, count)| *count).filter(|_| rose)?;
+    let text = format!(
+        "{now_percent} % of the checks in the last minute were denied, {before_percent} % in the minutes before"
+    );
+    let hint = "See the last denials below: one caller, one path, or all? A change of the policy, of a \
+                client, or an attack.";
+    let condition = Condition::new("more_denials", Severity::Warning, text, hint);
+    Some(condition.with_details([format!("{count} × {reason}")]))
 }
 
 fn shadow_disagrees(counts: &Counts) -> Option<Condition> {
-    let of = |result: &str| {
-        counts.shadow.iter().filter(|(name, _)| *name == result).map(|(_, count)| count).sum::<u64>()
-    };
-    let (denies, allows) = (of("would_deny"), of("would_allow"));
-    (denies + allows > 0).then(|| Condition { name: "shadow_disagrees",
-        severity: Severity::Warning,
-        text: format!("The shadow policy disagrees: in the last minutes it would have denied {denies} allowed requests, and allowed {allows} denied ones"),
-        details: Vec::new(),
-        hint: "No answer was changed. The difference is below; the log has samples.".to_owned(),
-    })
+    let [denies, allows] = ["would_deny", "would_allow"].map(|result| count_of(&counts.shadow, &result));
+    let text = format!(
+        "The shadow policy disagrees: in the last minutes it would have denied {denies} allowed requests, \
+         and allowed {allows} denied ones"
+    );
+    let hint = "No answer was changed. The difference is below; the log has samples.";
+    (denies + allows > 0).then(|| Condition::new("shadow_disagrees", Severity::Warning, text, hint))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
 use runtime::threads::{Priority, spawn};
 use runtime::{Reloads, Runtime};
-use server::admin::{Admin, AuthorizationStats, Backend, Metrics, MetricsPage, Pages};
+use server::admin::{Admin, AuthorizationStats, Backend, Metrics, Pages};
 use server::{Address, BoundSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -231,11 +231,6 @@ impl AuthorizationStats for Counters {
 
     fn hashing(&self) -> HashingTotals {
         self.hashing.totals()
-    }
-
-    /// None: Envoy has those of connections.
-    fn metrics(&self, _page: &mut MetricsPage<'_>) -> fmt::Result {
-        Ok(())
     }
 }
 

@@ -6,43 +6,31 @@
 //! current-thread runtime, counters and buffers, so that requests of cached callers write to nothing
 //! that workers share.
 
-mod accept_error;
 mod acceptor;
 mod age;
 mod check;
-mod command;
 mod connection;
 mod context;
-mod counters;
 mod exchange;
-mod frame_reader;
-mod half_head;
+mod frames;
 mod message;
 mod metrics;
-mod muted_waker;
 mod notices;
 mod options;
 mod other_services;
-mod overload;
-mod phase;
 mod registry;
 mod request_body;
 mod respond;
 mod server;
-mod slices;
 mod tls;
 mod token_queue;
-mod unfinished;
+mod turns;
 mod unix_socket;
 mod verifications;
 mod worker;
-mod wrong_protocol;
 
-pub use accept_error::AcceptError;
-pub use counters::ServerTotals;
-pub use metrics::Served;
+pub use metrics::{Counters, Served, ServerTotals};
+pub use notices::{AcceptError, Overload, TlsFailure, WrongProtocol};
 pub use options::Options;
-pub use overload::Overload;
-pub use server::{Counters, Running, Server};
-pub use tls::{ClientName, ClientNameError, Tls, TlsError, TlsFailure, TlsFiles, TlsTotals};
-pub use wrong_protocol::WrongProtocol;
+pub use server::{Running, Server};
+pub use tls::{ClientName, ClientNameError, Tls, TlsError, TlsFiles, TlsTotals};

@@ -1,7 +1,12 @@
-//! Sockets that are bound before the server starts, so that a port in use is reported before anything runs.
+//! Listening sockets: bound before the server starts, so that a port in use is reported before anything runs, then
+//! accepted from in a runtime.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::task::{Context, Poll};
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::address::Address;
 
@@ -12,6 +17,21 @@ pub enum Listener {
     Tcp(std::net::TcpListener),
     /// A Unix socket. The code that has bound it removes its file.
     Unix(std::os::unix::net::UnixListener),
+}
+
+/// The same in a runtime.
+#[derive(Debug)]
+pub(crate) enum AsyncListener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// An accepted connection.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    /// With the address of the peer.
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
 }
 
 impl Listener {
@@ -27,6 +47,31 @@ impl Listener {
                 let address = listener.local_addr()?;
                 Ok(Address::Unix(address.as_pathname().map(PathBuf::from).unwrap_or_default()))
             }
+        }
+    }
+
+    /// Registers it with the current runtime.
+    pub(crate) fn into_async(self) -> io::Result<AsyncListener> {
+        match self {
+            Self::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(AsyncListener::Tcp)
+            }
+            Self::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                UnixListener::from_std(listener).map(AsyncListener::Unix)
+            }
+        }
+    }
+}
+
+impl AsyncListener {
+    pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        match self {
+            Self::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, peer)| Accepted::Tcp(stream, peer))
+            }
+            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Accepted::Unix(stream)),
         }
     }
 }

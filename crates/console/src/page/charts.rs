@@ -100,7 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::history::POINT;
+    const POINT: Duration = Duration::from_secs(15);
 
     #[test]
     fn a_bar_is_as_high_as_its_share_of_the_highest() {

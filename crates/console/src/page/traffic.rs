@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use crate::history::{Counts, Window, percentile};
+use crate::history::{Counts, Window, count_of, percentile};
 use runtime::conditions::rough;
 
 use crate::times::latency;
@@ -30,14 +30,13 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
                         }
                     }
                     tbody {
-                        @for row in rows(&five_minutes.counts) {
+                        @for (name, numbers) in rows(&windows, &five_minutes.counts) {
                             tr {
-                                th scope="row" { (row) }
-                                @for window in &windows {
-                                    @let count = row.count(&window.counts);
-                                    td { (count) }
-                                    td { (per_second(count, window.length)) }
-                                    td { (share(count, window.counts.checks())) }
+                                th scope="row" { (name) }
+                                @for (window, number) in windows.iter().zip(numbers) {
+                                    td { (number) }
+                                    td { (per_second(number, window.length)) }
+                                    td { (share(number, window.counts.checks())) }
                                 }
                             }
                         }
@@ -65,45 +64,22 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
     }
 }
 
-/// A row of the table of rates.
-enum Row {
-    All,
-    Allowed,
-    Denied(&'static str),
-    Error(runtime::counters::ErrorKind),
-}
-
-/// What occurred, the most frequent first.
-fn rows(counts: &Counts) -> Vec<Row> {
+/// What occurred in the long window, the most frequent reason first, with its number in each window.
+fn rows(windows: &[&Window], counts: &Counts) -> Vec<(Markup, Vec<u64>)> {
+    let row = |name, number: &dyn Fn(&Counts) -> u64| {
+        (name, windows.iter().map(|window| number(&window.counts)).collect())
+    };
+    let mut rows =
+        vec![row(html! { "all" }, &Counts::checks), row(html! { "allowed" }, &|counts| counts.allowed)];
+    rows.extend(counts.errors.iter().map(|(kind, _)| {
+        row(html! { "error: " code { (kind.name()) } }, &|counts| count_of(&counts.errors, kind))
+    }));
     let mut denied = counts.denied.clone();
     denied.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let errors = counts.errors.iter().map(|(kind, _)| Row::Error(*kind));
-    let denied = denied.into_iter().map(|(reason, _)| Row::Denied(reason));
-    [Row::All, Row::Allowed].into_iter().chain(errors).chain(denied).collect()
-}
-
-impl Row {
-    fn count(&self, counts: &Counts) -> u64 {
-        match self {
-            Self::All => counts.checks(),
-            Self::Allowed => counts.allowed,
-            Self::Denied(reason) => counts.denied_because(reason),
-            Self::Error(kind) => {
-                counts.errors.iter().filter(|(each, _)| each == kind).map(|(_, count)| count).sum()
-            }
-        }
-    }
-}
-
-impl maud::Render for Row {
-    fn render(&self) -> Markup {
-        match self {
-            Self::All => html! { "all" },
-            Self::Allowed => html! { "allowed" },
-            Self::Denied(reason) => html! { "denied: " code { (reason) } },
-            Self::Error(kind) => html! { "error: " code { (kind.name()) } },
-        }
-    }
+    rows.extend(denied.iter().map(|(reason, _)| {
+        row(html! { "denied: " code { (reason) } }, &|counts| count_of(&counts.denied, reason))
+    }));
+    rows
 }
 
 fn latencies(name: &str, windows: &[&Window], buckets: fn(&Counts) -> &[(u64, u64)]) -> Markup {

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use runtime::clock;
 use runtime::conditions::{Condition, Observed, conditions};
-use runtime::counters::{CacheLookups, CacheSize};
-use runtime::counters::{Distribution, Totals};
+use runtime::counters::{CacheLookups, CacheSize, Distribution, Totals};
 use runtime::hashing::HashingTotals;
 use runtime::lines::Counts;
 use runtime::status::{Facts, KeyFacts, PolicyFacts, Status};
 use runtime::{Caches, OtlpCounts, ShadowStats};
+use serde_json::{Value, json};
 
-pub(crate) mod histograms;
 mod process;
 
 /// The media type of the text that [`Metrics::render`] returns.
@@ -61,10 +60,7 @@ pub trait AuthorizationStats: Send + Sync {
     }
 
     /// Writes the metrics that only this one has.
-    ///
-    /// # Errors
-    /// Those of the page.
-    fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result;
+    fn metrics(&self, _page: &mut MetricsPage<'_>) {}
 }
 
 /// Something that has gone wrong, and how often.
@@ -104,9 +100,12 @@ impl Metrics {
         })
     }
 
-    /// Latency histograms with narrow buckets, as JSON.
+    /// Latency histograms with narrow buckets, as JSON, to compute percentiles of any tail. Two of these pages can be
+    /// subtracted bucket by bucket. The duration of a check is called `handler`, and keeps that name for its readers.
     pub(crate) fn histograms(&self) -> String {
-        histograms::histograms(&self.authorization.decisions()).to_string()
+        let totals = self.authorization.decisions();
+        let (handler, evaluation) = (json_histogram(&totals.check), json_histogram(&totals.evaluation));
+        json!({ "handler": handler, "evaluation": evaluation }).to_string()
     }
 }
 
@@ -118,372 +117,336 @@ impl fmt::Debug for Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = MetricsPage { encoder };
+        let mut page = MetricsPage { encoder, result: Ok(()) };
         let facts = self.status.facts();
-        checks(&mut page, &self.authorization.decisions())?;
-        credential_caches(&mut page, &self.caches)?;
-        hashing(&mut page, &self.authorization.hashing())?;
-        self.authorization.metrics(&mut page)?;
-        page.gauge(
-            "rolegate_ready",
-            "Whether this process is ready for requests",
-            u8::from(self.status.ready().is_ok()),
-        )?;
-        conditions_now(&mut page, &self.conditions())?;
-        policy(&mut page, &facts.policy)?;
-        bundle(&mut page, &facts)?;
-        keys(&mut page, &facts)?;
-        inventory(&mut page, &facts)?;
+        checks(&mut page, &self.authorization.decisions());
+        credential_caches(&mut page, &self.caches);
+        hashing(&mut page, &self.authorization.hashing());
+        self.authorization.metrics(&mut page);
+        let help = "Whether this process is ready for requests";
+        page.gauge("rolegate_ready", help, self.status.ready().is_ok().into());
+        conditions_now(&mut page, &self.conditions());
+        policy(&mut page, &facts.policy);
+        bundle(&mut page, &facts);
+        keys(&mut page, &facts);
+        inventory(&mut page, &facts);
         if let Some(stats) = &self.shadow {
-            shadow(&mut page, stats)?;
+            shadow(&mut page, stats);
         }
-        let mut decisions =
-            lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
-        count(&mut decisions, &[("result", "sampled_out")], self.decisions.left_out())?;
-        otlp(&mut page, &self.otlp)?;
+        let decisions = &self.decisions;
+        page.counters(
+            "rolegate_decision_log_lines",
+            "Lines of the decision log",
+            "result",
+            [
+                ("written", decisions.written()),
+                ("dropped", decisions.dropped()),
+                ("sampled_out", decisions.left_out()),
+            ],
+        );
+        otlp(&mut page, &self.otlp);
         if let Some(logs) = &self.logs {
-            lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
+            let lines = [("written", logs.written()), ("dropped", logs.dropped())];
+            page.counters("rolegate_log_lines", "Lines of the log", "result", lines);
         }
-        page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))])?;
-        process::process(&mut page)
+        page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))]);
+        process::process(&mut page);
+        page.result
     }
 }
 
 /// What is wrong, in the words of `/readyz`.
-fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) -> fmt::Result {
-    if conditions.is_empty() {
-        return Ok(());
-    }
-    let help = "Something that is wrong now, and what helps";
-    let mut family = page.family("rolegate_condition", help, MetricType::Gauge)?;
-    for Condition { name, severity, text, hint, .. } in conditions {
-        let labels = [
-            ("condition", *name),
-            ("severity", severity.name()),
-            ("text", text.as_str()),
-            ("hint", hint.as_str()),
-        ];
-        family.encode_family(&labels)?.encode_gauge(&1_i64)?;
-    }
-    Ok(())
+fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
+    let series = conditions.iter().map(|Condition { name, severity, text, hint, .. }| {
+        ([("condition", *name), ("severity", severity.name()), ("text", text), ("hint", hint)], 1.0)
+    });
+    page.gauges("rolegate_condition", "Something that is wrong now, and what helps", series);
 }
 
 /// What is exported over OTLP, if anything is.
-fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) -> fmt::Result {
+fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
     let signals = [("traces", &counts.traces), ("logs", &counts.logs)];
-    let signals = signals.into_iter().filter_map(|(signal, counts)| Some((signal, counts.as_ref()?)));
-    let mut signals = signals.peekable();
-    if signals.peek().is_none() {
-        return Ok(());
-    }
-    let mut records = page.family("rolegate_otlp_records", "Records for a collector", MetricType::Counter)?;
-    for (signal, counts) in signals {
-        count(&mut records, &[("signal", signal), ("result", "exported")], counts.written())?;
-        count(&mut records, &[("signal", signal), ("result", "dropped")], counts.dropped())?;
-    }
-    Ok(())
+    let series = signals.into_iter().filter_map(|(signal, counts)| Some((signal, counts.as_ref()?)));
+    let series = series.flat_map(|(signal, counts)| {
+        [("exported", counts.written()), ("dropped", counts.dropped())]
+            .map(|(result, number)| ([("signal", signal), ("result", result)], number))
+    });
+    page.labelled_counters("rolegate_otlp_records", "Records for a collector", series);
 }
 
-fn checks(page: &mut MetricsPage<'_>, totals: &Totals) -> fmt::Result {
-    let mut checks = page.family("rolegate_checks", "Checks that got a decision", MetricType::Counter)?;
-    count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.allowed)?;
-    for (reason, number) in &totals.denied {
-        count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
-    }
+fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
+    let denied = totals.denied.iter().map(|(reason, number)| ("denied", *reason, *number));
+    let decisions = std::iter::once(("allowed", "", totals.allowed)).chain(denied);
+    let series =
+        decisions.map(|(decision, reason, number)| ([("decision", decision), ("reason", reason)], number));
+    page.labelled_counters("rolegate_checks", "Checks that got a decision", series);
     let errors = totals.errors.iter().map(|(kind, number)| (kind.name(), *number));
-    page.counters("rolegate_check_errors", "Checks that got an error", "kind", errors)?;
+    page.counters("rolegate_check_errors", "Checks that got an error", "kind", errors);
+    let credentials = totals.credentials.iter();
+    let series =
+        credentials.map(|(scheme, result, number)| ([("scheme", *scheme), ("result", *result)], *number));
     let help = "Requests with credentials, by their scheme and whether they are valid";
-    let mut credentials = page.family("rolegate_credentials", help, MetricType::Counter)?;
-    for (scheme, result, number) in &totals.credentials {
-        count(&mut credentials, &[("scheme", scheme), ("result", result)], *number)?;
-    }
+    page.labelled_counters("rolegate_credentials", help, series);
     let CacheLookups { local, shared, missed } = totals.lookups;
     let help = "Look-ups of verified credentials, in the cache of a worker and then in that of all workers";
-    let mut lookups = page.family("rolegate_credential_cache_lookups", help, MetricType::Counter)?;
-    for (cache, result, number) in [
-        ("worker", "hit", local),
-        ("worker", "miss", shared + missed),
-        ("shared", "hit", shared),
-        ("shared", "miss", missed),
-    ] {
-        count(&mut lookups, &[("cache", cache), ("result", result)], number)?;
-    }
-    durations(page, totals)?;
-    page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified)
+    page.labelled_counters(
+        "rolegate_credential_cache_lookups",
+        help,
+        [
+            ([("cache", "worker"), ("result", "hit")], local),
+            ([("cache", "worker"), ("result", "miss")], shared + missed),
+            ([("cache", "shared"), ("result", "hit")], shared),
+            ([("cache", "shared"), ("result", "miss")], missed),
+        ],
+    );
+    // Buckets from 1.024 µs to 1.07 s, and from 64 ns to 1.05 ms.
+    let help = "From a complete request until its answer is passed to the transport";
+    page.histogram("rolegate_check_duration_seconds", help, &totals.check, 10..=30);
+    let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting for a verification";
+    page.histogram("rolegate_evaluation_duration_seconds", help, &totals.evaluation, 6..=20);
+    page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified);
 }
 
-fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) -> fmt::Result {
+fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) {
     let sizes = caches.credentials();
-    let mut gauges = |name, help, value: fn(&CacheSize) -> usize| {
-        let mut family = page.family(name, help, MetricType::Gauge)?;
-        ["basic", "bearer"].into_iter().zip(&sizes).try_for_each(|(scheme, size)| {
-            let value = whole(value(size)).value();
-            family.encode_family(&[("scheme", scheme)])?.encode_gauge(&value)
-        })
+    let by_scheme = |value: fn(&CacheSize) -> usize| {
+        let values = sizes.each_ref().map(|size| whole(value(size)));
+        ["basic", "bearer"].into_iter().zip(values).map(|(scheme, value)| ([("scheme", scheme)], value))
     };
     let help = "Verified credentials in the cache of all workers";
-    gauges("rolegate_credential_cache_entries", help, |size| size.entries)?;
+    page.gauges("rolegate_credential_cache_entries", help, by_scheme(|size| size.entries));
     let help = "Memory that they take";
-    gauges("rolegate_credential_cache_bytes", help, |size| size.bytes)?;
+    page.gauges("rolegate_credential_cache_bytes", help, by_scheme(|size| size.bytes));
     let help = "Verified credentials that were evicted to make room for others";
-    let evicted = ["basic", "bearer"].into_iter().zip(sizes.map(|size| size.evicted));
-    page.counters("rolegate_credential_cache_evictions", help, "scheme", evicted)
+    let evicted = ["basic", "bearer"].into_iter().zip(sizes.each_ref().map(|size| size.evicted));
+    page.counters("rolegate_credential_cache_evictions", help, "scheme", evicted);
 }
 
-fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) -> fmt::Result {
-    page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
-    page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;
-    page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
-    page.counter(
-        "rolegate_hashes_abandoned",
-        "Verifications that left the queue because all of their checks were cancelled or too late",
-        hashing.abandoned,
-    )?;
-    page.counter(
-        "rolegate_hashes_unawaited",
-        "Passwords hashed when all of their checks were cancelled or too late",
-        hashing.unawaited,
-    )?;
-    page.counter(
-        "rolegate_hashes_denied",
-        "Password checks denied because the queue was full",
-        hashing.denied,
-    )
+fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) {
+    let help = "Passwords that wait to be hashed";
+    page.gauge("rolegate_hash_queue_length", help, whole(hashing.queued));
+    page.counter("rolegate_hashes", "Passwords hashed", hashing.done);
+    let help = "Checks that shared the hash of an equal one";
+    page.counter("rolegate_hashes_shared", help, hashing.shared);
+    let help = "Verifications that left the queue because all of their checks were cancelled or too late";
+    page.counter("rolegate_hashes_abandoned", help, hashing.abandoned);
+    let help = "Passwords hashed when all of their checks were cancelled or too late";
+    page.counter("rolegate_hashes_unawaited", help, hashing.unawaited);
+    let help = "Password checks denied because the queue was full";
+    page.counter("rolegate_hashes_denied", help, hashing.denied);
 }
 
-/// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
-fn durations(page: &mut MetricsPage<'_>, totals: &Totals) -> fmt::Result {
-    let help = "From a complete request until its answer is passed to the transport";
-    page.histogram("rolegate_check_duration_seconds", help, &totals.check, 10..=30)?;
-    let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting for a verification";
-    page.histogram("rolegate_evaluation_duration_seconds", help, &totals.evaluation, 6..=20)
+fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) {
+    revision(page, "rolegate_policy", "The active policy and its fetched keys", policy);
+    let help = "When the policy became active";
+    page.gauge("rolegate_policy_loaded_timestamp_seconds", help, policy.loaded.as_secs_f64());
+    page.counters("rolegate_policy_reloads", "Reloads of the policy", "result", reloads(policy));
+    let help = "For how long no newer policy could be loaded; 0 if all is well";
+    page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy));
+    let help = "1 if the policy counts as stale (max-policy-age)";
+    page.gauge("rolegate_policy_stale", help, policy.stale.into());
+    page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings));
 }
 
-fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) -> fmt::Result {
+fn revision(page: &mut MetricsPage<'_>, name: &str, help: &str, policy: &PolicyFacts) {
     if let Some(revision) = &policy.revision {
         let keys = revision.keys.as_deref().unwrap_or_default();
-        let labels = [("policy", &*revision.policy), ("keys", keys)];
-        page.info("rolegate_policy", "The active policy and its fetched keys", &labels)?;
+        page.info(name, help, &[("policy", &*revision.policy), ("keys", keys)]);
     }
-    let loaded = policy.loaded.as_secs_f64();
-    page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
-    reloads(page, "rolegate_policy_reloads", "Reloads of the policy", policy)?;
-    let help = "For how long no newer policy could be loaded; 0 if all is well";
-    page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy))?;
-    page.gauge(
-        "rolegate_policy_stale",
-        "1 if the policy counts as stale (max-policy-age)",
-        u8::from(policy.stale),
-    )?;
-    page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
 }
 
-fn reloads(page: &mut MetricsPage<'_>, name: &str, help: &str, policy: &PolicyFacts) -> fmt::Result {
-    let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
-    page.counters(name, help, "result", results.into_iter())
-}
-
-/// The bundle, if the policy is fetched as one.
-fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
-    let Some(bundle) = &facts.bundle else { return Ok(()) };
-    if let Some(revision) = bundle.revision {
-        page.gauge("rolegate_bundle_revision", "The revision of the active policy bundle", revision)?;
-    }
-    let help = "Fetches of the policy bundle";
-    page.counters("rolegate_bundle_fetches", help, "result", bundle.results())?;
-    let help = "When the server last had the active policy bundle";
-    page.gauge("rolegate_bundle_last_success_timestamp_seconds", help, bundle.fetched.as_secs_f64())?;
-    let help = "For how long the server has not had an acceptable policy bundle";
-    page.gauge("rolegate_bundle_failing_seconds", help, failing_seconds(&facts.policy))?;
-    let help = "Whether a policy bundle must be signed";
-    page.gauge("rolegate_bundle_must_be_signed", help, u8::from(bundle.must_be_signed))?;
-    match bundle.cached {
-        Some(cached) => {
-            let help = "Whether the active policy bundle is in the cache";
-            page.gauge("rolegate_bundle_cached", help, u8::from(cached))
-        }
-        None => Ok(()),
-    }
+fn reloads(policy: &PolicyFacts) -> [(&'static str, u64); 3] {
+    [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)]
 }
 
 fn failing_seconds(policy: &PolicyFacts) -> f64 {
     policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64())
 }
 
-fn keys(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
-    if facts.keys.is_empty() {
-        return Ok(());
-    }
-    let mut gauges = |name, help, value: fn(&KeyFacts) -> f64| -> fmt::Result {
-        let mut family = page.family(name, help, MetricType::Gauge)?;
-        for (url, issuer, keys) in issuers_keys(facts) {
-            family.encode_family(&[("issuer", issuer), ("url", &url)])?.encode_gauge(&value(keys))?;
-        }
-        Ok(())
-    };
-    gauges("rolegate_keys_loaded", "Whether keys are active", |keys| f64::from(u8::from(keys.loaded)))?;
-    gauges("rolegate_keys_stale", "Whether keys are too old", |keys| f64::from(u8::from(keys.stale)))?;
-    let help = "When keys were fetched last";
-    gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;
-    let mut fetches = page.family("rolegate_keys_fetches", "Fetches of keys", MetricType::Counter)?;
-    for (url, issuer, keys) in issuers_keys(facts) {
-        for (result, number) in [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
-        {
-            count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
-        }
-    }
-    Ok(())
-}
-
-/// The inventory of the search cluster, if it is fetched.
-fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
-    let Some(inventory) = &facts.inventory else { return Ok(()) };
-    let help = "Whether the inventory of the search cluster is active";
-    page.gauge("rolegate_inventory_loaded", help, f64::from(u8::from(inventory.loaded)))?;
-    let help = "When the inventory of the search cluster was fetched last";
-    page.gauge("rolegate_inventory_fetched_timestamp_seconds", help, inventory.fetched.as_secs_f64())?;
-    let help = "Fetches of the inventory of the search cluster";
-    let mut fetches = page.family("rolegate_inventory_fetches", help, MetricType::Counter)?;
-    let numbers =
-        [("ok", inventory.fetches), ("failed", inventory.failures), ("rejected", inventory.rejected)];
-    for (result, number) in numbers {
-        count(&mut fetches, &[("result", result)], number)?;
-    }
-    Ok(())
-}
-
-fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) -> fmt::Result {
-    let facts = stats.status.facts();
-    let help = "Requests that the shadow policy decided as well, by how its decision compares";
-    page.counters("rolegate_shadow_checks", help, "result", stats.results())?;
-    let help = "Requests not compared because the queue was full";
-    page.counter("rolegate_shadow_dropped", help, stats.dropped())?;
-    if let Some(revision) = &facts.policy.revision {
-        let keys = revision.keys.as_deref().unwrap_or_default();
-        let labels = [("policy", &*revision.policy), ("keys", keys)];
-        page.info("rolegate_shadow_policy", "The shadow policy and its fetched keys", &labels)?;
-    }
-    reloads(page, "rolegate_shadow_policy_reloads", "Reloads of the shadow policy", &facts.policy)?;
-    let help = "For how long the files of the shadow policy have not loaded";
-    page.gauge("rolegate_shadow_policy_failing_seconds", help, failing_seconds(&facts.policy))?;
-    let help = "Issuers of the shadow policy whose keys are not fetched";
-    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))?;
-    let Some(bundle) = &facts.bundle else { return Ok(()) };
+/// The bundle, if the policy is fetched as one.
+fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
+    let Some(bundle) = &facts.bundle else { return };
     if let Some(revision) = bundle.revision {
-        page.gauge(
-            "rolegate_shadow_bundle_revision",
-            "The revision of the shadow policy's bundle",
-            revision,
-        )?;
+        let help = "The revision of the active policy bundle";
+        page.gauge("rolegate_bundle_revision", help, whole(revision));
     }
-    let help = "Fetches of the shadow policy's bundle";
-    page.counters("rolegate_shadow_bundle_fetches", help, "result", bundle.results())
+    let help = "Fetches of the policy bundle";
+    page.counters("rolegate_bundle_fetches", help, "result", bundle.results());
+    let help = "When the server last had the active policy bundle";
+    page.gauge("rolegate_bundle_last_success_timestamp_seconds", help, bundle.fetched.as_secs_f64());
+    let help = "For how long the server has not had an acceptable policy bundle";
+    page.gauge("rolegate_bundle_failing_seconds", help, failing_seconds(&facts.policy));
+    let help = "Whether a policy bundle must be signed";
+    page.gauge("rolegate_bundle_must_be_signed", help, bundle.must_be_signed.into());
+    if let Some(cached) = bundle.cached {
+        let help = "Whether the active policy bundle is in the cache";
+        page.gauge("rolegate_bundle_cached", help, cached.into());
+    }
 }
 
 /// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and
 /// Prometheus rejects a page with duplicate label sets. An issuer is defined only once, so the `issuer` label keeps
 /// them apart. Issuers that share a URL have the same values.
-fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)> {
-    facts
+fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
+    let keys: Vec<(String, &str, &KeyFacts)> = facts
         .keys
         .iter()
         .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
+        .collect();
+    let by_issuer = |value: fn(&KeyFacts) -> f64| {
+        keys.iter().map(move |(url, issuer, keys)| ([("issuer", *issuer), ("url", url)], value(keys)))
+    };
+    let help = "Whether keys are active";
+    page.gauges("rolegate_keys_loaded", help, by_issuer(|keys| keys.loaded.into()));
+    let help = "Whether keys are too old";
+    page.gauges("rolegate_keys_stale", help, by_issuer(|keys| keys.stale.into()));
+    let help = "When keys were fetched last";
+    let fetched = by_issuer(|keys| keys.fetched.as_secs_f64());
+    page.gauges("rolegate_keys_fetched_timestamp_seconds", help, fetched);
+    let series = keys.iter().flat_map(|(url, issuer, keys)| {
+        fetches(keys)
+            .map(|(result, number)| ([("issuer", *issuer), ("url", url), ("result", result)], number))
+    });
+    page.labelled_counters("rolegate_keys_fetches", "Fetches of keys", series);
 }
 
-fn lines<'s>(
-    page: &'s mut MetricsPage<'_>,
-    name: &'s str,
-    help: &str,
-    counts: &Counts,
-) -> Result<MetricEncoder<'s>, fmt::Error> {
-    let mut lines = page.family(name, help, MetricType::Counter)?;
-    count(&mut lines, &[("result", "written")], counts.written())?;
-    count(&mut lines, &[("result", "dropped")], counts.dropped())?;
-    Ok(lines)
+fn fetches(keys: &KeyFacts) -> [(&'static str, u64); 3] {
+    [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
+}
+
+/// The inventory of the search cluster, if it is fetched.
+fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) {
+    let Some(inventory) = &facts.inventory else { return };
+    let help = "Whether the inventory of the search cluster is active";
+    page.gauge("rolegate_inventory_loaded", help, inventory.loaded.into());
+    let help = "When the inventory of the search cluster was fetched last";
+    page.gauge("rolegate_inventory_fetched_timestamp_seconds", help, inventory.fetched.as_secs_f64());
+    let help = "Fetches of the inventory of the search cluster";
+    page.counters("rolegate_inventory_fetches", help, "result", fetches(inventory));
+}
+
+fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) {
+    let facts = stats.status.facts();
+    let help = "Requests that the shadow policy decided as well, by how its decision compares";
+    page.counters("rolegate_shadow_checks", help, "result", stats.results());
+    let help = "Requests not compared because the queue was full";
+    page.counter("rolegate_shadow_dropped", help, stats.dropped());
+    revision(page, "rolegate_shadow_policy", "The shadow policy and its fetched keys", &facts.policy);
+    let help = "Reloads of the shadow policy";
+    page.counters("rolegate_shadow_policy_reloads", help, "result", reloads(&facts.policy));
+    let help = "For how long the files of the shadow policy have not loaded";
+    page.gauge("rolegate_shadow_policy_failing_seconds", help, failing_seconds(&facts.policy));
+    let help = "Issuers of the shadow policy whose keys are not fetched";
+    let without_keys = whole(facts.issuers_without_keys().0.len());
+    page.gauge("rolegate_shadow_issuers_without_keys", help, without_keys);
+    let Some(bundle) = &facts.bundle else { return };
+    if let Some(revision) = bundle.revision {
+        let help = "The revision of the shadow policy's bundle";
+        page.gauge("rolegate_shadow_bundle_revision", help, whole(revision));
+    }
+    let help = "Fetches of the shadow policy's bundle";
+    page.counters("rolegate_shadow_bundle_fetches", help, "result", bundle.results());
+}
+
+fn json_histogram(durations: &Distribution) -> Value {
+    let sum = u64::try_from(durations.sum().as_nanos()).unwrap_or(u64::MAX);
+    let buckets: Vec<(u64, u64)> = durations.buckets().collect();
+    json!({ "unit": "ns", "count": durations.count(), "sum": sum, "buckets": buckets })
 }
 
 /// The page being written.
 pub struct MetricsPage<'a> {
     encoder: DescriptorEncoder<'a>,
+    /// The first error. In practice none: writing to a string does not fail.
+    result: fmt::Result,
 }
 
+/// The labels of a series.
+type Labels<'l, const N: usize> = [(&'l str, &'l str); N];
+
 impl MetricsPage<'_> {
-    fn family<'s>(
-        &'s mut self,
-        name: &'s str,
+    fn family(
+        &mut self,
+        name: &str,
         help: &str,
         kind: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.encoder.encode_descriptor(name, help, None, kind)
+        write: impl FnOnce(MetricEncoder<'_>) -> fmt::Result,
+    ) {
+        if self.result.is_ok() {
+            self.result = self.encoder.encode_descriptor(name, help, None, kind).and_then(write);
+        }
     }
 
     /// Writes a gauge.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl Gauge) -> fmt::Result {
-        self.family(name, help, MetricType::Gauge)?.encode_gauge(&value.value())
+    pub fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, help, MetricType::Gauge, |mut family| family.encode_gauge(&value));
     }
 
     /// Writes a counter.
-    ///
-    /// # Errors
-    /// Never in practice.
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    pub fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue) {
+        self.family(name, help, MetricType::Counter, |mut family| {
+            family.encode_counter::<NoLabelSet, _, u64>(&value, None)
+        });
     }
 
     /// Writes a counter for each value of a label.
-    ///
-    /// # Errors
-    /// Never in practice.
-    pub fn counters<'v>(
+    pub fn counters<'l>(
         &mut self,
         name: &str,
         help: &str,
-        label: &str,
-        values: impl Iterator<Item = (&'v str, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(value, number)| count(&mut family, &[(label, value)], number))
+        label: &'l str,
+        values: impl IntoIterator<Item = (&'l str, u64)>,
+    ) {
+        let series = values.into_iter().map(|(value, number)| ([(label, value)], number));
+        self.labelled_counters(name, help, series);
     }
 
-    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn histogram(
+    /// Writes a counter for each set of labels, if there is one.
+    fn labelled_counters<'l, const N: usize>(
         &mut self,
         name: &str,
         help: &str,
-        durations: &Distribution,
-        powers: RangeInclusive<u32>,
-    ) -> fmt::Result {
+        series: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
+    ) {
+        let mut series = series.into_iter().peekable();
+        if series.peek().is_some() {
+            self.family(name, help, MetricType::Counter, |mut family| {
+                series.try_for_each(|(labels, value)| {
+                    let mut series = family.encode_family(&labels)?;
+                    series.encode_counter::<NoLabelSet, _, u64>(&value, None)
+                })
+            });
+        }
+    }
+
+    /// Writes a gauge for each set of labels, if there is one.
+    fn gauges<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (Labels<'l, N>, f64)>,
+    ) {
+        let mut series = series.into_iter().peekable();
+        if series.peek().is_some() {
+            self.family(name, help, MetricType::Gauge, |mut family| {
+                series.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+            });
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, durations: &Distribution, powers: RangeInclusive<u32>) {
         let seconds = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
         let coarse = durations.coarse(powers).into_iter();
         let buckets: Vec<(f64, u64)> = coarse.map(|(bound, number)| (seconds(bound), number)).collect();
         let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
-        let mut family = self.family(name, help, MetricType::Histogram)?;
-        family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        self.family(name, help, MetricType::Histogram, |mut family| {
+            family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        });
     }
 
-    fn info<const N: usize>(&mut self, name: &str, help: &str, labels: &[(&str, &str); N]) -> fmt::Result
-    where
-        for<'l> [(&'l str, &'l str); N]: EncodeLabelSet,
-    {
-        self.family(name, help, MetricType::Info)?.encode_info(labels)
+    fn info<const N: usize>(&mut self, name: &str, help: &str, labels: &Labels<'_, N>) {
+        self.family(name, help, MetricType::Info, |mut family| family.encode_info(labels));
     }
-}
-
-fn count<const N: usize>(
-    family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); N],
-    value: u64,
-) -> fmt::Result
-where
-    for<'a> [(&'a str, &'a str); N]: EncodeLabelSet,
-{
-    family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
 impl fmt::Debug for MetricsPage<'_> {
@@ -492,33 +455,9 @@ impl fmt::Debug for MetricsPage<'_> {
     }
 }
 
-/// A value that a gauge can have.
-pub trait Gauge {
-    /// As the page has it.
-    fn value(self) -> f64;
-}
-
-impl Gauge for f64 {
-    fn value(self) -> f64 {
-        self
-    }
-}
-
-impl Gauge for u8 {
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Gauge for u64 {
-    /// Exact up to 2⁵³, far above any value shown.
-    fn value(self) -> f64 {
-        self as f64
-    }
-}
-
-fn whole(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+/// A number as a gauge has it: exact up to 2⁵³, far above any value shown.
+pub(crate) fn whole(number: impl TryInto<u64>) -> f64 {
+    number.try_into().unwrap_or(u64::MAX) as f64
 }
 
 #[cfg(test)]

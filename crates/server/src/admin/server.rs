@@ -5,52 +5,48 @@
 //! single deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake every
 //! fifteen seconds, and would need a deadline for each request.)
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 
 use crate::address::Address;
-use crate::admin::metrics::{self, Metrics, histograms};
-use crate::listener::Listener;
+use crate::admin::metrics::{self, Metrics};
+use crate::listener::{Accepted, AsyncListener, Listener};
 
 mod browser;
 mod connections;
-mod ready;
 
-use connections::{Connections, Evicted, Place};
+use connections::Connections;
 
 /// Maximum time for a client to send its request header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection, from accept until the last byte is sent.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a request header, and of the buffer for an answer, in bytes.
-const MAX_BUFFER: usize = 16 << 10;
-/// Bytes of a page that are handed to hyper at a time. The rest can still be freed if the connection is evicted.
-const PART: usize = 8 << 10;
+/// Maximum size of a request header, in bytes.
+const MAX_HEADER: usize = 16 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Minimum time between two log lines about failed accepts: without file descriptors they fail for as long as that lasts.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
 /// Minimum time between two reloads that are requested over HTTP: each reads the files of the policy.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The HTTP server of one listener.
 #[derive(Debug)]
 pub struct Admin {
-    socket: Socket,
+    listener: AsyncListener,
     served: Arc<Served>,
 }
 
@@ -116,29 +112,14 @@ impl Pages {
     }
 }
 
-#[derive(Debug)]
-enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 impl Admin {
     /// Creates the server. It serves pages while [`Admin::run`] is polled.
     ///
     /// # Errors
     /// When the socket cannot be used.
     pub fn new(listener: Listener, pages: Pages, backend: Arc<dyn Backend>) -> io::Result<Self> {
-        let socket = match listener {
-            Listener::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                Socket::Tcp(TcpListener::from_std(listener)?)
-            }
-            Listener::Unix(listener) => {
-                listener.set_nonblocking(true)?;
-                Socket::Unix(UnixListener::from_std(listener)?)
-            }
-        };
-        Ok(Self { socket, served: Arc::new(Served { pages, backend, reloaded: Mutex::default() }) })
+        let served = Arc::new(Served { pages, backend, reloaded: Mutex::default() });
+        Ok(Self { listener: listener.into_async()?, served })
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
@@ -146,19 +127,16 @@ impl Admin {
         let connections = Connections::default();
         let mut logged = None;
         loop {
-            let accepted = match &self.socket {
-                Socket::Tcp(listener) => {
-                    let accepted = listener.accept().await;
-                    accepted.map(|(stream, peer)| self.answer(stream, is_local(peer), &connections))
+            match poll_fn(|cx| self.listener.poll_accept(cx)).await {
+                Ok(accepted) => {
+                    match accepted {
+                        Accepted::Tcp(stream, peer) => self.answer(stream, is_local(peer), &connections),
+                        Accepted::Unix(stream) => self.answer(stream, true, &connections),
+                    }
+                    // Lets the new task answer a request that has already arrived, before the next connection may evict
+                    // it.
+                    tokio::task::yield_now().await;
                 }
-                Socket::Unix(listener) => {
-                    listener.accept().await.map(|(stream, _)| self.answer(stream, true, &connections))
-                }
-            };
-            match accepted {
-                // Lets the new task answer a request that has already arrived, before the next connection may evict
-                // it.
-                Ok(()) => tokio::task::yield_now().await,
                 Err(error) => {
                     let now = Instant::now();
                     if is_due(logged, now) {
@@ -178,14 +156,15 @@ impl Admin {
         local: bool,
         connections: &Connections,
     ) {
-        let (place, evicted) = connections.open();
-        let (place, served) = (Arc::new(place), self.served.clone());
+        let (connection, evicted) = connections.open();
+        let (connection, served) = (Arc::new(connection), self.served.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (place, served) = (place.clone(), served.clone());
+                let (connection, served) = (connection.clone(), served.clone());
                 async move {
-                    let (head, page) = served.page(&request, local).await.into_parts();
-                    Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page)))
+                    let page = served.page(&request, local).await;
+                    connection.sends(page.body().capacity());
+                    Ok::<_, std::convert::Infallible>(page.map(|body| Full::new(Bytes::from(body))))
                 }
             });
             let connection = http1::Builder::new()
@@ -194,9 +173,7 @@ impl Admin {
                 // A client that has closed its sending side may still read.
                 .half_close(true)
                 .header_read_timeout(HEADER_TIMEOUT)
-                .max_buf_size(MAX_BUFFER)
-                // Parts are copied into one buffer of that size instead of being kept one by one.
-                .writev(false)
+                .max_buf_size(MAX_HEADER)
                 .serve_connection(TokioIo::new(stream), service);
             // Errors and timeouts of a client only end its connection.
             tokio::select! {
@@ -204,35 +181,6 @@ impl Admin {
                 _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
             }
         });
-    }
-}
-
-/// The body of an answer: a page that is sent part by part.
-#[derive(Debug)]
-struct Sending {
-    place: Arc<Place>,
-    size: u64,
-}
-
-impl Sending {
-    fn new(place: &Arc<Place>, page: String) -> Self {
-        let size = u64::try_from(page.len()).unwrap_or(u64::MAX);
-        place.send(page.into_bytes());
-        Self { place: place.clone(), size }
-    }
-}
-
-impl Body for Sending {
-    type Data = Bytes;
-    type Error = Evicted;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Evicted>>> {
-        Poll::Ready(self.place.next_part(PART).map(|part| part.map(Frame::data)).transpose())
-    }
-
-    /// The size of the whole page: hyper asks once, before anything is sent.
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.size)
     }
 }
 
@@ -262,10 +210,10 @@ impl Served {
         let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
             ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
             ("/metrics", Pages::All | Pages::Metrics) => rendered,
-            ("/readyz", Pages::All) => ready::ready,
+            ("/readyz", Pages::All) => readiness,
             ("/jwks", Pages::All) => identity_keys,
             ("/histograms", Pages::All) => {
-                |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
+                |metrics| with_type(StatusCode::OK, "application/json", metrics.histograms())
             }
             (_, Pages::All) => {
                 let last =
@@ -338,6 +286,18 @@ async fn of_console(console: &dyn Console, request: &Request<Incoming>) -> Page 
     }
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     console.answer(request.uri(), host).await
+}
+
+/// Whether this process is ready, and in a line each what is wrong nevertheless.
+fn readiness(metrics: &Arc<Metrics>) -> Page {
+    match metrics.status.ready() {
+        Ok(()) => {
+            let conditions = metrics.conditions();
+            let lines: String = conditions.iter().map(|condition| format!("{condition}\n")).collect();
+            text(StatusCode::OK, format!("ready\n{lines}"))
+        }
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    }
 }
 
 /// The public keys of the identity header (RFC 7517).

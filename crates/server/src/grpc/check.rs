@@ -14,18 +14,13 @@ use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
-use super::overload::Overload;
+use super::notices::Overload;
 use super::request_body;
 
-/// The result of checking a message.
+/// Credentials that must be verified before the request can be authorized, and the network of the downstream client, by
+/// which the queues decide whose credentials are verified next.
 #[derive(Debug)]
-pub(super) enum CheckResult {
-    /// The message is answered.
-    Answered(Answer),
-    /// The credentials must be verified first. The network is that of the downstream client, by which the queues
-    /// decide whose credentials are verified next.
-    Pending(Verification, ClientNetwork),
-}
+pub(super) struct Unverified(pub(super) Verification, pub(super) ClientNetwork);
 
 /// The answer to a message.
 #[derive(Debug)]
@@ -73,11 +68,10 @@ impl<'a> Call<'a> {
         self,
         authorizer: &'a Authorizer,
         request: &'a Request<'a>,
-        client: &'a [u8],
         decided_at: Instant,
     ) -> DecisionContext<'a> {
         let Self { received, traceparent } = self;
-        DecisionContext { authorizer, request, client, received, decided_at, traceparent }
+        DecisionContext { authorizer, request, client: request.client, received, decided_at, traceparent }
     }
 }
 
@@ -113,19 +107,19 @@ impl Checker {
         self.thread.joins_traces()
     }
 
-    /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
-    /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied, or its credentials must
-    /// be verified again first.
+    /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has waited
+    /// for. If a reload has meanwhile removed the user or the permission, the request is denied, or its credentials must be
+    /// verified again first.
     pub(super) fn check(
         &self,
         message: &[u8],
         result: Option<&VerificationResult>,
         call: Call<'_>,
-    ) -> CheckResult {
-        let authorize = |authorizer: &Authorizer, scratch: &mut Scratch| {
-            self.authorize(message, authorizer, result, scratch, call)
-        };
-        self.thread.with_snapshot(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
+    ) -> Result<Answer, Unverified> {
+        let checked = self
+            .thread
+            .with_snapshot(|authorizer, scratch| self.authorize(message, authorizer, result, scratch, call));
+        checked.unwrap_or_else(|kind| Ok(self.error(kind)))
     }
 
     /// Verifies a token on this thread. To be called only when `token_queue` has admitted the request.
@@ -150,8 +144,8 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
-    /// were none. To be called when their answers have been passed to the transport.
+    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if
+    /// there were none. To be called when their answers have been passed to the transport.
     pub(super) fn record_latency(&self, received: Received) -> Option<Duration> {
         self.thread.record_latency(received, Instant::now())
     }
@@ -169,7 +163,7 @@ impl Checker {
         result: Option<&VerificationResult>,
         scratch: &mut Scratch,
         call: Call<'_>,
-    ) -> Result<CheckResult, ErrorKind> {
+    ) -> Result<Result<Answer, Unverified>, ErrorKind> {
         let mut headers = HeaderLines::new();
         let decoded = CheckRequest::decode(message, |line| {
             headers.push(Header { name: line.name, value: line.value });
@@ -193,15 +187,13 @@ impl Checker {
         };
         match outcome {
             Outcome::Pending(verification) => {
-                Ok(CheckResult::Pending(verification, ClientNetwork::of(decoded.source_ip())))
+                Ok(Err(Unverified(verification, ClientNetwork::of(decoded.source_ip()))))
             }
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
-                let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
+                let answer = self.answer(&verdict, call.context(authorizer, &request, ended))?;
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));
-                let client = decoded.source_ip();
-                self.thread.record(&verdict, call.context(authorizer, &request, client, ended));
-                Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
+                Ok(Ok(answer))
             }
         }
     }
@@ -218,25 +210,29 @@ impl Checker {
         // The first of each; more of one name do not grow it.
         let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            let is_new = || logged.iter().all(|own| !own.name.eq_ignore_ascii_case(line.name));
+            let is_new = || logged.iter().all(|header| !header.name.eq_ignore_ascii_case(line.name));
             if runtime::is_logged(line.name) && is_new() {
                 logged.push(Header { name: line.name, value: line.value });
             }
         })
         .unwrap_or_default();
-        let headers = logged.as_slice();
         let request = Request {
             method: decoded.method,
             host: decoded.host,
             path: decoded.path,
-            headers,
+            headers: &logged,
             id: decoded.id,
+            client: decoded.source_ip(),
             ..Request::default()
         };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
-        let answer = self.encode(&verdict, authorizer).map_err(|_| ErrorKind::Unanswerable)?;
-        let (client, decided_at) = (decoded.source_ip(), Instant::now());
-        self.thread.record(&verdict, call.context(authorizer, &request, client, decided_at));
+        self.answer(&verdict, call.context(authorizer, &request, Instant::now()))
+    }
+
+    /// Encodes a verdict, and counts and logs it.
+    fn answer(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) -> Result<Answer, ErrorKind> {
+        let answer = self.encode(verdict, context.authorizer).map_err(|_| ErrorKind::Unanswerable)?;
+        self.thread.record(verdict, context);
         Ok(Answer::Verdict(answer.into()))
     }
 

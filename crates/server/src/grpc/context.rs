@@ -1,30 +1,67 @@
-//! The parts of a worker that its connections and requests use.
+//! What the connections and requests of a server share.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use runtime::ActivePolicy;
 use runtime::hashing::Hashing;
 
 use super::check::Checker;
-use super::message::Limits;
+use super::message::{Budget, Limits};
+use super::notices::{AcceptError, Notices, Overload, WrongProtocol};
 use super::options::Options;
 use super::other_services::OtherServices;
-use super::overload::Overloads;
-use super::slices::SliceQueue;
 use super::token_queue::TokenQueue;
-use super::wrong_protocol::WrongProtocols;
+use super::turns::TurnQueue;
+use super::verifications::Verifications;
 
-/// What the connections and requests of one worker share. Only `limits`, `hashing`, `other_services`,
-/// `wrong_protocols` and `overloads` are also shared with other workers, and a request of a caller whose credentials are cached writes
-/// to none of them.
-pub(super) struct ExchangeContext {
-    pub(super) checker: Checker,
+/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those whose credentials
+/// are being verified; or four times the maximum message size if that is more, so that several messages of that size can
+/// arrive at once. 32 MiB are half of what the memory may grow by in an attack (S20 in SECURITY.md).
+const MAX_WAITING_BYTES: usize = 32 << 20;
+
+/// What all workers share. A request of a caller whose credentials are cached writes to none of it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) policy: ActivePolicy,
     pub(super) options: Options,
     pub(super) limits: Limits,
-    pub(super) hashing: Arc<Hashing>,
+    /// What the checks may take whose credentials are being verified.
+    pub(super) verifications: Arc<Verifications>,
+    pub(super) hashing: Hashing,
     pub(super) other_services: OtherServices,
-    pub(super) slices: Rc<SliceQueue>,
+    pub(super) accept_errors: Notices<AcceptError>,
+    pub(super) wrong_protocols: Notices<WrongProtocol>,
+    pub(super) overloads: Notices<Overload>,
+}
+
+/// What the connections and requests of one worker share.
+pub(super) struct WorkerContext {
+    pub(super) shared: Arc<Shared>,
+    pub(super) checker: Checker,
+    pub(super) turns: TurnQueue,
     pub(super) token_queue: Rc<TokenQueue>,
-    pub(super) wrong_protocols: Arc<WrongProtocols>,
-    pub(super) overloads: Arc<Overloads>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        policy: ActivePolicy,
+        options: Options,
+        hashing: Hashing,
+        other_services: OtherServices,
+    ) -> Self {
+        let checks = options.max_waiting_checks;
+        let bytes = MAX_WAITING_BYTES.max(options.max_message_size.saturating_mul(4));
+        Self {
+            limits: Limits { message: options.max_message_size, budget: Budget::new(checks, bytes) },
+            verifications: Verifications::new(checks, bytes),
+            accept_errors: Notices::new(&AcceptError::ALL),
+            wrong_protocols: Notices::new(&WrongProtocol::ALL),
+            overloads: Notices::new(&Overload::ALL),
+            policy,
+            options,
+            hashing,
+            other_services,
+        }
+    }
 }

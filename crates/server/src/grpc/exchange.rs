@@ -1,7 +1,5 @@
-//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
-//! allocation. If the rest of its message is missing, its connection looks for it after each read (see `unfinished`), for up to
-//! `GRACE`. It gets a task of its own after that. It gets one at once if its connection already continues as many as it may, if it must be
-//! answered before the end of `GRACE`, or if its credentials must be verified.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation.
+//! It gets a task if the rest of its message is missing, or if its credentials must be verified.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -10,242 +8,131 @@ use std::time::Duration;
 
 use authorizer::Limit;
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use identity::{Verification, VerificationKind, VerificationResult};
+use identity::{VerificationKind, VerificationResult};
+use runtime::Received;
 use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
-use runtime::{ClientNetwork, Received};
-use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use super::check::{Answer, Call, CheckResult, Failure};
-use super::context::ExchangeContext;
-use super::message::{Held, Incoming, Limits};
-use super::overload::Overload;
-use super::registry::{PendingGuard, RegisteredConnection};
-use super::respond::{self, StreamState};
-use super::verifications::HeldVerification;
-use super::wrong_protocol::{Peer, WrongProtocol};
+use super::check::{Answer, Call, Failure, Unverified};
+use super::context::WorkerContext;
+use super::message::{Incoming, Reservation};
+use super::notices::{Overload, Peer, WrongProtocol};
+use super::registry::RegisteredConnection;
+use super::respond;
+use super::verifications::Share;
 
 /// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that is less: of Envoy's
 /// default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
 /// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
 /// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
-/// How long the rest of a message may take before its check counts among those that wait. Head and message often arrive in two
-/// reads, a moment apart. Such a check must not be denied because slow peers have taken all places. Chosen, not measured: far
-/// longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
-pub(super) const GRACE: Duration = Duration::from_millis(100);
-
 /// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent` among the headers in the
 /// `CheckRequest` is the one that the client sent.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The longest one that counts, in bytes: a check that waits keeps it. Today's has 55; a later version may have more.
+/// Maximum length of a `traceparent` in bytes: a check that waits keeps it. Today's has 55; a later version may have more.
 const MAX_TRACEPARENT: usize = 256;
 
 /// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// What became of a stream that was accepted.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once; a box would be an allocation")]
-pub(super) enum Accepted {
-    /// It is answered, or will be by a task of its own.
-    Done(StreamState),
-    /// The rest of its message has not arrived.
-    Receiving(Receiving),
-}
-
-/// Accepts a stream: answers it now, or returns it if its message is not complete, or spawns a task that answers it.
+/// Accepts a stream: answers it now, or spawns a task that does.
+///
+/// # Errors
+/// If the peer has reset the stream.
 pub(super) fn accept(
-    context: &Rc<ExchangeContext>,
+    context: &Rc<WorkerContext>,
     registered: &RegisteredConnection,
     peer: Peer,
     (request, mut respond): Stream,
     received: Received,
-    cx: &mut Context<'_>,
-) -> Accepted {
-    // A failed send means that the peer has reset the stream: nothing is left to do.
+) -> Result<(), h2::Error> {
+    let shared = &context.shared;
     if let Some(status) = not_grpc(&request) {
-        context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
-        return Accepted::Done(StreamState::of(respond::plain(&mut respond, status)));
+        shared.wrong_protocols.report(WrongProtocol::NotGrpc, peer, None);
+        return respond::plain(&mut respond, status);
     }
-    if request.uri().path() != envoy::CHECK_PATH {
-        if !context.other_services.serves(request.uri().path()) {
-            let method = Some(request.uri().path());
-            context.wrong_protocols.notice(WrongProtocol::UnknownMethod, peer, method);
+    let path = request.uri().path();
+    if path != envoy::CHECK_PATH {
+        if !shared.other_services.serves(path) {
+            shared.wrong_protocols.report(WrongProtocol::UnknownMethod, peer, Some(path));
         }
-        return Accepted::Done(context.other_services.accept(request, respond, cx));
+        return shared.other_services.accept(request, respond);
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    // The rest can arrive only while the connection is polled, which then looks for it.
-    let message = incoming.poll(&context.limits, &mut Context::from_waker(Waker::noop()));
+    // A task that waits for the rest registers its own waker.
+    let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent = if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
     let traceparent = traceparent.filter(|value| value.len() <= MAX_TRACEPARENT).cloned();
-    let mut exchange =
-        Exchange { context: Rc::clone(context), peer, respond, received, traceparent, deadline: None };
+    let mut exchange = Exchange { context: Rc::clone(context), peer, respond, received, traceparent };
     match message {
         Poll::Ready(Ok(message)) => {
-            if let Some(unverified) = exchange.check(&message) {
+            if let Err(unverified) = exchange.check(&message, None) {
                 incoming.release();
-                exchange.deadline = Some(deadline(context, &head.headers));
-                let guard = registered.count_pending();
-                spawn_local(async move {
-                    exchange.verify(message, unverified).await;
-                    drop(guard);
-                });
+                let deadline = deadline(context, &head.headers);
+                registered.spawn(exchange.verify(message, unverified, deadline));
             }
         }
         Poll::Ready(Err(failure)) => {
             exchange.fail(failure, &[]);
             if failure == Failure::Error(ErrorKind::Cancelled) {
-                return Accepted::Done(StreamState::Reset);
+                return Err(Reason::CANCEL.into());
             }
         }
-        Poll::Pending => {
-            if let Err(overload) = incoming.wait(&context.limits) {
-                exchange.fail(overload.into(), &[]);
-                return Accepted::Done(StreamState::NotReset);
-            }
-            exchange.deadline = Some(deadline(context, &head.headers));
-            let (guard, until) = (registered.count_pending(), Instant::now() + GRACE);
-            return Accepted::Receiving(Receiving { exchange, incoming, guard, until });
-        }
+        Poll::Pending => registered.spawn(exchange.receive(incoming, deadline(context, &head.headers))),
     }
-    Accepted::Done(StreamState::NotReset)
-}
-
-/// A request whose message has not arrived as a whole.
-pub(super) struct Receiving {
-    exchange: Exchange,
-    incoming: Incoming,
-    guard: PendingGuard,
-    /// When the rest of the message has taken [`GRACE`].
-    until: Instant,
-}
-
-impl Receiving {
-    /// Whether it may wait for [`GRACE`] without a timer of its own.
-    pub(super) fn may_wait(&self) -> bool {
-        self.exchange.deadline.is_some_and(|deadline| deadline > self.until)
-    }
-
-    pub(super) fn until(&self) -> Instant {
-        self.until
-    }
-
-    /// The message, or why there will be none, once it is known. Nothing is woken: to be called when the connection has read.
-    pub(super) fn poll(&mut self) -> Option<Result<Bytes, Failure>> {
-        let mut cx = Context::from_waker(Waker::noop());
-        match self.incoming.poll(&self.exchange.context.limits, &mut cx) {
-            Poll::Ready(message) => Some(message),
-            Poll::Pending => None,
-        }
-    }
-
-    /// Answers it, at once or, if its credentials must be verified, in a task of its own. The latency of
-    /// a complete message counts from `received`, that of a failed one from its first part.
-    pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
-        let Self { mut exchange, mut incoming, guard, .. } = self;
-        match message {
-            Err(failure) => {
-                // First the latency of the verdicts before it in this batch (see `connection`), which counts from `received`; then its
-                // own, which counts from its first part.
-                let _ = exchange.context.checker.record_latency(received);
-                exchange.fail(failure, &[]);
-                let _ = exchange.context.checker.record_latency(exchange.received);
-            }
-            Ok(message) => {
-                exchange.received = received;
-                if let Some(unverified) = exchange.check(&message) {
-                    incoming.release();
-                    spawn_local(async move {
-                        exchange.verify(message, unverified).await;
-                        drop(guard);
-                    });
-                }
-            }
-        }
-    }
-
-    /// Waits for the rest in a task of its own.
-    pub(super) fn spawn(self) {
-        let Self { exchange, incoming, guard, until } = self;
-        spawn_local(async move {
-            exchange.receive(incoming, until).await;
-            drop(guard);
-        });
-    }
+    Ok(())
 }
 
 struct Exchange {
-    context: Rc<ExchangeContext>,
+    context: Rc<WorkerContext>,
     peer: Peer,
     respond: SendResponse<Bytes>,
     received: Received,
     /// The `traceparent` of the call, if it matters.
     traceparent: Option<HeaderValue>,
-    deadline: Option<Instant>,
 }
 
-/// Credentials that must be verified before the request can be authorized, and the network of the downstream client, by
-/// which the queues decide whose credentials are verified next.
-struct Unverified(Verification, ClientNetwork);
-
 impl Exchange {
-    /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
-    async fn receive(mut self, mut incoming: Incoming, until: Instant) {
-        let message = tokio::select! {
-            message = rest_of(&mut incoming, &self.context.limits, until) => message,
-            () = expiry(self.deadline) => Err(Limit::Deadline.into()),
-        };
-        match message {
+    /// Waits for the rest of the message, and for the verification of its credentials if it is needed.
+    async fn receive(mut self, mut incoming: Incoming, deadline: Instant) {
+        match incoming.receive(&self.context.shared.limits, deadline).await {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
                 // Latency counts from the complete message: how fast a peer sends is not ours to measure.
                 self.received = Received::now();
-                if let Some(unverified) = self.check(&message) {
+                if let Err(unverified) = self.check(&message, None) {
                     incoming.release();
-                    self.verify(message, unverified).await;
-                    return;
+                    return self.verify(message, unverified, deadline).await;
                 }
             }
         }
         let _ = self.context.checker.record_latency(self.received);
     }
 
-    /// Authorizes and answers, unless credentials must be verified first; returns those.
-    fn check(&mut self, message: &[u8]) -> Option<Unverified> {
-        self.check_with_result(message, None)
-    }
-
-    fn check_with_result(
-        &mut self,
-        message: &[u8],
-        result: Option<&VerificationResult>,
-    ) -> Option<Unverified> {
-        match self.context.checker.check(message, result, self.call()) {
-            CheckResult::Answered(answer) => {
-                self.answer(answer);
-                None
-            }
-            CheckResult::Pending(verification, network) => Some(Unverified(verification, network)),
-        }
+    /// Authorizes and answers, unless credentials must be verified first.
+    fn check(&mut self, message: &[u8], result: Option<&VerificationResult>) -> Result<(), Unverified> {
+        let answer = self.context.checker.check(message, result, self.call())?;
+        self.answer(answer);
+        Ok(())
     }
 
     /// Waits until the credentials are verified, then authorizes and answers.
-    async fn verify(mut self, message: Bytes, unverified: Unverified) {
+    async fn verify(mut self, message: Bytes, unverified: Unverified, deadline: Instant) {
         let bytes = message.len().saturating_add(unverified.0.bytes());
-        match self.hold(&unverified, bytes) {
+        match self.reserve(&unverified, bytes) {
             Err(overload) => self.fail(overload.into(), &message),
-            Ok(_held) => {
-                // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most messages.
+            Ok(_reservation) => {
+                // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most
+                // messages.
                 let copy = message.to_vec();
                 drop(message);
-                if let Err(failure) = self.verify_and_check(&copy, unverified).await {
+                if let Err(failure) = self.verify_and_check(&copy, unverified, deadline).await {
                     self.fail(failure, &copy);
                 }
             }
@@ -253,54 +140,62 @@ impl Exchange {
         let _ = self.context.checker.record_latency(self.received);
     }
 
-    /// What a check holds whose credentials are to be verified.
-    fn hold(
+    /// Reserves the memory of a check whose credentials are to be verified.
+    fn reserve(
         &self,
         Unverified(verification, network): &Unverified,
         bytes: usize,
-    ) -> Result<(Option<HeldVerification>, Held), Overload> {
-        let Limits { budget, verifications, .. } = &self.context.limits;
-        let share = verifications.share_of(verification.verified_before(), *network, bytes)?;
-        Ok((share, budget.hold(bytes)?))
+    ) -> Result<(Option<Share>, Reservation), Overload> {
+        let shared = &self.context.shared;
+        let share = shared.verifications.share(verification.verified_before(), *network, bytes)?;
+        Ok((share, shared.limits.budget.hold(bytes)?))
     }
 
-    async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
-        let mut next = Some(unverified);
+    async fn verify_and_check(
+        &mut self,
+        message: &[u8],
+        mut unverified: Unverified,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let context = Rc::clone(&self.context);
         // Repeated only if a reload came in between (for a password: one that changed its stored hash).
-        while let Some(Unverified(verification, network)) = next {
-            next = match verification.kind() {
+        loop {
+            let Unverified(verification, network) = unverified;
+            let result = match verification.kind() {
                 VerificationKind::Password => {
-                    let mut wait = self.context.hashing.submit(verification, network);
-                    let hashed = async { wait.hashed().await.map_err(not_hashed) };
-                    let result = self.in_time(hashed).await?;
+                    let mut wait = context.shared.hashing.submit(verification, network);
+                    let result = self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
+                    let result = result.await?;
                     self.received = self.received.waited();
-                    self.check_with_result(message, Some(&result))
+                    result
                 }
                 VerificationKind::Token => {
-                    let admission = self.context.token_queue.enqueue(network)?;
-                    self.in_time(async { admission.await.map_err(|_| Overload::TokenQueue.into()) }).await?;
+                    let turn = context.token_queue.enqueue(network)?;
+                    let turn = async { turn.await.map_err(|_| Overload::TokenQueue.into()) };
+                    self.in_time(deadline, turn).await?;
                     self.received = self.received.waited();
-                    // Another request with the same token may have been admitted earlier, so that the token is cached
-                    // now.
-                    match self.check(message) {
-                        Some(Unverified(verification, _)) => {
-                            let result = self.context.checker.verify(verification)?;
-                            self.check_with_result(message, Some(&result))
-                        }
-                        None => None,
+                    // Another request with the same token may have been verified meanwhile.
+                    match self.check(message, None) {
+                        Ok(()) => return Ok(()),
+                        Err(Unverified(verification, _)) => context.checker.verify(verification)?,
                     }
                 }
             };
+            match self.check(message, Some(&result)) {
+                Ok(()) => return Ok(()),
+                Err(again) => unverified = again,
+            }
         }
-        Ok(())
     }
 
     /// The result of `wait`, unless the deadline passes or the peer gives up before it is there.
-    async fn in_time<T>(&mut self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let deadline = self.deadline;
+    async fn in_time<T>(
+        &mut self,
+        deadline: Instant,
+        wait: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         tokio::select! {
-            result = wait => result,
-            () = expiry(deadline) => Err(Limit::Deadline.into()),
+            result = timeout_at(deadline, wait) => result.unwrap_or(Err(Limit::Deadline.into())),
             _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled.into()),
         }
     }
@@ -315,7 +210,11 @@ impl Exchange {
             Answer::Verdict(message) => respond::message(&mut self.respond, message),
             Answer::Error(kind) => {
                 if kind == ErrorKind::Malformed {
-                    self.context.wrong_protocols.notice(WrongProtocol::NotCheckRequest, self.peer, None);
+                    self.context.shared.wrong_protocols.report(
+                        WrongProtocol::NotCheckRequest,
+                        self.peer,
+                        None,
+                    );
                 }
                 respond::error(&mut self.respond, kind)
             }
@@ -327,33 +226,17 @@ impl Exchange {
     /// Answers a request without evaluating the policy.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
         if let Failure::Overload(overload) = failure {
-            self.context.overloads.notice(overload);
+            self.context.shared.overloads.report(overload);
         }
         let answer = self.context.checker.fail(failure, message, self.call());
         self.answer(answer);
     }
 }
 
-/// The message, once it has arrived as a whole. It takes a place among those that wait only after `until`.
-async fn rest_of(incoming: &mut Incoming, limits: &Limits, until: Instant) -> Result<Bytes, Failure> {
-    if let Ok(message) = timeout_at(until, poll_fn(|cx| incoming.poll(limits, cx))).await {
-        return message;
-    }
-    incoming.take_place()?;
-    poll_fn(|cx| incoming.poll(limits, cx)).await
-}
-
 fn not_hashed(reason: NotHashed) -> Failure {
     match reason {
         NotHashed::Displaced => Overload::HashQueue.into(),
         NotHashed::Failed => ErrorKind::Internal.into(),
-    }
-}
-
-async fn expiry(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -373,10 +256,10 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 
 /// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest after
 /// `Options::request_timeout`, 10 seconds.
-fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
+fn deadline(context: &WorkerContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let requested = requested.map(|timeout| timeout - MAX_MARGIN.min(timeout / 4));
-    let limit = context.options.request_timeout;
+    let limit = context.shared.options.request_timeout;
     Instant::now() + requested.map_or(limit, |timeout| timeout.min(limit))
 }
 

@@ -1,32 +1,39 @@
-//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is compressed, and its
-//! length.
+//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is compressed, and its length.
 //!
-//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
-//! in a buffer. The number and the memory of all requests that wait, for the rest of their message or for the verification of
+//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled in a
+//! buffer. The number and the memory of all requests that wait, for the rest of their message or for the verification of
 //! their credentials, are bounded for the whole process: otherwise peers that send slowly could occupy all of it. A request
 //! that is answered at once counts nowhere.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
+use authorizer::Limit;
 use bytes::{Buf as _, Bytes};
 use h2::RecvStream;
 use runtime::counters::ErrorKind;
-
-use authorizer::Limit;
+use tokio::time::{Instant, timeout_at};
 
 use super::check::Failure;
-use super::overload::Overload;
-use super::verifications::Verifications;
+use super::notices::Overload;
+
+/// Size of the gRPC prefix of a message: flag and length.
+pub(super) const GRPC_PREFIX: usize = 5;
+/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
+const OVERHEAD: usize = 2 << 10;
+/// How long the rest of a message may take before its check counts among those that wait. Head and message often arrive in
+/// two reads, a moment apart. Such a check must not be denied because slow peers have taken all places. Chosen, not
+/// measured: far longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
-    /// What those of them may take whose credentials are being verified.
-    pub(super) verifications: Arc<Verifications>,
 }
 
 /// How many more requests may wait, and the bytes that all of them together may still take.
@@ -38,7 +45,7 @@ pub(super) struct Budget {
 
 /// The bytes of one request in a budget, and its place among those that wait, if it has one. Dropping this returns them.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
     has_place: bool,
@@ -58,38 +65,45 @@ enum Arrived {
     /// The whole message, in one frame.
     Whole(Bytes),
     /// The bytes so far, copied into one buffer, with their share of the budget.
-    Parts(Vec<u8>, Held),
+    Parts(Vec<u8>, Reservation),
 }
 
 impl Incoming {
-    /// Prepares to wait for the rest of the message: reserves memory for it. It has no place among those that wait before
-    /// [`Incoming::take_place`].
-    ///
-    /// # Errors
-    /// When not enough of the budget is left.
-    pub(super) fn wait(&mut self, limits: &Limits) -> Result<(), Overload> {
-        match &self.arrived {
-            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.begin(0)?),
-            // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
-            // read into, which is larger than most messages.
-            Arrived::Whole(message) => {
-                let held = limits.budget.begin(message.len())?;
-                self.arrived = Arrived::Parts(message.to_vec(), held);
-            }
-            Arrived::Parts(..) => {}
-        }
-        Ok(())
+    pub(super) fn new(body: RecvStream) -> Self {
+        Self { body, arrived: Arrived::Nothing }
     }
 
-    /// Takes a place among the requests that wait.
+    /// The message without its prefix, once the stream has ended after it. If it has to wait, it reserves memory.
     ///
-    /// # Errors
-    /// When all are taken.
-    pub(super) fn take_place(&mut self) -> Result<(), Overload> {
-        match &mut self.arrived {
-            Arrived::Parts(_, held) => held.take_place(),
-            Arrived::Nothing | Arrived::Whole(_) => Ok(()),
+    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to a reference count that
+    /// all workers share.
+    pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
+        while !self.body.is_end_stream() {
+            match self.body.poll_data(cx) {
+                Poll::Ready(Some(Ok(data))) => self.add(data, limits)?,
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ErrorKind::Cancelled.into())),
+                // Trailers may follow. They mean nothing in a request.
+                Poll::Ready(None) => break,
+                Poll::Pending => {
+                    self.reserve(limits)?;
+                    return Poll::Pending;
+                }
+            }
         }
+        Poll::Ready(self.finish(limits))
+    }
+
+    /// The same until a deadline. After [`GRACE`] it takes a place among the requests that wait.
+    pub(super) async fn receive(&mut self, limits: &Limits, deadline: Instant) -> Result<Bytes, Failure> {
+        let grace = deadline.min(Instant::now() + GRACE);
+        if let Ok(message) = timeout_at(grace, poll_fn(|cx| self.poll(limits, cx))).await {
+            return message;
+        }
+        if let Arrived::Parts(_, reservation) = &mut self.arrived {
+            reservation.take_place()?;
+        }
+        let message = timeout_at(deadline, poll_fn(|cx| self.poll(limits, cx))).await;
+        message.unwrap_or(Err(Limit::Deadline.into()))
     }
 
     /// Reopens the connection's flow-control window for a message that is kept for a while, so that the peer can send
@@ -99,32 +113,18 @@ impl Incoming {
         // It fails only if more is released than was received.
         let _ = self.body.flow_control().release_capacity(unreleased);
     }
-}
 
-/// Size of the gRPC prefix of a message: flag and length.
-const GRPC_PREFIX: usize = 5;
-/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
-const OVERHEAD: usize = 2 << 10;
-
-impl Incoming {
-    pub(super) fn new(body: RecvStream) -> Self {
-        Self { body, arrived: Arrived::Nothing }
-    }
-
-    /// The message without its prefix, once the stream has ended after it.
-    ///
-    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to a reference count
-    /// that all workers share.
-    pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
-        while !self.body.is_end_stream() {
-            match ready!(self.body.poll_data(cx)) {
-                Some(Ok(data)) => self.add(data, limits)?,
-                Some(Err(_)) => return Poll::Ready(Err(ErrorKind::Cancelled.into())),
-                // Trailers may follow. They mean nothing in a request.
-                None => break,
-            }
-        }
-        Poll::Ready(self.finish(limits))
+    fn reserve(&mut self, limits: &Limits) -> Result<(), Overload> {
+        let message = match &self.arrived {
+            Arrived::Parts(..) => return Ok(()),
+            Arrived::Nothing => Vec::new(),
+            // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has read
+            // into, which is larger than most messages.
+            Arrived::Whole(message) => message.to_vec(),
+        };
+        let reservation = limits.budget.begin(message.capacity())?;
+        self.arrived = Arrived::Parts(message, reservation);
+        Ok(())
     }
 
     fn add(&mut self, data: Bytes, limits: &Limits) -> Result<(), Failure> {
@@ -135,12 +135,12 @@ impl Incoming {
                     self.arrived = Arrived::Whole(data);
                     return Ok(());
                 }
-                self.arrived = Arrived::Parts(Vec::new(), limits.budget.begin(0)?);
+                self.reserve(limits)?;
                 self.add(data, limits)
             }
             Arrived::Whole(_) if data.is_empty() => Ok(()),
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
-            Arrived::Parts(parts, held) => {
+            Arrived::Parts(parts, reservation) => {
                 let mut prefix = [0; GRPC_PREFIX];
                 let arrived =
                     prefix.iter_mut().zip(parts.iter().chain(&data)).map(|(to, from)| *to = *from).count();
@@ -148,7 +148,7 @@ impl Incoming {
                 if length.is_some_and(|length| length < parts.len().saturating_add(data.len())) {
                     return Err(ErrorKind::Framing.into());
                 }
-                grow(parts, data.len(), length, held)?;
+                grow(parts, data.len(), length, reservation)?;
                 parts.extend_from_slice(&data);
                 let released = self.body.flow_control().release_capacity(data.len());
                 released.map_err(|_| ErrorKind::Cancelled.into())
@@ -172,12 +172,17 @@ impl Incoming {
 
 /// Makes room for `more` bytes of a message of this length, if that is known. The budget is charged for the capacity of the
 /// buffer, not only for its content: for no more than twice what has arrived, and at the end for the length alone.
-fn grow(parts: &mut Vec<u8>, more: usize, length: Option<usize>, held: &mut Held) -> Result<(), Overload> {
+fn grow(
+    parts: &mut Vec<u8>,
+    more: usize,
+    length: Option<usize>,
+    reservation: &mut Reservation,
+) -> Result<(), Overload> {
     let needed = parts.len().saturating_add(more);
     if needed > parts.capacity() {
         let twice = parts.capacity().saturating_mul(2);
         let capacity = needed.max(length.map_or(twice, |length| twice.min(length)));
-        held.more(capacity - parts.capacity())?;
+        reservation.more(capacity - parts.capacity())?;
         parts.reserve_exact(capacity - parts.len());
     }
     Ok(())
@@ -207,21 +212,21 @@ impl Budget {
     ///
     /// # Errors
     /// When not enough is left.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, Overload> {
-        let mut held = self.begin(bytes)?;
-        held.take_place()?;
-        Ok(held)
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
+        let mut reservation = self.begin(bytes)?;
+        reservation.take_place()?;
+        Ok(reservation)
     }
 
     /// The same, without a place.
-    fn begin(self: &Arc<Self>, bytes: usize) -> Result<Held, Overload> {
-        let mut held = Held { budget: Arc::clone(self), bytes: 0, has_place: false };
-        held.more(OVERHEAD.saturating_add(bytes))?;
-        Ok(held)
+    fn begin(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
+        let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0, has_place: false };
+        reservation.more(OVERHEAD.saturating_add(bytes))?;
+        Ok(reservation)
     }
 }
 
-impl Held {
+impl Reservation {
     fn take_place(&mut self) -> Result<(), Overload> {
         if !self.has_place {
             take(&self.budget.requests, 1).ok_or(Overload::WaitingChecks)?;
@@ -242,7 +247,7 @@ fn take(left: &AtomicUsize, number: usize) -> Option<()> {
     left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(number)).ok().map(drop)
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.bytes.fetch_add(self.bytes, Relaxed);
         self.budget.requests.fetch_add(usize::from(self.has_place), Relaxed);

@@ -1,14 +1,98 @@
-//! The figures of the gRPC server on the admin pages. `docs/operations.md` lists all metrics.
+//! The counters of the gRPC server beside those of the decisions ([`runtime::counters`]), and its figures on the admin pages.
+//! `docs/operations.md` lists all metrics.
 
-use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use runtime::counters::Totals;
+use runtime::counters::{Counter, ThreadCounters, Totals};
 use runtime::hashing::HashingTotals;
 
-use crate::admin::{FailureCount, MetricsPage};
-use crate::grpc::{AcceptError, Counters, ServerTotals};
+use super::context::Shared;
+use super::notices::{AcceptError, Overload, WrongProtocol};
+use super::tls::TlsTotals;
+use crate::admin::{FailureCount, MetricsPage, whole};
+
+/// The counters of one worker's connections. Only its thread writes them. Aligned, so that two workers never share a
+/// cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct ConnectionCounters {
+    pub(super) in_flight: Counter,
+    pub(super) connections: Counter,
+    pub(super) accepted: Counter,
+    pub(super) evicted: Counter,
+    pub(super) rejected: Counter,
+}
+
+/// The counters of a server, summed over all workers at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTotals {
+    /// The counters of the decisions.
+    pub checks: Totals,
+    /// Checks that wait for the rest of their message, or until their credentials are verified.
+    pub in_flight: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+    /// Idle connections closed to make room for others.
+    pub connections_evicted: u64,
+    /// New connections closed at once, because the limit was reached and no connection was idle.
+    pub connections_rejected: u64,
+    /// Failed accepts, by why. Each is listed.
+    pub accept_errors: Vec<(AcceptError, u64)>,
+    /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each is listed.
+    pub wrong_protocols: Vec<(WrongProtocol, u64)>,
+    /// Checks denied because too many others waited, by the limit that was reached. Each is listed.
+    pub overloads: Vec<(Overload, u64)>,
+    /// Counters of TLS, if it is on.
+    pub tls: Option<TlsTotals>,
+    /// Counters of password hashing.
+    pub hashing: HashingTotals,
+}
+
+type WorkerCounters = (Arc<ThreadCounters>, Arc<ConnectionCounters>);
+
+/// The counters of a server. They can be read while it drains and after it has stopped, too.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    workers: Vec<WorkerCounters>,
+    shared: Arc<Shared>,
+}
+
+impl Counters {
+    pub(super) fn new(workers: Vec<WorkerCounters>, shared: Arc<Shared>) -> Self {
+        Self { workers, shared }
+    }
+
+    /// The current counters, summed over all workers.
+    #[must_use]
+    pub fn totals(&self) -> ServerTotals {
+        let shared = &self.shared;
+        let mut totals = ServerTotals {
+            checks: Totals::sum(self.workers.iter().map(|(checks, _)| &**checks)),
+            accept_errors: shared.accept_errors.counts(),
+            hashing: shared.hashing.totals(),
+            wrong_protocols: shared.wrong_protocols.counts(),
+            overloads: shared.overloads.counts(),
+            tls: shared.options.tls.as_ref().map(|tls| tls.totals()),
+            ..ServerTotals::default()
+        };
+        self.workers.iter().for_each(|(_, connections)| totals.add(connections));
+        totals
+    }
+}
+
+impl ServerTotals {
+    /// Adds the counters of one worker.
+    pub(super) fn add(&mut self, worker: &ConnectionCounters) {
+        self.in_flight += worker.in_flight.read();
+        self.connections += worker.connections.read();
+        self.connections_accepted += worker.accepted.read();
+        self.connections_evicted += worker.evicted.read();
+        self.connections_rejected += worker.rejected.read();
+    }
+}
 
 /// The counters of the gRPC server, once requests are answered. Kept until the process ends, so that the last requests are
 /// counted, too.
@@ -38,8 +122,8 @@ impl crate::admin::AuthorizationStats for Served {
         self.totals().tls?.expiry
     }
 
-    fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
-        connections(page, &self.totals())
+    fn metrics(&self, page: &mut MetricsPage<'_>) {
+        connections(page, &self.totals());
     }
 }
 
@@ -83,48 +167,38 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
     ]
 }
 
-fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result {
-    page.gauge(
-        "rolegate_checks_waiting",
-        "Checks that wait for the rest of their message or for a verification",
-        totals.in_flight,
-    )?;
-    let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
+fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
+    let help = "Checks that wait for the rest of their message or for a verification";
+    page.gauge("rolegate_checks_waiting", help, whole(totals.in_flight));
     let help = "Checks denied because too many others waited, by the limit that was reached";
-    page.counters("rolegate_checks_overloaded", help, "limit", overloads)?;
-    page.gauge("rolegate_connections", "Open connections", totals.connections)?;
-    page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
-    page.counter(
-        "rolegate_connections_evicted",
-        "Idle connections closed to make room for others",
-        totals.connections_evicted,
-    )?;
-    page.counter(
-        "rolegate_connections_rejected",
-        "Connections closed at once as there were too many and none was idle",
-        totals.connections_rejected,
-    )?;
+    let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
+    page.counters("rolegate_checks_overloaded", help, "limit", overloads);
+    page.gauge("rolegate_connections", "Open connections", whole(totals.connections));
+    page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted);
+    let help = "Idle connections closed to make room for others";
+    page.counter("rolegate_connections_evicted", help, totals.connections_evicted);
+    let help = "Connections closed at once as there were too many and none was idle";
+    page.counter("rolegate_connections_rejected", help, totals.connections_rejected);
     let errors = totals.accept_errors.iter().map(|(error, number)| (error.name(), *number));
-    page.counters("rolegate_accept_errors", "Failed accepts", "reason", errors)?;
-    let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
+    page.counters("rolegate_accept_errors", "Failed accepts", "reason", errors);
     let help = "Connections and requests that are not ext_authz over gRPC";
-    page.counters("rolegate_wrong_protocol", help, "protocol", wrong)?;
-    let Some(tls) = &totals.tls else { return Ok(()) };
-    let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
+    let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
+    page.counters("rolegate_wrong_protocol", help, "protocol", wrong);
+    let Some(tls) = &totals.tls else { return };
     let help = "Failed TLS handshakes, and open connections whose client is not accepted any more";
-    page.counters("rolegate_tls_handshakes_failed", help, "reason", failures)?;
+    let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
+    page.counters("rolegate_tls_handshakes_failed", help, "reason", failures);
     if let Some(expiry) = tls.expiry {
         let help = "When the certificate, or one of its chain, is not valid any more";
-        page.gauge("rolegate_tls_certificate_expiry_timestamp_seconds", help, expiry.as_secs_f64())?;
+        page.gauge("rolegate_tls_certificate_expiry_timestamp_seconds", help, expiry.as_secs_f64());
     }
     let reloads = [("ok", tls.reloads), ("failed", tls.failed_reloads)];
-    page.counters("rolegate_tls_reloads", "Changed TLS files", "result", reloads.into_iter())
+    page.counters("rolegate_tls_reloads", "Changed TLS files", "result", reloads);
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::Arc;
 
     use crate::admin::Metrics;
     use runtime::counters::ErrorKind;
@@ -152,7 +226,7 @@ mod tests {
             HashingTotals::default()
         }
 
-        fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
+        fn metrics(&self, page: &mut MetricsPage<'_>) {
             let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
             let overloads = vec![(Overload::Memory, 1)];
             let accept_errors = vec![(AcceptError::Other, 1)];
@@ -162,7 +236,7 @@ mod tests {
             connections(
                 page,
                 &ServerTotals { wrong_protocols, overloads, accept_errors, tls, ..ServerTotals::default() },
-            )
+            );
         }
     }
 

@@ -1,10 +1,26 @@
-//! Events that somebody on call should know about: each is counted by its kind, and logged at most once per interval and
-//! kind, because peers try again and again.
+//! Events that somebody on call should know about. Each is counted by its kind, and logged with what to change, at most
+//! once per interval and kind, because peers try again and again.
 //!
 //! All workers share these counters. Only connections and requests that fail come here, so they cost the others nothing.
 
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use authorizer::Limit;
+use rustix::io::Errno;
+use rustls::{CertificateError, Error, InvalidMessage};
+
+/// Minimum time between two log lines about the same kind.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Number of bytes at the start of a connection that tell its protocol.
+pub(super) const FIRST_BYTES: usize = 3;
+/// Maximum number of characters of a method's name in the log.
+const MAX_METHOD: usize = 100;
+
+const NOT_ACCEPTED: &str = "cannot accept a connection; closing an idle one, if there is one";
 
 /// Counts events by kind, and tells which of them to log.
 #[derive(Debug)]
@@ -21,8 +37,82 @@ struct Seen {
     quiet_until: AtomicU64,
 }
 
-/// The least time between two log lines about the same kind.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    Tcp(SocketAddr),
+    /// A Unix socket: its other end has no name.
+    Unix,
+}
+
+/// Why a connection was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptError {
+    /// The process or the system has no file descriptor left.
+    FileDescriptors,
+    /// The system has no memory left for it.
+    Memory,
+    /// It had failed or was closed by then. It concerns no other.
+    Connection,
+    /// Anything else.
+    Other,
+}
+
+/// The limit that keeps a check from waiting. The check is denied at once with 503.
+///
+/// It is a denial and not a gRPC error, so that no Envoy lets a request pass because of it, not even one with
+/// `failure_mode_allow: true` (S8 in SECURITY.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overload {
+    /// The number of checks that wait.
+    WaitingChecks,
+    /// The memory that waiting checks take.
+    Memory,
+    /// What the checks of one client network may take whose credentials are verified.
+    ClientNetwork,
+    /// The number of passwords that wait to be hashed.
+    HashQueue,
+    /// The number of tokens that wait to be verified.
+    TokenQueue,
+}
+
+/// What a peer speaks in place of `Check` calls over gRPC: nearly always a mistake in the configuration of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongProtocol {
+    /// A TLS handshake.
+    Tls,
+    /// HTTP/1.
+    Http1,
+    /// Neither TLS nor HTTP.
+    Unknown,
+    /// A request that is not valid in HTTP/2.
+    InvalidHttp2,
+    /// HTTP/2, but not gRPC.
+    NotGrpc,
+    /// gRPC, but a method that is not served.
+    UnknownMethod,
+    /// A `Check` call whose message is not a `CheckRequest` of an HTTP request.
+    NotCheckRequest,
+}
+
+/// Why a TLS handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFailure {
+    /// The peer does not speak TLS.
+    NotTls,
+    /// The client has no certificate, or one that is not valid.
+    ClientCertificate,
+    /// The client's certificate has none of the names that may connect.
+    ClientName,
+    /// The connection was open, and the certificate of its client is not accepted any more.
+    NoLongerAccepted,
+    /// The peer has ended the handshake, for example because it does not trust the certificate of the server.
+    RefusedByClient,
+    /// The handshake was not complete in time.
+    Timeout,
+    /// Anything else: no common version or cipher, a connection that ended.
+    Other,
+}
 
 impl<K: Copy + PartialEq> Notices<K> {
     /// For events of these kinds.
@@ -30,28 +120,331 @@ impl<K: Copy + PartialEq> Notices<K> {
         Self { kinds, seen: kinds.iter().map(|_| Seen::default()).collect(), start: Instant::now() }
     }
 
-    /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time ago.
-    #[must_use]
-    pub(super) fn notice(&self, kind: K) -> bool {
-        self.notice_at(kind, self.start.elapsed())
-    }
-
-    fn notice_at(&self, kind: K, now: Duration) -> bool {
-        let place = self.kinds.iter().position(|each| *each == kind);
-        let Some(seen) = place.and_then(|place| self.seen.get(place)) else { return false };
-        seen.count.fetch_add(1, Relaxed);
-        let until = seen.quiet_until.load(Relaxed);
-        // Of several threads at once, one logs.
-        milliseconds(now) >= until
-            && seen
-                .quiet_until
-                .compare_exchange(until, milliseconds(now + LOG_INTERVAL), Relaxed, Relaxed)
-                .is_ok()
-    }
-
-    /// How often each kind was noticed. Each is listed.
+    /// How often each kind occurred. Each is listed.
     pub(super) fn counts(&self) -> Vec<(K, u64)> {
         self.kinds.iter().zip(&self.seen).map(|(kind, seen)| (*kind, seen.count.load(Relaxed))).collect()
+    }
+
+    /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time ago.
+    fn count(&self, kind: K, now: Duration) -> bool {
+        let index = self.kinds.iter().position(|each| *each == kind);
+        let Some(seen) = index.and_then(|index| self.seen.get(index)) else { return false };
+        seen.count.fetch_add(1, Relaxed);
+        let until = seen.quiet_until.load(Relaxed);
+        let next = milliseconds(now + LOG_INTERVAL);
+        // Of several threads at once, one logs.
+        milliseconds(now) >= until && seen.quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
+    }
+}
+
+impl Notices<AcceptError> {
+    /// Counts a failed accept, and logs it if it is due and concerns more than one connection. Returns its kind.
+    pub(super) fn report(&self, error: &io::Error) -> AcceptError {
+        let kind = AcceptError::from_io(error);
+        if self.count(kind, self.start.elapsed()) && kind != AcceptError::Connection {
+            let (reason, advice) = kind.describe();
+            tracing::warn!(%error, reason, "{advice}");
+        }
+        kind
+    }
+}
+
+impl Notices<Overload> {
+    /// Counts a denied check, and logs it if it is due.
+    pub(super) fn report(&self, overload: Overload) {
+        if self.count(overload, self.start.elapsed()) {
+            let (limit, advice) = overload.describe();
+            tracing::warn!(limit, "{advice}");
+        }
+    }
+}
+
+impl Notices<WrongProtocol> {
+    /// Counts it, and logs it if it is due. `method` is the path that the peer called, if it got that far.
+    pub(super) fn report(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
+        if !self.count(wrong, self.start.elapsed()) {
+            return;
+        }
+        let (protocol, advice) = wrong.describe();
+        match method {
+            Some(method) => {
+                let method: String = method.chars().take(MAX_METHOD).collect();
+                tracing::warn!(protocol, %peer, method = %method.escape_debug(), "{advice}");
+            }
+            None => tracing::warn!(protocol, %peer, "{advice}"),
+        }
+    }
+}
+
+impl Notices<TlsFailure> {
+    /// Counts it, and logs it if it is due.
+    pub(super) fn report(&self, failure: TlsFailure, peer: Peer, why: &str) {
+        if self.count(failure, self.start.elapsed()) {
+            let (failure, advice) = failure.describe();
+            tracing::warn!(failure, %peer, error = why, "{advice}");
+        }
+    }
+}
+
+impl AcceptError {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::FileDescriptors, Self::Memory, Self::Connection, Self::Other];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The name, and what to do about it.
+    const fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::FileDescriptors => (
+                "file_descriptors",
+                "cannot accept a connection without a file descriptor; closing an idle one, if \
+                 there is one: raise the limit of open files (`ulimit -n`), or lower \
+                 `--max-connections`",
+            ),
+            Self::Memory => ("memory", NOT_ACCEPTED),
+            Self::Connection => ("connection", NOT_ACCEPTED),
+            Self::Other => ("other", NOT_ACCEPTED),
+        }
+    }
+
+    /// The kind of an error of accept(2), "Error handling".
+    fn from_io(error: &io::Error) -> Self {
+        use io::ErrorKind::{
+            ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,
+            TimedOut,
+        };
+        let errno = Errno::from_io_error(error);
+        if errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE) {
+            Self::FileDescriptors
+        } else if errno == Some(Errno::NOMEM) || errno == Some(Errno::NOBUFS) {
+            Self::Memory
+        } else if matches!(
+            error.kind(),
+            ConnectionAborted
+                | ConnectionRefused
+                | ConnectionReset
+                | Interrupted
+                | InvalidInput
+                | NotConnected
+                | TimedOut
+        ) {
+            Self::Connection
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Overload {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::WaitingChecks, Self::Memory, Self::ClientNetwork, Self::HashQueue, Self::TokenQueue];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The name, and what to do about it.
+    const fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::WaitingChecks => (
+                "waiting_checks",
+                "checks are denied with 503: `--max-waiting-checks` others wait. Does a peer \
+                 begin messages and not end them, or do clients try credentials? Limit their \
+                 rate in Envoy, or add instances",
+            ),
+            Self::Memory => (
+                "memory",
+                "checks are denied with 503: those that wait take all memory that they may \
+                 (half of it, if their credentials are being verified). Does a peer begin \
+                 messages and not end them, or do clients of many networks try credentials in \
+                 large requests? Limit their rate in Envoy. If Envoy sends large bodies, add \
+                 instances",
+            ),
+            Self::ClientNetwork => (
+                "client_network",
+                "checks are denied with 503: too many of one client network wait until their \
+                 credentials are verified. Does a client guess passwords? Limit its rate in \
+                 Envoy. All clients of a proxy in front of Envoy are one network",
+            ),
+            Self::HashQueue => (
+                "hash_queue",
+                "checks are denied with 503: more passwords arrive than are hashed. Does a \
+                 client guess passwords? Limit its rate in Envoy, or raise `--hash-threads` or \
+                 the number of instances",
+            ),
+            Self::TokenQueue => (
+                "token_queue",
+                "checks are denied with 503: more new tokens arrive than are verified. Does a \
+                 client send invalid ones? Limit its rate in Envoy, or add cores or instances",
+            ),
+        }
+    }
+}
+
+impl WrongProtocol {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Tls,
+        Self::Http1,
+        Self::Unknown,
+        Self::InvalidHttp2,
+        Self::NotGrpc,
+        Self::UnknownMethod,
+        Self::NotCheckRequest,
+    ];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The name, and what to do about it.
+    const fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tls => (
+                "tls",
+                "the peer speaks TLS, and this port does not: start with `--tls-certificate` \
+                 and `--tls-key`; on loopback, remove `transport_socket` from the cluster in \
+                 Envoy; in a mesh, exclude this port from mutual TLS",
+            ),
+            Self::Http1 => (
+                "http1",
+                "the peer speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster \
+                 `http2_protocol_options`, and the ext_authz filter `grpc_service` in place of \
+                 `http_service`; for health and metrics, use the address of `--admin`",
+            ),
+            Self::Unknown => ("unknown", "the peer speaks neither HTTP/2 nor TLS: is this the right port?"),
+            Self::InvalidHttp2 => (
+                "invalid_http2",
+                "the peer sends a request that is not valid HTTP/2. gRPC libraries may send the \
+                 path of a Unix socket as `:authority`: set the channel's \
+                 `grpc.default_authority` to `localhost`, in Envoy use `envoy_grpc`",
+            ),
+            Self::NotGrpc => (
+                "not_grpc",
+                "the peer sends HTTP requests that are not gRPC: in Envoy, give the ext_authz \
+                 filter `grpc_service` in place of `http_service`",
+            ),
+            Self::UnknownMethod => (
+                "unknown_method",
+                "the peer calls a gRPC method that is not served here: in Envoy, set \
+                 `transport_api_version: V3` in the ext_authz filter",
+            ),
+            Self::NotCheckRequest => (
+                "not_check_request",
+                "the message is not a CheckRequest about an HTTP request: in Envoy, use the \
+                 filter `envoy.filters.http.ext_authz`, not the network filter \
+                 `envoy.filters.network.ext_authz`",
+            ),
+        }
+    }
+
+    /// What a connection speaks whose HTTP/2 handshake has failed. `None` if nothing has arrived, or HTTP/2.
+    ///
+    /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an HTTP/1 connection with
+    /// a method in capital letters (RFC 9112, 3).
+    pub(super) fn from_first_bytes(first: &[u8]) -> Option<Self> {
+        match first {
+            // HTTP/2 begins with `PRI` (RFC 9113, 3.4). What failed then is not the choice of the protocol.
+            [] | b"PRI" => None,
+            [22, 3, ..] => Some(Self::Tls),
+            first if first.len() == FIRST_BYTES && first.iter().all(u8::is_ascii_uppercase) => {
+                Some(Self::Http1)
+            }
+            _ => Some(Self::Unknown),
+        }
+    }
+}
+
+impl TlsFailure {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NotTls,
+        Self::ClientCertificate,
+        Self::ClientName,
+        Self::NoLongerAccepted,
+        Self::RefusedByClient,
+        Self::Timeout,
+        Self::Other,
+    ];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The name, and what to do about it.
+    const fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::NotTls => (
+                "not_tls",
+                "the peer does not speak TLS, and this port does: in Envoy, give the cluster a \
+                 `transport_socket`",
+            ),
+            Self::ClientCertificate => (
+                "client_certificate",
+                "the client has no certificate of an authority in `--tls-client-ca`: in Envoy, \
+                 set `tls_certificates` in the cluster's `transport_socket`",
+            ),
+            Self::ClientName => {
+                ("client_name", "no name in the client's certificate is listed in `--tls-client-names`")
+            }
+            Self::NoLongerAccepted => (
+                "no_longer_accepted",
+                "closed an open connection: the client's certificate has expired, or is of no \
+                 authority in the changed `--tls-client-ca`",
+            ),
+            Self::RefusedByClient => (
+                "refused_by_client",
+                "the client has ended the handshake: does it trust the certificate of \
+                 `--tls-certificate`, and its name?",
+            ),
+            Self::Timeout => ("timeout", "a TLS handshake failed"),
+            Self::Other => ("other", "a TLS handshake failed"),
+        }
+    }
+
+    /// Why a handshake ended with this error.
+    pub(super) fn from_handshake(error: &io::Error) -> Self {
+        let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
+            return Self::Other;
+        };
+        if matches!(error, Error::InvalidMessage(InvalidMessage::InvalidContentType)) {
+            Self::NotTls
+        } else if matches!(error, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        {
+            Self::ClientName
+        } else if matches!(error, Error::InvalidCertificate(_) | Error::NoCertificatesPresented) {
+            Self::ClientCertificate
+        } else if matches!(error, Error::AlertReceived(_)) {
+            Self::RefusedByClient
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl From<Overload> for Limit {
+    fn from(_: Overload) -> Self {
+        Self::Capacity
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
     }
 }
 
@@ -66,9 +459,35 @@ mod tests {
     #[test]
     fn each_kind_is_logged_once_per_interval_and_always_counted() {
         let notices = Notices::new(&['a', 'b']);
-        let at = |kind, seconds| notices.notice_at(kind, Duration::from_secs(seconds));
+        let at = |kind, seconds| notices.count(kind, Duration::from_secs(seconds));
         assert_eq!([at('a', 0), at('a', 1), at('b', 1), at('a', 9)], [true, false, true, false]);
         assert_eq!([at('a', 10), at('b', 10), at('a', 11)], [true, false, false]);
         assert_eq!(notices.counts(), [('a', 5), ('b', 2)]);
+    }
+
+    #[test]
+    fn the_kind_of_an_error_is_known() {
+        for (errno, kind) in [
+            (Errno::MFILE, AcceptError::FileDescriptors),
+            (Errno::NFILE, AcceptError::FileDescriptors),
+            (Errno::NOBUFS, AcceptError::Memory),
+            (Errno::CONNABORTED, AcceptError::Connection),
+            (Errno::PERM, AcceptError::Other),
+        ] {
+            assert_eq!(AcceptError::from_io(&io::Error::from(errno)), kind, "{errno:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_bytes_tell_the_protocol() {
+        let of = WrongProtocol::from_first_bytes;
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(b"PRI"), None);
+        assert_eq!(of(&[22, 3, 1]), Some(WrongProtocol::Tls));
+        assert_eq!(of(b"GET"), Some(WrongProtocol::Http1));
+        assert_eq!(of(b"PRO"), Some(WrongProtocol::Http1), "PROXY and PROPFIND");
+        for unknown in [&b"get"[..], b"G", &[22], &[22, 4, 1], &[0, 0, 0]] {
+            assert_eq!(of(unknown), Some(WrongProtocol::Unknown), "{unknown:?}");
+        }
     }
 }

@@ -25,9 +25,6 @@ pub struct Options {
     /// Maximum number of checks that wait at once, for the rest of their message or the verification of their credentials, in
     /// the whole server.
     pub max_waiting_checks: usize,
-    /// Upper bound of the number of concurrent streams per connection (RFC 9113, 6.5.2). The limit of a connection is
-    /// lower, the more connections its worker thread has: see `STREAMS_DIVIDEND` in `connection`.
-    pub max_concurrent_streams: u32,
     /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is answered: for the rest of
     /// its message and the verification of its credentials. A shorter `grpc-timeout` replaces it for that request.
     pub request_timeout: Duration,
@@ -49,7 +46,6 @@ impl Default for Options {
             max_connections: 1024,
             max_connection_age: Duration::ZERO,
             max_waiting_checks: 8192,
-            max_concurrent_streams: 1024,
             request_timeout: Duration::from_secs(10),
             hash_threads: 0,
             hash_queue: 256,

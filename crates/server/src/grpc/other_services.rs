@@ -5,12 +5,11 @@
 
 mod health;
 mod reflection;
-mod upload;
 
+use std::fmt;
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use authorizer::Limit;
@@ -25,10 +24,9 @@ use tokio::time::timeout;
 
 use super::check::Failure;
 use super::message::{Budget, Incoming, Limits};
-use super::phase::Phase;
-use super::respond::{self, StreamState};
-use super::verifications::Verifications;
+use super::respond;
 use health::Health;
+pub(super) use health::Phase;
 use reflection::Reflection;
 
 /// Maximum size of a message, in bytes. A health request contains the name of a service; a reflection request that of
@@ -41,9 +39,10 @@ const MESSAGES: usize = 4 << 20;
 const CALLS: usize = 2 << 20;
 /// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers. Estimated, not measured.
 const WATCH: usize = 6 << 10;
-/// Bytes that a reflection call holds: tonic's buffers for both directions, an answer, and the queue of `upload`.
-const REFLECTION: usize = 64 << 10;
+/// Bytes that a reflection call holds: as much as its peer may send while it does not read an answer.
+const REFLECTION: usize = 256 << 10;
 
+/// The services. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct OtherServices {
     health: Health,
@@ -73,12 +72,8 @@ impl OtherServices {
     ) -> Result<Self, tonic_reflection::server::Error> {
         Ok(Self {
             health: Health::new(policy, phase),
-            reflection: Arc::new(Reflection::new(MAX_MESSAGE)?),
-            limits: Limits {
-                message: MAX_MESSAGE,
-                budget: Budget::new(usize::MAX, MESSAGES),
-                verifications: Verifications::new(0, 0),
-            },
+            reflection: Arc::new(Reflection::new()?),
+            limits: Limits { message: MAX_MESSAGE, budget: Budget::new(usize::MAX, MESSAGES) },
             calls: Budget::new(usize::MAX, CALLS),
             request_timeout,
         })
@@ -89,43 +84,41 @@ impl OtherServices {
         method(path).is_some()
     }
 
-    /// Accepts a stream: answers it now, or spawns a task that answers it.
+    /// Accepts a stream: answers it now, or spawns a task that does.
+    ///
+    /// # Errors
+    /// If the peer has reset the stream.
     pub(super) fn accept(
         &self,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
-        cx: &mut Context<'_>,
-    ) -> StreamState {
+    ) -> Result<(), h2::Error> {
         let Some(method) = method(request.uri().path()) else {
-            return StreamState::of(respond::unimplemented(&mut respond));
+            return respond::unimplemented(&mut respond);
         };
-        let services = Rc::new(self.clone());
+        let services = self.clone();
         if method == Method::Reflection {
-            return match self.calls.hold(REFLECTION) {
-                Err(overload) => StreamState::of(respond::limit(&mut respond, overload.into())),
-                Ok(held) => {
-                    spawn_local(async move {
-                        services.reflection.serve(request, respond, services.request_timeout).await;
-                        drop(held);
-                    });
-                    StreamState::NotReset
-                }
+            let reserved = match self.calls.hold(REFLECTION) {
+                Ok(reserved) => reserved,
+                Err(overload) => return respond::limit(&mut respond, overload.into()),
             };
+            spawn_local(async move {
+                let _ended = services.reflection.serve(request, respond, services.request_timeout).await;
+                drop(reserved);
+            });
+            return Ok(());
         }
         let mut incoming = Incoming::new(request.into_body());
-        match incoming.poll(&self.limits, cx) {
-            Poll::Ready(message) => StreamState::of(self.health(method, message, respond)),
+        match incoming.poll(&self.limits, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(message) => self.health(method, message, respond),
             Poll::Pending => {
-                if let Err(overload) = incoming.wait(&self.limits) {
-                    return StreamState::of(respond::limit(&mut respond, overload.into()));
-                }
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
                     let message = timeout(services.request_timeout, message).await;
                     // A failed send means that the peer has reset the stream: nothing is left to do.
                     let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
-                StreamState::NotReset
+                Ok(())
             }
         }
     }
@@ -143,17 +136,23 @@ impl OtherServices {
             Err(Failure::Overload(overload)) => respond::limit(&mut respond, overload.into()),
             Ok(message) if method == Method::HealthWatch => match self.calls.hold(WATCH) {
                 Err(overload) => respond::limit(&mut respond, overload.into()),
-                Ok(held) => {
+                Ok(reserved) => {
                     let watch = self.health.clone().watch(message, respond, self.request_timeout);
                     spawn_local(async move {
                         watch.await;
-                        drop(held);
+                        drop(reserved);
                     });
                     Ok(())
                 }
             },
             Ok(message) => self.health.check(&message, &mut respond),
         }
+    }
+}
+
+impl fmt::Debug for OtherServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtherServices").finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::counters::ConnectionCounters;
+use tokio::task::spawn_local;
+
+use super::metrics::ConnectionCounters;
 
 /// A connection without a request for this long is idle. Under load, Envoy's connections carry far more than one
 /// request per second. Closing a busy connection fails all its requests.
@@ -63,7 +65,7 @@ pub(super) struct CloseHandle(Rc<Entry>);
 
 /// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
-pub(super) struct PendingGuard {
+struct PendingGuard {
     count: Rc<Cell<usize>>,
     counters: Arc<ConnectionCounters>,
 }
@@ -183,8 +185,8 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
-    /// Says whether it is within the head of a request. If too many are, the one that has been so for longest is closed: the peer of a
-    /// head that is sent as a whole is not among them for long.
+    /// Says whether it is within the head of a request. If too many are, the one that has been so for longest is closed:
+    /// the peer of a head that is sent as a whole is not among them for long.
     pub(super) fn set_half_head(&self, is_within: bool) {
         if self.entry.has_half_head.replace(is_within) == is_within {
             return;
@@ -207,8 +209,16 @@ impl RegisteredConnection {
         self.registry.counters.evicted.increment();
     }
 
-    /// Counts a check of this connection that waits, until the guard is dropped.
-    pub(super) fn count_pending(&self) -> PendingGuard {
+    /// Runs a task for a check that waits. Until it ends, the connection is not idle.
+    pub(super) fn spawn(&self, check: impl Future<Output = ()> + 'static) {
+        let pending = self.count_pending();
+        spawn_local(async move {
+            check.await;
+            drop(pending);
+        });
+    }
+
+    fn count_pending(&self) -> PendingGuard {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);

@@ -1,4 +1,6 @@
 //! Writes gRPC answers to an HTTP/2 stream, as the specification "gRPC over HTTP2" says in its section Responses.
+//!
+//! Sending fails only if the peer has reset the stream.
 
 use authorizer::Limit;
 use bytes::Bytes;
@@ -24,34 +26,19 @@ const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 const UNAVAILABLE: &str = "14";
 
-/// Maximum payload of a DATA frame. `h2` copies shorter ones into the one write of their batch, and sends each that is longer in
-/// two or three writes of its own. A message is so long if it tells the application or the access log a long name or path.
-/// A peer that asked for many such answers cost a worker 30 % of its time, and others waited longer (November 2026).
+/// Maximum payload of a DATA frame. `h2` copies shorter frames into the one write of their batch, and sends each longer
+/// frame in two or three writes of its own. A message is so long if it tells the application or the access log a long name
+/// or path. A peer that asked for many such answers cost a worker 30 % of its time (November 2026).
 const MAX_FRAME: usize = 1023;
-/// From this length on a message is sent in frames as large as the peer permits: the writes are few beside its bytes, and each frame
-/// that waits for the peer takes some hundred bytes.
+/// From this length on a message is sent in frames as large as the peer permits: the writes are few beside its bytes, and
+/// each frame that waits for the peer takes some hundred bytes.
 const MIN_WHOLE: usize = 8 << 10;
 
-/// Whether the peer has reset a stream before its answer was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamState {
-    /// Not before it was answered; or its answer is still due.
-    NotReset,
-    Reset,
-}
-
-impl StreamState {
-    /// The state of a stream from the result of sending an answer to it, which fails only if the stream has been reset.
-    pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
-        if sent.is_ok() { Self::NotReset } else { Self::Reset }
-    }
-}
-
-/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the peer has reset the stream.
+/// Sends a message, which includes its gRPC prefix, and the status OK.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     let mut rest = message;
-    // No capacity is reserved: `check` limits the size, and the answers of a batch leave in one write, or one for each 16 KiB.
+    // No capacity is reserved: `check` limits the size, and the answers of a batch leave together.
     if rest.len() < MIN_WHOLE {
         while rest.len() > MAX_FRAME {
             stream.send_data(rest.split_to(MAX_FRAME), false)?;

@@ -5,32 +5,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{Address, Listener};
 use identity::VerificationResult;
 use runtime::ActivePolicy;
-use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::Hashing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::accept_error::AcceptErrors;
 use super::acceptor;
-use super::command::Command;
-use super::counters::{ConnectionCounters, ServerTotals};
-use super::message::{Budget, Limits};
+use super::context::Shared;
+use super::metrics::{Counters, ServerTotals};
 use super::options::Options;
-use super::other_services::OtherServices;
-use super::overload::Overloads;
-use super::phase::Phase;
-use super::tls::Tls;
-use super::verifications::Verifications;
-use super::worker::{self, Parts, WorkerHandle};
-use super::wrong_protocol::WrongProtocols;
-
-/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those whose credentials are
-/// being verified; or four times the maximum message size if that is more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
-/// attack (S20 in SECURITY.md).
-const MAX_UNFINISHED_BYTES: usize = 32 << 20;
+use super::other_services::{OtherServices, Phase};
+use super::worker::{self, Command, WorkerHandle};
+use crate::{Address, Listener};
 
 /// The gRPC server, see [`Server::start`].
 #[derive(Debug)]
@@ -46,17 +33,6 @@ pub struct Running {
     counters: Counters,
 }
 
-/// The counters of a server. They can be read while it drains and after it has stopped, too.
-#[derive(Clone, Debug)]
-pub struct Counters {
-    workers: Vec<(Arc<ThreadCounters>, Arc<ConnectionCounters>)>,
-    accept_errors: Arc<AcceptErrors>,
-    hashing: Arc<Hashing>,
-    wrong_protocols: Arc<WrongProtocols>,
-    overloads: Arc<Overloads>,
-    tls: Option<Arc<Tls>>,
-}
-
 impl Server {
     /// Starts the threads and serves the listeners.
     ///
@@ -66,33 +42,23 @@ impl Server {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let caching = policy.clone();
-        let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
-        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_result)?);
-        let (wrong_protocols, overloads) = (Arc::new(WrongProtocols::new()), Arc::new(Overloads::new()));
-        let tls = options.tls.clone();
-        let parts = Parts {
-            wrong_protocols: Arc::clone(&wrong_protocols),
-            overloads: Arc::clone(&overloads),
-            other_services: OtherServices::new(policy.clone(), phases.clone(), options.request_timeout)
-                .map_err(io::Error::other)?,
-            limits: limits(&options),
-            hashing: Arc::clone(&hashing),
-            policy,
-            options,
-        };
-        let spawn = |number| worker::spawn(number, parts.clone());
-        let workers = (0..parts.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
+        let shared = Arc::new(shared(policy, options, phases.clone())?);
+        let spawn = |number| worker::spawn(number, Arc::clone(&shared));
+        let workers = (0..shared.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
-        let accept_errors = Arc::new(AcceptErrors::new());
-        let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
-        let counters_of =
-            |worker: &WorkerHandle| (Arc::clone(&worker.checks), Arc::clone(&worker.connections));
-        let worker_counters = workers.iter().map(counters_of).collect();
-        let counters =
-            Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols, overloads, tls };
+        let acceptor = acceptor::start(listeners, commands, Arc::clone(&shared), phases)?;
+        let of_workers = workers.iter().map(|worker| (worker.checks.clone(), worker.connections.clone()));
+        let counters = Counters::new(of_workers.collect(), shared);
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
+}
+
+fn shared(policy: ActivePolicy, options: Options, phase: watch::Receiver<Phase>) -> io::Result<Shared> {
+    let caching = policy.clone();
+    let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
+    let hashing = Hashing::start(options.hash_threads, options.hash_queue, cache_result)?;
+    let other_services = OtherServices::new(policy.clone(), phase, options.request_timeout);
+    Ok(Shared::new(policy, options, hashing, other_services.map_err(io::Error::other)?))
 }
 
 impl Running {
@@ -145,33 +111,6 @@ impl Running {
     }
 }
 
-impl Counters {
-    /// The current counters, summed over all workers.
-    #[must_use]
-    pub fn totals(&self) -> ServerTotals {
-        let mut totals = ServerTotals {
-            checks: Totals::sum(self.workers.iter().map(|(checks, _)| &**checks)),
-            accept_errors: self.accept_errors.counts(),
-            hashing: self.hashing.totals(),
-            wrong_protocols: self.wrong_protocols.counts(),
-            overloads: self.overloads.counts(),
-            tls: self.tls.as_ref().map(|tls| tls.totals()),
-            ..ServerTotals::default()
-        };
-        self.workers.iter().for_each(|(_, connections)| totals.add(connections));
-        totals
-    }
-}
-
-fn limits(options: &Options) -> Limits {
-    let bytes = MAX_UNFINISHED_BYTES.max(options.max_message_size.saturating_mul(4));
-    Limits {
-        message: options.max_message_size,
-        budget: Budget::new(options.max_waiting_checks, bytes),
-        verifications: Verifications::new(options.max_waiting_checks, bytes),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -185,28 +124,13 @@ mod tests {
     async fn a_drain_takes_no_longer_than_its_deadline() {
         const DEADLINE: Duration = Duration::from_secs(3);
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        let hashing = Hashing::start(1, 1, Box::new(|_| false)).unwrap();
         let (commands, _receiver) = mpsc::unbounded_channel();
         let (_end, ended) = oneshot::channel();
-        let running = Running {
-            addresses: Vec::new(),
-            phase: watch::Sender::new(Phase::Serving),
-            workers: vec![WorkerHandle {
-                commands,
-                checks: Arc::default(),
-                connections: Arc::default(),
-                ended,
-            }],
-            acceptor: thread::spawn(move || _ = stopped.recv()),
-            counters: Counters {
-                workers: Vec::new(),
-                accept_errors: Arc::new(AcceptErrors::new()),
-                hashing: Arc::new(hashing),
-                wrong_protocols: Arc::new(WrongProtocols::new()),
-                overloads: Arc::new(Overloads::new()),
-                tls: None,
-            },
-        };
+        let options = Options { threads: 1, hash_threads: 1, ..Options::default() };
+        let mut running = Server::start(Vec::new(), ActivePolicy::new(Arc::default()), options).unwrap();
+        let (checks, connections) = (Arc::default(), Arc::default());
+        running.workers.push(WorkerHandle { commands, checks, connections, ended });
+        running.acceptor = thread::spawn(move || _ = stopped.recv());
         let start = Instant::now();
         assert!(!running.drain(DEADLINE).await);
         assert!(start.elapsed() < DEADLINE * 2, "{:?}", start.elapsed());

@@ -6,8 +6,6 @@
 
 mod client;
 mod client_names;
-mod expiry;
-mod failure;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,9 +27,7 @@ use tokio_rustls::server::TlsStream;
 pub(super) use self::client::Client;
 use self::client_names::AllowedNames;
 pub use self::client_names::{ClientName, ClientNameError};
-use self::failure::Failures;
-pub use self::failure::TlsFailure;
-use super::wrong_protocol::Peer;
+use super::notices::{Notices, Peer, TlsFailure};
 
 /// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default, is served, too.
 const ALPN: &[u8] = b"h2";
@@ -61,7 +57,7 @@ pub struct Tls {
     active: watch::Sender<Arc<Active>>,
     /// The content of the files that were read last, whether they could be used or not.
     seen: Mutex<Content>,
-    failures: Failures,
+    failures: Notices<TlsFailure>,
     reloads: AtomicU64,
     failed_reloads: AtomicU64,
     reload: Notify,
@@ -118,7 +114,7 @@ impl Tls {
             files,
             active,
             seen: Mutex::new(content),
-            failures: Failures::new(),
+            failures: Notices::new(&TlsFailure::ALL),
             reloads: AtomicU64::new(0),
             failed_reloads: AtomicU64::new(0),
             reload: Notify::new(),
@@ -186,10 +182,10 @@ impl Tls {
                 let client = chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
                 return Ok((stream, client));
             }
-            Ok(Err(error)) => (TlsFailure::of(&error), error.to_string()),
+            Ok(Err(error)) => (TlsFailure::from_handshake(&error), error.to_string()),
             Err(_elapsed) => (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned()),
         };
-        self.failures.notice(failure, peer, &why);
+        self.failures.report(failure, peer, &why);
         Err(failure)
     }
 
@@ -236,7 +232,7 @@ impl Content {
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::new(CERTIFICATE, &files.certificate, error))?;
-        let expiry = chain.iter().filter_map(expiry::of).min();
+        let expiry = chain.iter().filter_map(client::not_after).min();
         let client_verifier = match files.client_ca.as_ref().zip(self.client_ca.as_ref()) {
             None => None,
             Some((file, pem)) => {

@@ -18,7 +18,7 @@ use runtime::fair_queue::FairQueue;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
-use super::overload::Overload;
+use super::notices::Overload;
 
 /// The requests of one worker that wait for admission.
 #[derive(Debug, Default)]

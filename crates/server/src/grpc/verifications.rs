@@ -1,59 +1,59 @@
-//! How much the checks may hold whose credentials are being verified: together, and those of one client network.
+//! How much the checks may take whose credentials are being verified: together, and those of one client network.
 //!
 //! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size that Envoy permits for
 //! headers. Together they get at most half of the memory of all checks that wait, so that messages can still arrive, also
-//! those of known callers. Those of one network get a share, and at most as much as they leave to all others, so that callers
-//! from other networks can still sign in: where a few networks take what they can, so much is left as each of them has.
+//! those of known callers. Those of one network get a share, and at most as much as they leave to all others, so that
+//! callers from other networks can still sign in.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use runtime::ClientNetwork;
 
-use super::overload::Overload;
+use super::notices::Overload;
 
-/// The checks of one network may take one in so many of all places, and in any case so many, even if fewer are left.
+/// The checks of one network may take a quarter of all places, and always so many, even if fewer are left.
 const NETWORK_PLACES_DIVISOR: usize = 4;
 const MIN_NETWORK_PLACES: usize = 16;
 /// All verifications may take half of the memory of all checks that wait, those of one network an eighth.
 const BYTES_DIVISOR: usize = 2;
 const NETWORK_BYTES_DIVISOR: usize = 8;
-/// One check of so many bytes may wait for each network, even if little is left: more than Envoy permits for headers, so only
-/// a request with a body has more.
+/// The first check of a network may take so many bytes, even if little is left: more than Envoy permits for headers, so
+/// only a request with a body takes more.
 const SMALL: usize = 128 << 10;
 
-/// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached are
-/// not among them.
+/// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached
+/// are not among them.
 #[derive(Debug)]
 pub(super) struct Verifications {
-    most: Held,
-    most_of_network: Held,
-    held: Mutex<Table>,
+    max: Usage,
+    max_of_network: Usage,
+    table: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    all: Held,
-    networks: HashMap<ClientNetwork, Held>,
+    total: Usage,
+    networks: HashMap<ClientNetwork, Usage>,
 }
 
-/// Places and bytes that are taken.
+/// Places and bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct Usage {
     places: usize,
     bytes: usize,
 }
 
 /// The share of one check. Dropping this returns it.
 #[derive(Debug)]
-pub(super) struct HeldVerification {
-    of: Arc<Verifications>,
+pub(super) struct Share {
+    verifications: Arc<Verifications>,
     network: ClientNetwork,
     bytes: usize,
 }
 
-impl Held {
+impl Usage {
     /// With one more check of so many bytes.
     fn with(self, bytes: usize) -> Self {
         Self { places: self.places.saturating_add(1), bytes: self.bytes.saturating_add(bytes) }
@@ -68,63 +68,64 @@ impl Verifications {
     /// Of a server in which so many checks may wait, which take at most so many bytes.
     pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            // Only to know how many are left: that no more are taken is seen to elsewhere, with those of unfinished messages.
-            most: Held { places, bytes: bytes / BYTES_DIVISOR },
-            most_of_network: Held {
+            // Only to know how many are left: the budget of all waiting checks sees to it that no more are taken.
+            max: Usage { places, bytes: bytes / BYTES_DIVISOR },
+            max_of_network: Usage {
                 places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
                 bytes: bytes / NETWORK_BYTES_DIVISOR,
             },
-            held: Mutex::default(),
+            table: Mutex::default(),
         })
     }
 
-    /// The same as [`Self::hold`], but credentials that were verified before need no share: others of their network, who send wrong
-    /// ones, must not keep them from the queue that serves them first, and nobody without the password can bring such a check about.
-    pub(super) fn share_of(
+    /// Reserves a share for a check. Credentials that were verified before need none: others of their network, who send
+    /// wrong credentials, must not keep them from the queue that serves them first.
+    ///
+    /// # Errors
+    /// When the network, or all together, already take as much as they may, or less would be left than the network takes.
+    pub(super) fn share(
         self: &Arc<Self>,
         verified_before: bool,
         network: ClientNetwork,
         bytes: usize,
-    ) -> Result<Option<HeldVerification>, Overload> {
+    ) -> Result<Option<Share>, Overload> {
         if verified_before { Ok(None) } else { self.hold(network, bytes).map(Some) }
     }
 
-    /// Reserves a share for a check of this network that takes so many bytes.
-    ///
-    /// # Errors
-    /// When the network, or all together, already take as much as they may, or less would be left than the network takes.
-    fn hold(self: &Arc<Self>, network: ClientNetwork, bytes: usize) -> Result<HeldVerification, Overload> {
-        let mut table = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = table.all.with(bytes);
+    fn hold(self: &Arc<Self>, network: ClientNetwork, bytes: usize) -> Result<Share, Overload> {
+        let mut table = self.lock();
+        let total = table.total.with(bytes);
         let of_network = table.networks.get(&network).copied().unwrap_or_default().with(bytes);
-        let left_places = self.most.places.saturating_sub(all.places);
-        let left_bytes = self.most.bytes.checked_sub(all.bytes).ok_or(Overload::Memory)?;
+        let left_places = self.max.places.saturating_sub(total.places);
+        let left_bytes = self.max.bytes.checked_sub(total.bytes).ok_or(Overload::Memory)?;
         if of_network.places == 1 {
             // The first check of a network may be longer than its share.
             if of_network.bytes > left_bytes.max(SMALL) {
                 return Err(Overload::Memory);
             }
-        } else if of_network.bytes > self.most_of_network.bytes.min(left_bytes)
-            || of_network.places > self.most_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
+        } else if of_network.bytes > self.max_of_network.bytes.min(left_bytes)
+            || of_network.places > self.max_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
         {
             return Err(Overload::ClientNetwork);
         }
-        table.all = all;
+        table.total = total;
         table.networks.insert(network, of_network);
-        Ok(HeldVerification { of: Arc::clone(self), network, bytes })
+        Ok(Share { verifications: Arc::clone(self), network, bytes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for HeldVerification {
+impl Drop for Share {
     fn drop(&mut self) {
-        let mut table = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
-        table.all = table.all.without(self.bytes);
-        if let Entry::Occupied(mut entry) = table.networks.entry(self.network) {
-            let left = entry.get().without(self.bytes);
-            if left.places == 0 {
-                entry.remove();
-            } else {
-                *entry.get_mut() = left;
+        let mut table = self.verifications.lock();
+        table.total = table.total.without(self.bytes);
+        if let Entry::Occupied(mut usage) = table.networks.entry(self.network) {
+            *usage.get_mut() = usage.get().without(self.bytes);
+            if usage.get().places == 0 {
+                usage.remove();
             }
         }
     }
@@ -146,15 +147,15 @@ mod tests {
             (0..number).map(|_| all.hold(network, bytes)).collect()
         };
         let held = hold(one, 64, 64 << 10).unwrap();
-        assert_eq!(all.share_of(false, one, 1).err(), Some(Overload::ClientNetwork), "4 MiB");
-        assert!(all.share_of(true, one, 1).is_ok(), "verified before");
+        assert_eq!(all.share(false, one, 1).err(), Some(Overload::ClientNetwork), "4 MiB");
+        assert!(all.share(true, one, 1).is_ok(), "verified before");
         assert!(hold(other, 64, 64 << 10).is_ok());
         drop(held);
         let held = hold(one, 2048, 10).unwrap();
         assert_eq!(all.hold(one, 10).err(), Some(Overload::ClientNetwork), "a quarter of the places");
         assert!(all.hold(other, 10).is_ok());
         drop(held);
-        assert!(all.held.lock().unwrap().networks.is_empty());
+        assert!(all.lock().networks.is_empty());
     }
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
     }
 
     /// Lets the networks with these numbers take what they can, in turns.
-    fn fill(all: &Arc<Verifications>, networks: u8, bytes: usize) -> Vec<HeldVerification> {
+    fn fill(all: &Arc<Verifications>, networks: u8, bytes: usize) -> Vec<Share> {
         let mut held = Vec::new();
         loop {
             let before = held.len();

@@ -1,33 +1,31 @@
 //! Process metrics, from `/proc/self` (proc(5)). On other systems, or where it cannot be read, there are none.
 
-use std::fmt;
 use std::fs;
 
 use runtime::{clock, files};
 
-use super::MetricsPage;
+use super::{MetricsPage, whole};
 
 /// Ticks per second in `/proc`: `USER_HZ`, which Linux keeps at 100 for all programs.
 const TICKS: f64 = 100.0;
 
-pub(super) fn process(page: &mut MetricsPage<'_>) -> fmt::Result {
+pub(super) fn process(page: &mut MetricsPage<'_>) {
     if let Some(times) = Times::read() {
-        page.gauge("process_start_time_seconds", "When the process started", times.start)?;
-        page.seconds("process_cpu_seconds", "CPU time used", times.cpu)?;
+        page.gauge("process_start_time_seconds", "When the process started", times.start);
+        page.counter("process_cpu_seconds", "CPU time used", times.cpu);
     }
     let status = proc_file("status").unwrap_or_default();
     if let Some(kib) = field(&status, "VmRSS:") {
-        page.gauge("process_resident_memory_bytes", "Resident memory", kib.saturating_mul(1024))?;
+        page.gauge("process_resident_memory_bytes", "Resident memory", whole(kib.saturating_mul(1024)));
     }
     if let Some(threads) = field(&status, "Threads:") {
-        page.gauge("process_threads", "Threads", threads)?;
+        page.gauge("process_threads", "Threads", whole(threads));
     }
     if let Some(open) = fs::read_dir("/proc/self/fd").ok().map(Iterator::count) {
-        page.gauge("process_open_fds", "Open file descriptors", super::whole(open))?;
+        page.gauge("process_open_fds", "Open file descriptors", whole(open));
     }
-    match field(&proc_file("limits").unwrap_or_default(), "Max open files") {
-        Some(max) => page.gauge("process_max_fds", "File descriptors that may be open", max),
-        None => Ok(()),
+    if let Some(max) = field(&proc_file("limits").unwrap_or_default(), "Max open files") {
+        page.gauge("process_max_fds", "File descriptors that may be open", whole(max));
     }
 }
 

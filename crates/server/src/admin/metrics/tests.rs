@@ -1,6 +1,5 @@
 //! The page of metrics.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +34,8 @@ impl AuthorizationStats for Counted {
         HashingTotals { queued: 4, done: 5, ..HashingTotals::default() }
     }
 
-    fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
-        page.gauge("its_own", "One that only this server has", 7_u64)
+    fn metrics(&self, page: &mut MetricsPage<'_>) {
+        page.gauge("its_own", "One that only this server has", 7.0);
     }
 }
 

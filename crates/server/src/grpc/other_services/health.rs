@@ -14,12 +14,21 @@ use tokio::sync::watch;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::super::phase::Phase;
 use super::super::respond;
 use super::send_data;
 
 /// How often a watch checks whether a policy is active.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The phase of the server's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::grpc) enum Phase {
+    Serving,
+    /// It serves as before, but health checks report `NOT_SERVING`.
+    HealthFailing,
+    /// It accepts no more connections.
+    Draining,
+}
 
 /// The health service.
 #[derive(Clone, Debug)]
