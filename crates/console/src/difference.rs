@@ -1,4 +1,5 @@
-//! What the shadow policy would change: compared on a thread of its own, once for each pair of policies.
+//! What the shadow policy would change: compared on a thread of its own, once for each pair of
+//! policies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,7 +34,8 @@ pub(crate) enum Compared {
 }
 
 impl Differences {
-    /// The difference of these policies. Begins to compare them if that was not done; one comparison runs at a time.
+    /// The difference of these policies. Begins to compare them if that was not done; one
+    /// comparison runs at a time.
     pub(crate) fn of(&self, active: &Arc<Authorizer>, shadow: &Arc<Authorizer>) -> Compared {
         let pair = [active, shadow].map(|side| side.revision().policy.clone());
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

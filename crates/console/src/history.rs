@@ -1,7 +1,8 @@
 //! Samples of the counters, for the rates, percentiles and charts of the last minutes.
 //!
-//! The counters count since the start. A sample is taken every few seconds on the admin's thread, and kept for fifteen
-//! minutes: of the histograms only the buckets that have something, so that all samples together take about 300 KiB.
+//! The counters count since the start. A sample is taken every few seconds on the admin's thread,
+//! and kept for fifteen minutes: of the histograms only the buckets that have something, so that
+//! all samples together take about 300 KiB.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -113,7 +114,8 @@ impl History {
         samples.push_back((number, sample));
     }
 
-    /// What was counted in a window that ends now: since the last sample that is at least so old, or the oldest one.
+    /// What was counted in a window that ends now: since the last sample that is at least so old,
+    /// or the oldest one.
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
         let samples = self.lock();
         let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
@@ -194,7 +196,8 @@ fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, 
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The duration that this share of the durations does not exceed, in thousandths, to the width of a bucket.
+/// The duration that this share of the durations does not exceed, in thousandths, to the width of a
+/// bucket.
 pub(crate) fn percentile(buckets: &[(u64, u64)], thousandths: u64) -> Option<u64> {
     let all: u64 = buckets.iter().map(|(_, count)| count).sum();
     let wanted = all.saturating_mul(thousandths).div_ceil(1000).max(1);

@@ -1,8 +1,8 @@
 //! Who has a role of the policy: directly, or by a role that extends it.
 //!
-//! A page names the holders of many roles, and roles may extend each other in long chains. So the links between the roles are
-//! read once for each page, the holders of a role are found once, and the work is counted: what would be too much for one page
-//! is left out.
+//! A page names the holders of many roles, and roles may extend each other in long chains. So the
+//! links between the roles are read once for each page, the holders of a role are found once, and
+//! the work is counted: what would be too much for one page is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use policy::model::{ANYONE, AUTHENTICATED, Grant, RoleId};
 
 /// The maximum number of users, and of groups, that are named for a role.
 const MAX_NAMES: usize = 8;
-/// The maximum number of roles, links between them and names that are looked at for one page. A million take about a fifth of
-/// a second.
+/// The maximum number of roles, links between them and names that are looked at for one page. A
+/// million take about a fifth of a second.
 pub(crate) const MAX_STEPS: usize = 2_000_000;
 /// What is said of a role whose holders are left out.
 const LEFT_OUT: &str = "too many to find for one page: narrow the search";
@@ -93,7 +93,8 @@ impl<'p> Holders<'p> {
         Some(having)
     }
 
-    /// Takes steps, if there are so many left. Otherwise none are left: what is too much is not tried again for each row.
+    /// Takes steps, if there are so many left. Otherwise none are left: what is too much is not
+    /// tried again for each row.
     fn take(&mut self, steps: usize) -> Option<()> {
         let sum = self.steps.saturating_add(steps);
         self.steps = sum.min(MAX_STEPS);

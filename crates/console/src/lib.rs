@@ -1,19 +1,24 @@
 //! The console: one page for the person on call, rendered by the server and without a script.
 //!
-//! [`Console`] answers the requests below `/console` that the admin listener passes on. Pages are rendered on a thread of low
-//! priority, not on that of the admin listener, which also answers probes, nor on a worker thread. Only counters and status are
-//! read on the thread of the admin listener: worker threads take the same locks, and a thread of low priority may lose the
+//! [`Console`] answers the requests below `/console` that the admin listener passes on. Pages are
+//! rendered on a thread of low priority, not on that of the admin listener, which also answers
+//! probes, nor on a worker thread. Only counters and status are read on the thread of the admin
+//! listener: worker threads take the same locks, and a thread of low priority may lose the
 //! processor while it holds one.
 //!
-//! * `site`: which requests are answered, with which headers, and the bounded queue to the thread that renders;
+//! * `site`: which requests are answered, with which headers, and the bounded queue to the thread
+//!   that renders;
 //! * `history`: samples of the counters, for rates, percentiles and charts of the last minutes;
-//! * `problems`: what is wrong now, the worst first: the conditions of `runtime`, and what the counters say;
+//! * `problems`: what is wrong now, the worst first: the conditions of `runtime`, and what the
+//!   counters say;
 //! * `difference`: what the shadow policy would change, computed once for each pair of policies;
 //! * `holders`: who has a role, with a bound on the work;
-//! * `question`: what a submitted form asks for: to list some denials, to explain a request, or to list rules;
+//! * `question`: what a submitted form asks for: to list some denials, to explain a request, or to
+//!   list rules;
 //! * `page`: the HTML.
 //!
-//! The console only reads. It shows no credentials, no password hashes and no keys. Of denials it shows what the decision log shows.
+//! The console only reads. It shows no credentials, no password hashes and no keys. Of denials it
+//! shows what the decision log shows.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -50,7 +55,8 @@ pub struct Sources {
     pub runs_in: RunsIn,
 }
 
-/// Where rolegate runs: what happens to a request without a decision, and what helps, depends on it.
+/// Where rolegate runs: what happens to a request without a decision, and what helps, depends on
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsIn {
     /// In a process of its own, which Envoy calls over ext_authz.

@@ -119,7 +119,8 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
     page.into_string()
 }
 
-/// The address of this page, which reloads by itself or not. Without a fragment, so that a click loads it again.
+/// The address of this page, which reloads by itself or not. Without a fragment, so that a click
+/// loads it again.
 fn link(question: &Question, refresh: bool) -> String {
     Question { refresh, ..question.clone() }.link()
 }

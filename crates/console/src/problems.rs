@@ -1,4 +1,5 @@
-//! What is wrong now: the conditions that this instance knows of, and what the counters of the last minutes say.
+//! What is wrong now: the conditions that this instance knows of, and what the counters of the last
+//! minutes say.
 
 use runtime::conditions::{Condition, Severity};
 use runtime::counters::ErrorKind;

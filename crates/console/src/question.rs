@@ -1,4 +1,5 @@
-//! What a form asks: to list some of the last denials, to explain a request, or to list the rules of a user, a role or a path.
+//! What a form asks: to list some of the last denials, to explain a request, or to list the rules
+//! of a user, a role or a path.
 
 use form_urlencoded::Serializer;
 use runtime::Denial;
@@ -102,7 +103,8 @@ impl DenialFields {
 }
 
 impl ExplainedFields {
-    /// The request of a denial. Whoever had invalid credentials is asked about as if they had been valid.
+    /// The request of a denial. Whoever had invalid credentials is asked about as if they had been
+    /// valid.
     pub(crate) fn of(denial: &Denial) -> Self {
         let user = denial.user.as_ref().or(denial.attempted_user.as_ref());
         Self {

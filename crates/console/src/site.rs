@@ -1,7 +1,7 @@
 //! Answers the requests of the console: which ones, with which headers, and on which thread.
 //!
-//! One thread of low priority renders the pages, one after the other. Few requests wait for it; more get 503. So a client
-//! of the console delays other clients of the console, and nobody else.
+//! One thread of low priority renders the pages, one after the other. Few requests wait for it;
+//! more get 503. So a client of the console delays other clients of the console, and nobody else.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ const MAX_WAITING: usize = 8;
 const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");
 
-/// What a browser may do with a page: use its style sheet and its icon, and send its forms back. It runs no script.
+/// What a browser may do with a page: use its style sheet and its icon, and send its forms back. It
+/// runs no script.
 const SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
     base-uri 'none'; frame-ancestors 'none'";
 
@@ -120,8 +121,8 @@ impl server::admin::Console for Console {
     }
 }
 
-/// Whether a request with this `Host` is answered. A website can give its own name the address of this machine (DNS rebinding);
-/// a browser then sends that name.
+/// Whether a request with this `Host` is answered. A website can give its own name the address of
+/// this machine (DNS rebinding); a browser then sends that name.
 fn is_answered(host: &str, more: &[String]) -> bool {
     let named = host.parse::<hyper::http::uri::Authority>();
     let Ok(named) = named else { return false };

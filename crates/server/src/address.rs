@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An address to listen on: `127.0.0.1:9191`, `[::1]:9191`, `localhost:9191` or `unix:/run/rolegate.sock`.
+/// An address to listen on: `127.0.0.1:9191`, `[::1]:9191`, `localhost:9191` or
+/// `unix:/run/rolegate.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// An IP address and a port; port 0 lets the system choose.
@@ -51,8 +52,8 @@ impl FromStr for Address {
     }
 }
 
-/// Parses an IP address and a port. Names other than `localhost` are not allowed: they would have to be looked up,
-/// and could resolve to any address.
+/// Parses an IP address and a port. Names other than `localhost` are not allowed: they would have
+/// to be looked up, and could resolve to any address.
 fn tcp(text: &str) -> Result<SocketAddr, AddressError> {
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok((Ipv4Addr::LOCALHOST, port).into());

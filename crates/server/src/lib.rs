@@ -1,7 +1,8 @@
-//! Serves: authorization over gRPC ([`grpc`]), and the admin pages over HTTP ([`admin`]), on the same kinds of sockets.
+//! Serves: authorization over gRPC ([`grpc`]), and the admin pages over HTTP ([`admin`]), on the
+//! same kinds of sockets.
 //!
-//! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`] is a listening socket at an
-//! [`Address`].
+//! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`]
+//! is a listening socket at an [`Address`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

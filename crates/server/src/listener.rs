@@ -1,5 +1,5 @@
-//! Listening sockets: bound before the server starts, so that a port in use is reported before anything runs, then
-//! accepted from in a runtime.
+//! Listening sockets: bound before the server starts, so that a port in use is reported before
+//! anything runs, then accepted from in a runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,8 +35,8 @@ pub(crate) enum Accepted {
 }
 
 impl Listener {
-    /// The address that it is bound to: with the actual port if port 0 was requested, with an empty path if a Unix
-    /// socket has no name.
+    /// The address that it is bound to: with the actual port if port 0 was requested, with an empty
+    /// path if a Unix socket has no name.
     ///
     /// # Errors
     /// When the system does not report it.

@@ -69,8 +69,9 @@ fn tcp(at: SocketAddr) -> Result<BoundSocket, Failure> {
     Ok(BoundSocket { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
 }
 
-/// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so that
-/// the mode applies from the first connection on, and so that a stale file is replaced in one step.
+/// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so
+/// that the mode applies from the first connection on, and so that a stale file is replaced in one
+/// step.
 fn unix(path: &Path, mode: u32) -> Result<BoundSocket, Failure> {
     check_free(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -93,7 +94,8 @@ fn unix(path: &Path, mode: u32) -> Result<BoundSocket, Failure> {
     })
 }
 
-/// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as they are.
+/// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as
+/// they are.
 fn check_free(path: &Path) -> Result<(), Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

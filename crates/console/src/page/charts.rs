@@ -1,5 +1,6 @@
-//! Charts of the last fifteen minutes: checks per second by outcome, and their p99. One picture for each, with a scale of its own,
-//! so that few denials are seen beside many allowed requests, and no colour has a meaning.
+//! Charts of the last fifteen minutes: checks per second by outcome, and their p99. One picture for
+//! each, with a scale of its own, so that few denials are seen beside many allowed requests, and no
+//! colour has a meaning.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -63,7 +64,8 @@ fn row(name: &str, value: Value, text: Text, points: &[Point], now: Instant) -> 
     }
 }
 
-/// A bar for each point with a value, up to the height of the highest one. The least value is seen, too.
+/// A bar for each point with a value, up to the height of the highest one. The least value is seen,
+/// too.
 fn bars(points: &[Point], value: Value, highest: u64, now: Instant) -> String {
     let width = FIFTEEN_MINUTES.as_secs();
     let place = |at: Instant| width.saturating_sub(now.saturating_duration_since(at).as_secs());

@@ -58,7 +58,8 @@ fn compared(compared: &Compared) -> Markup {
     }
 }
 
-/// The values of headers that the policy sets may be secrets of the application: the console shows none.
+/// The values of headers that the policy sets may be secrets of the application: the console shows
+/// none.
 fn without_secrets(change: &SettingChange) -> SettingChange {
     let change = change.clone();
     if change.setting.starts_with("allow_response.set_headers") {

@@ -10,7 +10,8 @@ use runtime::clock;
 use super::field;
 use crate::question::{ExplainedFields, names};
 
-/// What is shown in place of the values of headers, which may be secrets between the policy and an application.
+/// What is shown in place of the values of headers, which may be secrets between the policy and an
+/// application.
 const NOT_SHOWN: &str = "(not shown)";
 /// The maximum number of groups, and of roles, in a question.
 const MAX_NAMES: usize = 100;

@@ -1,4 +1,5 @@
-//! Rates by decision and reason, and latencies: charts of the last minutes, and tables of the last minute and of the last five.
+//! Rates by decision and reason, and latencies: charts of the last minutes, and tables of the last
+//! minute and of the last five.
 
 use std::time::Duration;
 
@@ -64,7 +65,8 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
     }
 }
 
-/// What occurred in the long window, the most frequent reason first, with its number in each window.
+/// What occurred in the long window, the most frequent reason first, with its number in each
+/// window.
 fn rows(windows: &[&Window], counts: &Counts) -> Vec<(Markup, Vec<u64>)> {
     let row = |name, number: &dyn Fn(&Counts) -> u64| {
         (name, windows.iter().map(|window| number(&window.counts)).collect())

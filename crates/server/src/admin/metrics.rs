@@ -1,4 +1,5 @@
-//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/operations.md` lists them.
+//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/operations.md` lists
+//! them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -100,8 +101,9 @@ impl Metrics {
         })
     }
 
-    /// Latency histograms with narrow buckets, as JSON, to compute percentiles of any tail. Two of these pages can be
-    /// subtracted bucket by bucket. The duration of a check is called `handler`, and keeps that name for its readers.
+    /// Latency histograms with narrow buckets, as JSON, to compute percentiles of any tail. Two of
+    /// these pages can be subtracted bucket by bucket. The duration of a check is called `handler`,
+    /// and keeps that name for its readers.
     pub(crate) fn histograms(&self) -> String {
         let totals = self.authorization.decisions();
         let (handler, evaluation) = (json_histogram(&totals.check), json_histogram(&totals.evaluation));
@@ -284,9 +286,10 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
     }
 }
 
-/// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and
-/// Prometheus rejects a page with duplicate label sets. An issuer is defined only once, so the `issuer` label keeps
-/// them apart. Issuers that share a URL have the same values.
+/// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without
+/// their secrets, and Prometheus rejects a page with duplicate label sets. An issuer is defined
+/// only once, so the `issuer` label keeps them apart. Issuers that share a URL have the same
+/// values.
 fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
     let keys: Vec<(String, &str, &KeyFacts)> = facts
         .keys

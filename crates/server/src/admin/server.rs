@@ -1,9 +1,9 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`, `/reload` and `/console` on the admin listener,
-//! `/metrics` alone on the listener of `--metrics`.
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`,
+//! `/reload` and `/console` on the admin listener, `/metrics` alone on the listener of `--metrics`.
 //!
-//! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
-//! single deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake every
-//! fifteen seconds, and would need a deadline for each request.)
+//! A connection serves one request and lives for at most ten seconds. So a client gains nothing by
+//! holding one, and a single deadline bounds slow headers and slow readers alike. (Keep-alive would
+//! save a scraper one handshake every fifteen seconds, and would need a deadline for each request.)
 
 use std::future::poll_fn;
 use std::io;
@@ -38,9 +38,11 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEADER: usize = 16 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Minimum time between two log lines about failed accepts: without file descriptors they fail for as long as that lasts.
+/// Minimum time between two log lines about failed accepts: without file descriptors they fail for
+/// as long as that lasts.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Minimum time between two reloads that are requested over HTTP: each reads the files of the policy.
+/// Minimum time between two reloads that are requested over HTTP: each reads the files of the
+/// policy.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The HTTP server of one listener.
@@ -70,7 +72,8 @@ pub trait Console: Send + Sync {
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer;
 }
 
-/// The answer of the console. Its work is done elsewhere: the thread of the admin listener also answers probes.
+/// The answer of the console. Its work is done elsewhere: the thread of the admin listener also
+/// answers probes.
 pub type ConsoleAnswer = Pin<Box<dyn Future<Output = Response<String>> + Send>>;
 
 /// What all connections of a listener share.
@@ -95,8 +98,8 @@ const REACHABLE: &str = "other machines can reach the admin pages, which ask for
     or a Unix socket, or limit who may connect";
 
 impl Pages {
-    /// Logs that these pages are served at an address, and warns if other machines can reach pages that are not meant for
-    /// them.
+    /// Logs that these pages are served at an address, and warns if other machines can reach pages
+    /// that are not meant for them.
     pub fn log(self, address: &Address) {
         match self {
             Self::All => tracing::info!(%address, "admin pages"),
@@ -133,8 +136,8 @@ impl Admin {
                         Accepted::Tcp(stream, peer) => self.answer(stream, is_local(peer), &connections),
                         Accepted::Unix(stream) => self.answer(stream, true, &connections),
                     }
-                    // Lets the new task answer a request that has already arrived, before the next connection may evict
-                    // it.
+                    // Lets the new task answer a request that has already arrived, before the next
+                    // connection may evict it.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
@@ -229,8 +232,9 @@ impl Served {
         }
     }
 
-    /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and any website can make
-    /// them send a POST, also by a link to a page: they name it as the `Origin`, and most send `Sec-Fetch-Site`.
+    /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and
+    /// any website can make them send a POST, also by a link to a page: they name it as the
+    /// `Origin`, and most send `Sec-Fetch-Site`.
     fn reload(&self, request: &Request<Incoming>, local: bool) -> Page {
         if *request.method() != Method::POST {
             return not_allowed("only POST\n", "POST");

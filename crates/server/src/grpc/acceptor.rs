@@ -1,5 +1,5 @@
-//! Accepts connections and hands them to the workers in rotation. Envoy opens few connections and keeps them, so
-//! spreading them at random (`SO_REUSEPORT`) would load the workers unevenly.
+//! Accepts connections and hands them to the workers in rotation. Envoy opens few connections and
+//! keeps them, so spreading them at random (`SO_REUSEPORT`) would load the workers unevenly.
 
 use std::future::poll_fn;
 use std::io;
@@ -30,13 +30,15 @@ struct RoundRobin {
     workers: Vec<UnboundedSender<Command>>,
     /// The worker that gets the next connection.
     next: AtomicUsize,
-    /// The worker that closes the next idle connection. Separate from `next`: if accepts and failures alternated, one
-    /// of two workers would get all connections and the other all commands to close one.
+    /// The worker that closes the next idle connection. Separate from `next`: if accepts and
+    /// failures alternated, one of two workers would get all connections and the other all commands
+    /// to close one.
     next_to_close: AtomicUsize,
     shared: Arc<Shared>,
 }
 
-/// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is dropped.
+/// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is
+/// dropped.
 pub(super) fn start(
     listeners: Vec<Listener>,
     workers: Vec<UnboundedSender<Command>>,
@@ -60,7 +62,8 @@ pub(super) fn start(
     })
 }
 
-/// Accepts until the drain begins, then also accepts the connections that are already in the kernel's backlog.
+/// Accepts until the drain begins, then also accepts the connections that are already in the
+/// kernel's backlog.
 async fn accept(listener: AsyncListener, round_robin: Arc<RoundRobin>, mut phase: watch::Receiver<Phase>) {
     loop {
         let accepted = tokio::select! {
@@ -95,8 +98,9 @@ impl RoundRobin {
         Ok(())
     }
 
-    /// Handles a failed accept; accepting always goes on. If only that one connection failed, nothing else happens.
-    /// Otherwise, for example without file descriptors, a worker closes an idle connection, and accepting pauses.
+    /// Handles a failed accept; accepting always goes on. If only that one connection failed,
+    /// nothing else happens. Otherwise, for example without file descriptors, a worker closes an
+    /// idle connection, and accepting pauses.
     async fn back_off(&self, error: &io::Error) {
         if self.shared.accept_errors.report(error) != AcceptError::Connection {
             self.send(&self.next_to_close, Command::CloseIdle);

@@ -1,4 +1,5 @@
-//! The maximum age of a connection: then the peer is asked to open another one, which may reach another instance.
+//! The maximum age of a connection: then the peer is asked to open another one, which may reach
+//! another instance.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-/// Ages differ by up to this part, so that connections that were opened together do not end together.
+/// Ages differ by up to this part, so that connections that were opened together do not end
+/// together.
 const JITTER: u32 = 10;
 
 /// A timer of one connection; none if ages are unlimited.
@@ -20,8 +22,8 @@ impl Age {
         Self(most.map(|most| Box::pin(sleep(shortened(most, random())))))
     }
 
-    /// Whether the connection is too old. Called first with the task that serves the connection, it wakes that task when
-    /// it becomes so.
+    /// Whether the connection is too old. Called first with the task that serves the connection, it
+    /// wakes that task when it becomes so.
     pub(super) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         self.0.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
     }

@@ -1,5 +1,5 @@
-//! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes a denial or a
-//! gRPC error, never an OK.
+//! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes
+//! a denial or a gRPC error, never an OK.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 use super::notices::Overload;
 use super::request_body;
 
-/// Credentials that must be verified before the request can be authorized, and the network of the downstream client, by
-/// which the queues decide whose credentials are verified next.
+/// Credentials that must be verified before the request can be authorized, and the network of the
+/// downstream client, by which the queues decide whose credentials are verified next.
 #[derive(Debug)]
 pub(super) struct Unverified(pub(super) Verification, pub(super) ClientNetwork);
 
@@ -59,8 +59,9 @@ pub(super) struct Checker {
     explain_header: Option<Arc<str>>,
 }
 
-/// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
-/// per request; more go to the heap. Chosen, not measured: each takes 32 bytes of the stack.
+/// The header lines of a request. Up to 48, more than most requests have, are on the stack, which
+/// saves an allocation per request; more go to the heap. Chosen, not measured: each takes 32 bytes
+/// of the stack.
 type HeaderLines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl<'a> Call<'a> {
@@ -107,9 +108,9 @@ impl Checker {
         self.thread.joins_traces()
     }
 
-    /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has waited
-    /// for. If a reload has meanwhile removed the user or the permission, the request is denied, or its credentials must be
-    /// verified again first.
+    /// Authorizes a message with the active snapshot. `result` is that of the verification that the
+    /// message has waited for. If a reload has meanwhile removed the user or the permission, the
+    /// request is denied, or its credentials must be verified again first.
     pub(super) fn check(
         &self,
         message: &[u8],
@@ -122,7 +123,8 @@ impl Checker {
         checked.unwrap_or_else(|kind| Ok(self.error(kind)))
     }
 
-    /// Verifies a token on this thread. To be called only when `token_queue` has admitted the request.
+    /// Verifies a token on this thread. To be called only when `token_queue` has admitted the
+    /// request.
     ///
     /// # Errors
     /// If it panics.
@@ -130,7 +132,8 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request without evaluating the policy. `message` is what has been received of it, possibly nothing.
+    /// Answers a request without evaluating the policy. `message` is what has been received of it,
+    /// possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
         let deny = |limit| {
             self.thread
@@ -144,8 +147,9 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if
-    /// there were none. To be called when their answers have been passed to the transport.
+    /// Records the latency of all verdicts since the last call, from `received` until now, and
+    /// returns it; `None` if there were none. To be called when their answers have been passed to
+    /// the transport.
     pub(super) fn record_latency(&self, received: Received) -> Option<Duration> {
         self.thread.record_latency(received, Instant::now())
     }
@@ -198,7 +202,8 @@ impl Checker {
         }
     }
 
-    /// Denies a request that exceeds a limit. The part of it that can be decoded goes to the decision log.
+    /// Denies a request that exceeds a limit. The part of it that can be decoded goes to the
+    /// decision log.
     fn deny(
         &self,
         limit: Limit,

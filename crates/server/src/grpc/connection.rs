@@ -1,11 +1,12 @@
 //! One HTTP/2 connection: its limits, and the loop that reads and answers requests.
 //!
-//! A connection that has data gets a *turn* (see `turns`): it reads up to 64 KiB, answers the requests in them in
-//! *batches* of at most [`BATCH`], and sends the answers of a batch in one write. A request that can be answered at once,
-//! as nearly every one can, needs neither a task nor a channel.
+//! A connection that has data gets a *turn* (see `turns`): it reads up to 64 KiB, answers the
+//! requests in them in *batches* of at most [`BATCH`], and sends the answers of a batch in one
+//! write. A request that can be answered at once, as nearly every one can, needs neither a task nor
+//! a channel.
 //!
-//! `h2` is used directly, not through hyper: 412,000 instead of 365,000 checks per second per core, in a measurement of
-//! the transport alone, which decoded no messages (August 2026).
+//! `h2` is used directly, not through hyper: 412,000 instead of 365,000 checks per second per core,
+//! in a measurement of the transport alone, which decoded no messages (August 2026).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -30,53 +31,61 @@ use super::options::Options;
 use super::registry::{Mode, RegisteredConnection};
 use super::turns::{Meter, MeteredSocket};
 
-/// Maximum number of requests that are answered together. A larger batch saves system calls; in a smaller one the first
-/// request waits less. Chosen, not measured: at a few microseconds each (November 2026; `make bench BENCH=wire`), 64 take
-/// some hundred microseconds.
+/// Maximum number of requests that are answered together. A larger batch saves system calls; in a
+/// smaller one the first request waits less. Chosen, not measured: at a few microseconds each
+/// (November 2026; `make bench BENCH=wire`), 64 take some hundred microseconds.
 const BATCH: usize = 64;
-/// After a turn whose answers took so long, a connection queues before it reads again. So a connection with few requests
-/// need not wait for the turns of all busy connections whose data arrived before. Chosen, not measured: with less,
-/// connections of ordinary Envoys queue; with more, several busy ones that stay below it delay others.
+/// After a turn whose answers took so long, a connection queues before it reads again. So a
+/// connection with few requests need not wait for the turns of all busy connections whose data
+/// arrived before. Chosen, not measured: with less, connections of ordinary Envoys queue; with
+/// more, several busy ones that stay below it delay others.
 const LONG_TURN: Duration = Duration::from_micros(100);
-/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. It limits
-/// the memory that unfinished messages of one connection occupy. Chosen, not measured.
+/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
+/// small ones. It limits the memory that unfinished messages of one connection occupy. Chosen, not
+/// measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few kilobytes, arrives
-/// without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not measured.
+/// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few
+/// kilobytes, arrives without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not
+/// measured.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams, but at least
-/// `MIN_STREAMS` and at most `MAX_STREAMS`. Envoy needs fewer: at one millisecond per answer, ten streams carry
-/// 10,000 checks per second, and Envoy opens another connection when one is full.
+/// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams,
+/// within [`MIN_STREAMS`] and [`MAX_STREAMS`]. Envoy needs fewer: at one millisecond per answer,
+/// ten streams carry 10,000 checks per second, and Envoy opens another connection when one is full.
 ///
-/// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or opens no window for,
-/// takes 3.4 KiB until its connection is closed (November 2026, with `policies/people`). With the default of 1,024
-/// connections there are fewer than 12,000 streams: 40 MiB at most. With a `STREAMS_DIVIDEND` eight times as high, 20
-/// connections were enough to hold 68 MiB. Division by n² instead of n would leave the hundredth connection of a service
-/// that many Envoys share hardly any streams.
+/// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or
+/// opens no window for, takes 3.4 KiB until its connection is closed (November 2026, with
+/// `policies/people`). With the default of 1,024 connections there are fewer than 12,000 streams:
+/// 40 MiB at most. With a divisor of n² the hundredth connection would have hardly any streams.
 const STREAMS_DIVIDEND: usize = 1536;
 /// Maximum number of concurrent streams per connection: as many as Envoy has in flight by default.
 const MAX_STREAMS: u32 = 1024;
-/// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there can
-/// be thousands of connections; but with one stream, a slow check would delay all others of its connection.
+/// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold
+/// memory, and there can be thousands of connections; but with one stream, a slow check would delay
+/// all others of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum size of a burst of resets: so many streams (and a quarter more) may a peer open and reset before they are
-/// accepted (RFC 9113, 5.1.2), even if fewer may be open at once. If many downstream clients of one Envoy leave together,
-/// Envoy resets their streams. That must not close the connection, which also carries the checks of all others. Envoy has
-/// at most 1,024 requests in flight unless its circuit breakers are configured.
+/// Minimum size of a burst of resets: so many streams, and a quarter more, may a peer open and
+/// reset before they are accepted (RFC 9113, 5.1.2). If many downstream clients of one Envoy leave
+/// together, Envoy resets their streams. That must not close the connection, which also carries the
+/// checks of all others. Envoy has at most 1,024 requests in flight by default.
 const MIN_RESETS: usize = 1 << 10;
-/// Number of bursts of resets that a connection may have. It is closed when its reset streams exceed its answered ones by
-/// more, and `h2` remembers as many reset streams. Chosen, not measured.
+/// Number of bursts of resets that a connection may have. It is closed when its reset streams
+/// exceed its answered ones by more, and `h2` remembers as many reset streams. Chosen, not
+/// measured.
 const RESET_BURSTS: usize = 4;
-/// Maximum size of a stream's header list, in bytes. The headers of the HTTP request to be authorized are inside the
-/// message, but an Envoy that records spans adds the `tracestate` of its client to the call, which may be as long as
-/// Envoy permits headers to be (`max_request_headers_kb`: 60 by default, 96 in our configurations). `h2` answers a longer
-/// list with 431 itself. An Envoy with `failure_mode_allow` takes that for a pass, so no client may bring it about.
+/// Maximum size of a stream's header list, in bytes. The headers of the HTTP request to be
+/// authorized are inside the message, but an Envoy that records spans adds the `tracestate` of its
+/// client to the call, which may be as long as Envoy permits headers to be
+/// (`max_request_headers_kb`: 60 by default, 96 in our configurations). `h2` answers a longer list
+/// with 431 itself. An Envoy with `failure_mode_allow` takes that for a pass, so no client may
+/// bring it about.
 const HEADER_LIST: u32 = 128 << 10;
-/// So many connections may be within the head of a request that takes several frames. Each may take 300 KiB then: of the
-/// fields of a head each counts as its length and 32 bytes, and takes 72 bytes more than its length.
+/// Maximum number of connections that are within the head of a request that takes several frames.
+/// Each may take 300 KiB then: a field counts as its length and 32 bytes, and takes 72 bytes more
+/// than its length.
 const MAX_HALF_HEADS: usize = 64;
-/// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask for
-/// capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
+/// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and
+/// reflection, which ask for capacity before they send. Answers to checks do not, so that they
+/// leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
 /// Serves a connection until it ends.
 pub(super) async fn serve<I>(
@@ -111,7 +120,8 @@ pub(super) async fn serve<I>(
             }
             return;
         }
-        // No warning: a peer that has sent nothing has used no wrong protocol, and wrong bytes fail the handshake.
+        // No warning: a peer that has sent nothing has used no wrong protocol, and wrong bytes fail
+        // the handshake.
         Err(_elapsed) => return,
     };
     let mut connection = Connection {
@@ -134,9 +144,10 @@ pub(super) async fn serve<I>(
     }
 }
 
-/// Maximum concurrent streams of a worker's next connection; `connections` are open already. The first ones get most,
-/// because Envoy opens few. Each further one gets fewer (see [`STREAMS_DIVIDEND`]), because the memory that an attacker
-/// can occupy grows with streams × connections.
+/// Maximum concurrent streams of a worker's next connection; `connections` are open already. The
+/// first ones get most, because Envoy opens few. Each further one gets fewer (see
+/// [`STREAMS_DIVIDEND`]), because the memory that an attacker can occupy grows with streams ×
+/// connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
     let divisor = number.saturating_mul(options.threads.max(1));
@@ -153,12 +164,14 @@ fn http2_builder(streams: u32, burst: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a peer cancels
-        // all its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again
-        // before the first were accepted. Each such stream takes some hundred bytes.
+        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that
+        // a peer cancels all its requests again and again, as Envoy does on timeouts: all streams
+        // at once, and a quarter of them again before the first were accepted. Each such stream
+        // takes some hundred bytes.
         .max_pending_accept_reset_streams(burst + burst / 4)
-        // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
-        // ignored; a frame for a stream that `h2` has forgotten would close the connection.
+        // The number of streams reset by this side that `h2` remembers. Frames that still arrive
+        // for one of them are ignored; a frame for a stream that `h2` has forgotten would close the
+        // connection.
         .max_concurrent_reset_streams(burst.saturating_mul(RESET_BURSTS))
         .max_header_list_size(HEADER_LIST)
         .initial_window_size(STREAM_WINDOW)
@@ -178,12 +191,13 @@ struct Connection<I> {
     waker: Option<Arc<MutedWaker>>,
     /// How long the answers of the last turn took.
     worked: Duration,
-    /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
+    /// Incremented for each stream that was reset before it was read, decremented for every other
+    /// one, never below 0.
     excess_resets: usize,
-    /// If `excess_resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the peer does nothing but
-    /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only
-    /// streams that wait to be accepted, and a peer that resets them slightly slower than they are accepted stays
-    /// below it.
+    /// If `excess_resets` exceeds this, the peer does nothing but open and reset streams ("rapid
+    /// reset", CVE-2023-44487), and the connection is closed with ENHANCE_YOUR_CALM. The limit of
+    /// `h2` does not suffice: it counts only streams that wait to be accepted, and a peer that
+    /// resets them slightly slower than they are accepted stays below it.
     max_excess_resets: usize,
     draining: bool,
     age: Age,
@@ -216,7 +230,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if end.is_pending() { self.poll_half_head(cx) } else { end }
     }
 
-    /// Reads requests, answers them and writes the answers, until there is nothing to read or the turn is used up.
+    /// Reads requests, answers them and writes the answers, until there is nothing to read or the
+    /// turn is used up.
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<TurnEnd> {
         match self.registered.mode(cx) {
             Mode::Close => return Poll::Ready(TurnEnd::Closed),
@@ -236,8 +251,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             has_requests = true;
             self.answer();
         }
-        // A stream that was reset takes much memory for few bytes (rapid reset), so after a turn of mostly resets the
-        // next one is short. After one with requests the next is longer, which saves system calls.
+        // A stream that was reset takes much memory for few bytes (rapid reset), so after a turn of
+        // mostly resets the next one is short. After one with requests the next is longer, which
+        // saves system calls.
         if self.excess_resets > excess_resets {
             self.meter.shorten_turns();
         } else if has_requests {
@@ -246,7 +262,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.meter.is_used_up() { Poll::Ready(TurnEnd::Queue) } else { Poll::Pending }
     }
 
-    /// Asks the peer to send its next requests on another connection. Those that it has sent are still answered.
+    /// Asks the peer to send its next requests on another connection. Those that it has sent are
+    /// still answered.
     fn drain(&mut self) {
         if !self.draining {
             self.draining = true;
@@ -254,7 +271,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Reads up to [`BATCH`] requests and writes pending output. Returns whether the connection is still open.
+    /// Reads up to [`BATCH`] requests and writes pending output. Returns whether the connection is
+    /// still open.
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         while self.batch.len() < BATCH {
             match self.h2.poll_accept(cx) {
@@ -272,7 +290,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         true
     }
 
-    /// Answers the requests of the batch. The answers are written when `h2` is polled next, which `turn` does at once.
+    /// Answers the requests of the batch. The answers are written when `h2` is polled next, which
+    /// `turn` does at once.
     fn answer(&mut self) {
         let received = Received::now();
         self.mute(true);
@@ -297,7 +316,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Ends the connection if the head of a request has not ended in the time that a request may take.
+    /// Ends the connection if the head of a request has not ended in the time that a request may
+    /// take.
     fn poll_half_head(&mut self, cx: &mut Context<'_>) -> Poll<TurnEnd> {
         let since = self.meter.half_head_since();
         self.registered.set_half_head(since.is_some());
@@ -319,9 +339,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 }
 
-/// The waker that a connection gives to `h2`, which wakes it whenever a stream has something to send, also while the
-/// connection itself answers. It then polls `h2` again anyway, so such a wake-up only costs one more poll. So the waker is
-/// muted meanwhile. No other event is lost: all of them come from this thread.
+/// The waker that a connection gives to `h2`, which wakes it whenever a stream has something to
+/// send, also while the connection itself answers. It then polls `h2` again anyway, so such a
+/// wake-up only costs one more poll. So the waker is muted meanwhile. No other event is lost: all
+/// of them come from this thread.
 #[derive(Debug)]
 struct MutedWaker {
     task: Waker,

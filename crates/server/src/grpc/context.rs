@@ -15,9 +15,10 @@ use super::token_queue::TokenQueue;
 use super::turns::TurnQueue;
 use super::verifications::Verifications;
 
-/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those whose credentials
-/// are being verified; or four times the maximum message size if that is more, so that several messages of that size can
-/// arrive at once. 32 MiB are half of what the memory may grow by in an attack (S20 in SECURITY.md).
+/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those
+/// whose credentials are being verified; or four times the maximum message size if that is more, so
+/// that several messages of that size can arrive at once. 32 MiB are half of what the memory may
+/// grow by in an attack (S20 in SECURITY.md).
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// What all workers share. A request of a caller whose credentials are cached writes to none of it.

@@ -1,5 +1,6 @@
-//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation.
-//! It gets a task if the rest of its message is missing, or if its credentials must be verified.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a
+//! task and its allocation. It gets a task if the rest of its message is missing, or if its
+//! credentials must be verified.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -16,25 +17,27 @@ use identity::{VerificationKind, VerificationResult};
 use runtime::Received;
 use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
+use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::{Answer, Call, Failure, Unverified};
 use super::context::WorkerContext;
 use super::message::{Incoming, Reservation};
 use super::notices::{Overload, Peer, WrongProtocol};
-use super::registry::RegisteredConnection;
+use super::registry::{PendingGuard, RegisteredConnection};
 use super::respond;
 use super::verifications::Share;
 
-/// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that is less: of Envoy's
-/// default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
-/// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
-/// even when Envoy and this process share a busy machine.
+/// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that
+/// is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy
+/// treats the check as an error, on which an Envoy with `failure_mode_allow` lets the request
+/// through. So a denial must arrive earlier, even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
-/// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent` among the headers in the
-/// `CheckRequest` is the one that the client sent.
+/// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent`
+/// among the headers in the `CheckRequest` is the one that the client sent.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Maximum length of a `traceparent` in bytes: a check that waits keeps it. Today's has 55; a later version may have more.
+/// Maximum length of a `traceparent` in bytes: a check that waits keeps it. Today's has 55; a later
+/// version may have more.
 const MAX_TRACEPARENT: usize = 256;
 
 /// A stream that was opened by the peer.
@@ -69,13 +72,14 @@ pub(super) fn accept(
     let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent = if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
     let traceparent = traceparent.filter(|value| value.len() <= MAX_TRACEPARENT).cloned();
-    let mut exchange = Exchange { context: Rc::clone(context), peer, respond, received, traceparent };
+    let context = Rc::clone(context);
+    let mut exchange = Exchange { context, peer, respond, received, traceparent };
     match message {
         Poll::Ready(Ok(message)) => {
             if let Err(unverified) = exchange.check(&message, None) {
                 incoming.release();
-                let deadline = deadline(context, &head.headers);
-                registered.spawn(exchange.verify(message, unverified, deadline));
+                let deadline = deadline(&exchange.context, &head.headers);
+                spawn_local(exchange.verify(message, unverified, deadline, registered.count_pending()));
             }
         }
         Poll::Ready(Err(failure)) => {
@@ -84,7 +88,10 @@ pub(super) fn accept(
                 return Err(Reason::CANCEL.into());
             }
         }
-        Poll::Pending => registered.spawn(exchange.receive(incoming, deadline(context, &head.headers))),
+        Poll::Pending => {
+            let deadline = deadline(&exchange.context, &head.headers);
+            spawn_local(exchange.receive(incoming, deadline, registered.count_pending()));
+        }
     }
     Ok(())
 }
@@ -99,16 +106,19 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Waits for the rest of the message, and for the verification of its credentials if it is needed.
-    async fn receive(mut self, mut incoming: Incoming, deadline: Instant) {
+    /// Waits for the rest of the message, and for the verification of its credentials if it is
+    /// needed.
+    async fn receive(mut self, mut incoming: Incoming, deadline: Instant, pending: PendingGuard) {
         match incoming.receive(&self.context.shared.limits, deadline).await {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
-                // Latency counts from the complete message: how fast a peer sends is not ours to measure.
+                // Latency counts from the complete message: how fast a peer sends is not ours to
+                // measure.
                 self.received = Received::now();
                 if let Err(unverified) = self.check(&message, None) {
                     incoming.release();
-                    return self.verify(message, unverified, deadline).await;
+                    // Boxed, so that the tasks of unfinished messages, of which there can be many, are small.
+                    return Box::pin(self.verify(message, unverified, deadline, pending)).await;
                 }
             }
         }
@@ -123,13 +133,19 @@ impl Exchange {
     }
 
     /// Waits until the credentials are verified, then authorizes and answers.
-    async fn verify(mut self, message: Bytes, unverified: Unverified, deadline: Instant) {
+    async fn verify(
+        mut self,
+        message: Bytes,
+        unverified: Unverified,
+        deadline: Instant,
+        _pending: PendingGuard,
+    ) {
         let bytes = message.len().saturating_add(unverified.0.bytes());
         match self.reserve(&unverified, bytes) {
             Err(overload) => self.fail(overload.into(), &message),
             Ok(_reservation) => {
-                // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most
-                // messages.
+                // Copied, because `message` keeps alive the buffer that `h2` has read into, which
+                // is larger than most messages.
                 let copy = message.to_vec();
                 drop(message);
                 if let Err(failure) = self.verify_and_check(&copy, unverified, deadline).await {
@@ -158,7 +174,8 @@ impl Exchange {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let context = Rc::clone(&self.context);
-        // Repeated only if a reload came in between (for a password: one that changed its stored hash).
+        // Repeated only if a reload came in between (for a password: one that changed its stored
+        // hash).
         loop {
             let Unverified(verification, network) = unverified;
             let result = match verification.kind() {
@@ -240,8 +257,8 @@ fn not_hashed(reason: NotHashed) -> Failure {
     }
 }
 
-/// The HTTP status for a request that is not gRPC; `None` if it is. The specification "gRPC over HTTP2" asks for 415 if
-/// the content type is another one.
+/// The HTTP status for a request that is not gRPC; `None` if it is. The specification "gRPC over
+/// HTTP2" asks for 415 if the content type is another one.
 fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
@@ -254,8 +271,8 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest after
-/// `Options::request_timeout`, 10 seconds.
+/// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest
+/// after `Options::request_timeout`, 10 seconds.
 fn deadline(context: &WorkerContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let requested = requested.map(|timeout| timeout - MAX_MARGIN.min(timeout / 4));
@@ -263,7 +280,8 @@ fn deadline(context: &WorkerContext, headers: &HeaderMap) -> Instant {
     Instant::now() + requested.map_or(limit, |timeout| timeout.min(limit))
 }
 
-/// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is ignored.
+/// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is
+/// ignored.
 fn timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 {

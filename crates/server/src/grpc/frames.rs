@@ -1,5 +1,6 @@
-//! Follows the frames of a connection (RFC 9113, 4.1 and 6), for two facts that `h2` does not tell: whether the peer is
-//! within the head of a request, and how many streams `h2` has reset as invalid.
+//! Follows the frames of a connection (RFC 9113, 4.1 and 6), for two facts that `h2` does not tell:
+//! whether the peer is within the head of a request, and how many streams `h2` has reset as
+//! invalid.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -20,9 +21,9 @@ const END_HEADERS: u8 = 4;
 
 /// The head of a request that has begun and not ended.
 ///
-/// `h2` decodes a head as it arrives, and keeps it until its last frame is there: up to 300 KiB of many small fields that
-/// took 4 KB to send, since [`super::connection`] permits long heads. No request has been accepted then, so neither a
-/// deadline nor the budget of messages counts.
+/// `h2` decodes a head as it arrives, and keeps it until its last frame is there: up to 300 KiB of
+/// many small fields that took 4 KB to send, since [`super::connection`] permits long heads. No
+/// request has been accepted then, so neither a deadline nor the budget of messages counts.
 #[derive(Debug)]
 pub(super) struct HalfHead(Cell<HeadState>);
 

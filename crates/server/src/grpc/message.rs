@@ -1,9 +1,11 @@
-//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is compressed, and its length.
+//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is
+//! compressed, and its length.
 //!
-//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled in a
-//! buffer. The number and the memory of all requests that wait, for the rest of their message or for the verification of
-//! their credentials, are bounded for the whole process: otherwise peers that send slowly could occupy all of it. A request
-//! that is answered at once counts nowhere.
+//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy.
+//! Others are assembled in a buffer. The number and the memory of all requests that wait, for the
+//! rest of their message or for the verification of their credentials, are bounded for the whole
+//! process: otherwise peers that send slowly could occupy all of it. A request that is answered at
+//! once counts nowhere.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -22,11 +24,13 @@ use super::notices::Overload;
 
 /// Size of the gRPC prefix of a message: flag and length.
 pub(super) const GRPC_PREFIX: usize = 5;
-/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
+/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its
+/// stream, its headers.
 const OVERHEAD: usize = 2 << 10;
-/// How long the rest of a message may take before its check counts among those that wait. Head and message often arrive in
-/// two reads, a moment apart. Such a check must not be denied because slow peers have taken all places. Chosen, not
-/// measured: far longer than that moment on a busy machine, and less than Envoy's default timeout, 200 ms.
+/// How long the rest of a message may take before its check counts among those that wait. Head and
+/// message often arrive in two reads, a moment apart. Such a check must not be denied because slow
+/// peers have taken all places. Chosen, not measured: far longer than that moment on a busy
+/// machine, and less than Envoy's default timeout, 200 ms.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message, and the budget that all waiting requests share.
@@ -43,7 +47,8 @@ pub(super) struct Budget {
     bytes: AtomicUsize,
 }
 
-/// The bytes of one request in a budget, and its place among those that wait, if it has one. Dropping this returns them.
+/// The bytes of one request in a budget, and its place among those that wait, if it has one.
+/// Dropping this returns them.
 #[derive(Debug)]
 pub(super) struct Reservation {
     budget: Arc<Budget>,
@@ -73,10 +78,11 @@ impl Incoming {
         Self { body, arrived: Arrived::Nothing }
     }
 
-    /// The message without its prefix, once the stream has ended after it. If it has to wait, it reserves memory.
+    /// The message without its prefix, once the stream has ended after it. If it has to wait, it
+    /// reserves memory.
     ///
-    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to a reference count that
-    /// all workers share.
+    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to
+    /// a reference count that all workers share.
     pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match self.body.poll_data(cx) {
@@ -106,8 +112,9 @@ impl Incoming {
         message.unwrap_or(Err(Limit::Deadline.into()))
     }
 
-    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the peer can send
-    /// others meanwhile. For messages that are answered at once, dropping the stream reopens it.
+    /// Reopens the connection's flow-control window for a message that is kept for a while, so that
+    /// the peer can send others meanwhile. For messages that are answered at once, dropping the
+    /// stream reopens it.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
         // It fails only if more is released than was received.
@@ -118,8 +125,8 @@ impl Incoming {
         let message = match &self.arrived {
             Arrived::Parts(..) => return Ok(()),
             Arrived::Nothing => Vec::new(),
-            // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has read
-            // into, which is larger than most messages.
+            // Only the end of the stream is missing. Copied, because `message` keeps alive the
+            // buffer that `h2` has read into, which is larger than most messages.
             Arrived::Whole(message) => message.to_vec(),
         };
         let reservation = limits.budget.begin(message.capacity())?;
@@ -170,8 +177,9 @@ impl Incoming {
     }
 }
 
-/// Makes room for `more` bytes of a message of this length, if that is known. The budget is charged for the capacity of the
-/// buffer, not only for its content: for no more than twice what has arrived, and at the end for the length alone.
+/// Makes room for `more` bytes of a message of this length, if that is known. The budget is charged
+/// for the capacity of the buffer, not only for its content: for no more than twice what has
+/// arrived, and at the end for the length alone.
 fn grow(
     parts: &mut Vec<u8>,
     more: usize,

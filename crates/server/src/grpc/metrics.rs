@@ -1,5 +1,5 @@
-//! The counters of the gRPC server beside those of the decisions ([`runtime::counters`]), and its figures on the admin pages.
-//! `docs/operations.md` lists all metrics.
+//! The counters of the gRPC server beside those of the decisions ([`runtime::counters`]), and its
+//! figures on the admin pages. `docs/operations.md` lists all metrics.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::notices::{AcceptError, Overload, WrongProtocol};
 use super::tls::TlsTotals;
 use crate::admin::{FailureCount, MetricsPage, whole};
 
-/// The counters of one worker's connections. Only its thread writes them. Aligned, so that two workers never share a
-/// cache line.
+/// The counters of one worker's connections. Only its thread writes them. Aligned, so that two
+/// workers never share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct ConnectionCounters {
@@ -41,7 +41,8 @@ pub struct ServerTotals {
     pub connections_rejected: u64,
     /// Failed accepts, by why. Each is listed.
     pub accept_errors: Vec<(AcceptError, u64)>,
-    /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each is listed.
+    /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each
+    /// is listed.
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
     /// Checks denied because too many others waited, by the limit that was reached. Each is listed.
     pub overloads: Vec<(Overload, u64)>,
@@ -94,8 +95,8 @@ impl ServerTotals {
     }
 }
 
-/// The counters of the gRPC server, once requests are answered. Kept until the process ends, so that the last requests are
-/// counted, too.
+/// The counters of the gRPC server, once requests are answered. Kept until the process ends, so
+/// that the last requests are counted, too.
 #[derive(Debug, Default)]
 pub struct Served(pub OnceLock<Counters>);
 

@@ -1,7 +1,8 @@
-//! Events that somebody on call should know about. Each is counted by its kind, and logged with what to change, at most
-//! once per interval and kind, because peers try again and again.
+//! Events that somebody on call should know about. Each is counted by its kind, and logged with
+//! what to change, at most once per interval and kind, because peers try again and again.
 //!
-//! All workers share these counters. Only connections and requests that fail come here, so they cost the others nothing.
+//! All workers share these counters. Only connections and requests that fail come here, so they
+//! cost the others nothing.
 
 use std::fmt;
 use std::io;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use authorizer::Limit;
 use rustix::io::Errno;
-use rustls::{CertificateError, Error, InvalidMessage};
+use rustls::{Error, InvalidMessage};
 
 /// Minimum time between two log lines about the same kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -60,8 +61,8 @@ pub enum AcceptError {
 
 /// The limit that keeps a check from waiting. The check is denied at once with 503.
 ///
-/// It is a denial and not a gRPC error, so that no Envoy lets a request pass because of it, not even one with
-/// `failure_mode_allow: true` (S8 in SECURITY.md).
+/// It is a denial and not a gRPC error, so that no Envoy lets a request pass because of it, not
+/// even one with `failure_mode_allow: true` (S8 in SECURITY.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overload {
     /// The number of checks that wait.
@@ -76,7 +77,8 @@ pub enum Overload {
     TokenQueue,
 }
 
-/// What a peer speaks in place of `Check` calls over gRPC: nearly always a mistake in the configuration of a proxy.
+/// What a peer speaks in place of `Check` calls over gRPC: nearly always a mistake in the
+/// configuration of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongProtocol {
     /// A TLS handshake.
@@ -106,7 +108,8 @@ pub enum TlsFailure {
     ClientName,
     /// The connection was open, and the certificate of its client is not accepted any more.
     NoLongerAccepted,
-    /// The peer has ended the handshake, for example because it does not trust the certificate of the server.
+    /// The peer has ended the handshake, for example because it does not trust the certificate of
+    /// the server.
     RefusedByClient,
     /// The handshake was not complete in time.
     Timeout,
@@ -125,7 +128,8 @@ impl<K: Copy + PartialEq> Notices<K> {
         self.kinds.iter().zip(&self.seen).map(|(kind, seen)| (*kind, seen.count.load(Relaxed))).collect()
     }
 
-    /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time ago.
+    /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time
+    /// ago.
     fn count(&self, kind: K, now: Duration) -> bool {
         let index = self.kinds.iter().position(|each| *each == kind);
         let Some(seen) = index.and_then(|index| self.seen.get(index)) else { return false };
@@ -138,7 +142,8 @@ impl<K: Copy + PartialEq> Notices<K> {
 }
 
 impl Notices<AcceptError> {
-    /// Counts a failed accept, and logs it if it is due and concerns more than one connection. Returns its kind.
+    /// Counts a failed accept, and logs it if it is due and concerns more than one connection.
+    /// Returns its kind.
     pub(super) fn report(&self, error: &io::Error) -> AcceptError {
         let kind = AcceptError::from_io(error);
         if self.count(kind, self.start.elapsed()) && kind != AcceptError::Connection {
@@ -160,7 +165,8 @@ impl Notices<Overload> {
 }
 
 impl Notices<WrongProtocol> {
-    /// Counts it, and logs it if it is due. `method` is the path that the peer called, if it got that far.
+    /// Counts it, and logs it if it is due. `method` is the path that the peer called, if it got
+    /// that far.
     pub(super) fn report(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
         if !self.count(wrong, self.start.elapsed()) {
             return;
@@ -347,13 +353,15 @@ impl WrongProtocol {
         }
     }
 
-    /// What a connection speaks whose HTTP/2 handshake has failed. `None` if nothing has arrived, or HTTP/2.
+    /// What a connection speaks whose HTTP/2 handshake has failed. `None` if nothing has arrived,
+    /// or HTTP/2.
     ///
-    /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an HTTP/1 connection with
-    /// a method in capital letters (RFC 9112, 3).
+    /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an
+    /// HTTP/1 connection with a method in capital letters (RFC 9112, 3).
     pub(super) fn from_first_bytes(first: &[u8]) -> Option<Self> {
         match first {
-            // HTTP/2 begins with `PRI` (RFC 9113, 3.4). What failed then is not the choice of the protocol.
+            // HTTP/2 begins with `PRI` (RFC 9113, 3.4). What failed then is not the choice of the
+            // protocol.
             [] | b"PRI" => None,
             [22, 3, ..] => Some(Self::Tls),
             first if first.len() == FIRST_BYTES && first.iter().all(u8::is_ascii_uppercase) => {
@@ -420,9 +428,6 @@ impl TlsFailure {
         };
         if matches!(error, Error::InvalidMessage(InvalidMessage::InvalidContentType)) {
             Self::NotTls
-        } else if matches!(error, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-        {
-            Self::ClientName
         } else if matches!(error, Error::InvalidCertificate(_) | Error::NoCertificatesPresented) {
             Self::ClientCertificate
         } else if matches!(error, Error::AlertReceived(_)) {

@@ -16,17 +16,19 @@ pub struct Options {
     pub threads: usize,
     /// Maximum size of a `Check` message, in bytes.
     pub max_message_size: usize,
-    /// Maximum number of open connections, divided evenly among the worker threads. When a thread has its share, the
-    /// connection that has been idle for longest is closed; if none is idle, the new one is.
+    /// Maximum number of open connections, divided evenly among the worker threads. When a thread
+    /// has its share, the connection that has been idle for longest is closed; if none is idle, the
+    /// new one is.
     pub max_connections: usize,
-    /// Age at which a connection is drained, so that its peer opens another one; up to a tenth less, at random; zero means
-    /// never.
+    /// Age at which a connection is drained, so that its peer opens another one; up to a tenth
+    /// less, at random; zero means never.
     pub max_connection_age: Duration,
-    /// Maximum number of checks that wait at once, for the rest of their message or the verification of their credentials, in
-    /// the whole server.
+    /// Maximum number of checks that wait at once, for the rest of their message or the
+    /// verification of their credentials, in the whole server.
     pub max_waiting_checks: usize,
-    /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is answered: for the rest of
-    /// its message and the verification of its credentials. A shorter `grpc-timeout` replaces it for that request.
+    /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is
+    /// answered: for the rest of its message and the verification of its credentials. A shorter
+    /// `grpc-timeout` replaces it for that request.
     pub request_timeout: Duration,
     /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
     pub hash_threads: usize,

@@ -1,7 +1,7 @@
 //! The services other than ext_authz: health, implemented here, and reflection, by tonic.
 //!
-//! Every peer that reaches the listener can make these calls, so each has a deadline and counts against a budget.
-//! That budget is separate: these calls never keep a check from being answered.
+//! Every peer that reaches the listener can make these calls, so each has a deadline and counts
+//! against a budget. That budget is separate: these calls never keep a check from being answered.
 
 mod health;
 mod reflection;
@@ -29,17 +29,19 @@ use health::Health;
 pub(super) use health::Phase;
 use reflection::Reflection;
 
-/// Maximum size of a message, in bytes. A health request contains the name of a service; a reflection request that of
-/// a type.
+/// Maximum size of a message, in bytes. A health request contains the name of a service; a
+/// reflection request that of a type.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Maximum bytes that the unfinished messages of health calls hold together. Separate from [`CALLS`]: streaming
-/// RPCs must not keep a probe from being answered.
+/// Maximum bytes that the unfinished messages of health calls hold together. Separate from
+/// [`CALLS`]: streaming RPCs must not keep a probe from being answered.
 const MESSAGES: usize = 4 << 20;
 /// Maximum bytes that streaming RPCs (`Watch`, `ServerReflectionInfo`) hold together.
 const CALLS: usize = 2 << 20;
-/// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers. Estimated, not measured.
+/// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers.
+/// Estimated, not measured.
 const WATCH: usize = 6 << 10;
-/// Bytes that a reflection call holds: as much as its peer may send while it does not read an answer.
+/// Bytes that a reflection call holds: as much as its peer may send while it does not read an
+/// answer.
 const REFLECTION: usize = 256 << 10;
 
 /// The services. Cheap to clone.
@@ -115,7 +117,8 @@ impl OtherServices {
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
                     let message = timeout(services.request_timeout, message).await;
-                    // A failed send means that the peer has reset the stream: nothing is left to do.
+                    // A failed send means that the peer has reset the stream: nothing is left to
+                    // do.
                     let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
                 Ok(())

@@ -1,4 +1,5 @@
-//! The connections of one worker: the mode of each, and which one is closed when there are too many.
+//! The connections of one worker: the mode of each, and which one is closed when there are too
+//! many.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -8,12 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::task::spawn_local;
-
 use super::metrics::ConnectionCounters;
 
-/// A connection without a request for this long is idle. Under load, Envoy's connections carry far more than one
-/// request per second. Closing a busy connection fails all its requests.
+/// A connection without a request for this long is idle. Under load, Envoy's connections carry far
+/// more than one request per second. Closing a busy connection fails all its requests.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The connections of one worker.
@@ -54,7 +53,8 @@ struct Entry {
     waker: RefCell<Option<Waker>>,
     /// When it last had a request; `None` before the first.
     last_request: Cell<Option<Instant>>,
-    /// Number of checks that wait for the rest of their message or until their credentials are verified.
+    /// Number of checks that wait for the rest of their message or until their credentials are
+    /// verified.
     pending: Rc<Cell<usize>>,
     has_half_head: Cell<bool>,
 }
@@ -65,13 +65,14 @@ pub(super) struct CloseHandle(Rc<Entry>);
 
 /// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
-struct PendingGuard {
+pub(super) struct PendingGuard {
     count: Rc<Cell<usize>>,
     counters: Arc<ConnectionCounters>,
 }
 
 impl Registry {
-    /// Of a worker that has at most `limit` connections, of which `max_half_heads` may be within the head of a request.
+    /// Of a worker that has at most `limit` connections, of which `max_half_heads` may be within
+    /// the head of a request.
     pub(super) fn new(limit: usize, max_half_heads: usize, counters: Arc<ConnectionCounters>) -> Rc<Self> {
         Rc::new(Self {
             open: RefCell::default(),
@@ -107,8 +108,9 @@ impl Registry {
         Some(RegisteredConnection { number, entry, registry: Rc::clone(self) })
     }
 
-    /// Closes an idle connection: the oldest that never had a request, or else the one that has been idle for
-    /// longest. So a peer that opens thousands of connections closes its own. Returns whether one was idle.
+    /// Closes an idle connection: the oldest that never had a request, or else the one that has
+    /// been idle for longest. So a peer that opens thousands of connections closes its own. Returns
+    /// whether one was idle.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let open = self.open.borrow();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
@@ -185,8 +187,9 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
-    /// Says whether it is within the head of a request. If too many are, the one that has been so for longest is closed:
-    /// the peer of a head that is sent as a whole is not among them for long.
+    /// Says whether it is within the head of a request. If too many are, the one that has been so
+    /// for longest is closed: the peer of a head that is sent as a whole is not among them for
+    /// long.
     pub(super) fn set_half_head(&self, is_within: bool) {
         if self.entry.has_half_head.replace(is_within) == is_within {
             return;
@@ -209,16 +212,8 @@ impl RegisteredConnection {
         self.registry.counters.evicted.increment();
     }
 
-    /// Runs a task for a check that waits. Until it ends, the connection is not idle.
-    pub(super) fn spawn(&self, check: impl Future<Output = ()> + 'static) {
-        let pending = self.count_pending();
-        spawn_local(async move {
-            check.await;
-            drop(pending);
-        });
-    }
-
-    fn count_pending(&self) -> PendingGuard {
+    /// Counts a check of this connection that waits, until the guard is dropped.
+    pub(super) fn count_pending(&self) -> PendingGuard {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);

@@ -3,15 +3,16 @@
 use authorizer::{Header, RequestBody};
 use envoy::CheckRequest;
 
-/// The header by which Envoy says whether the body that it sends is only a part of it. Envoy removes it from what a
-/// client sends.
+/// The header by which Envoy says whether the body that it sends is only a part of it. Envoy
+/// removes it from what a client sends.
 const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 
-/// The body. Envoy sends one if the filter or the route has `with_request_body`, and then always adds the header
-/// [`PARTIAL`]. Without that header, there may be a body that Envoy does not send: unless the route says by
-/// `context_extensions: { request_body: buffered }` that Envoy sends each, the request has no `content-length` that
-/// contradicts it, and does not upgrade to another protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not
-/// the one that the cluster gets.
+/// The body. Envoy sends one if the filter or the route has `with_request_body`, and then always
+/// adds the header [`PARTIAL`]. Without that header, there may be a body that Envoy does not send:
+/// unless the route says by `context_extensions: { request_body: buffered }` that Envoy sends each,
+/// the request has no `content-length` that contradicts it, and does not upgrade to another
+/// protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not the one that
+/// the cluster gets.
 pub(super) fn of<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
     if request.has_text_body || (request.body.is_empty() && !request.buffers_body) {
         return RequestBody::Unseen;
@@ -42,7 +43,8 @@ mod tests {
 
     use super::*;
 
-    /// The body of a request with these headers, of a route that says that Envoy sends each body, or not.
+    /// The body of a request with these headers, of a route that says that Envoy sends each body,
+    /// or not.
     fn seen(body: &str, headers: &[(&str, &str)], buffers: bool) -> Option<Vec<u8>> {
         seen_of("", body, headers, buffers)
     }

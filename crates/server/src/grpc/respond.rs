@@ -1,4 +1,5 @@
-//! Writes gRPC answers to an HTTP/2 stream, as the specification "gRPC over HTTP2" says in its section Responses.
+//! Writes gRPC answers to an HTTP/2 stream, as the specification "gRPC over HTTP2" says in its
+//! section Responses.
 //!
 //! Sending fails only if the peer has reset the stream.
 
@@ -26,12 +27,13 @@ const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 const UNAVAILABLE: &str = "14";
 
-/// Maximum payload of a DATA frame. `h2` copies shorter frames into the one write of their batch, and sends each longer
-/// frame in two or three writes of its own. A message is so long if it tells the application or the access log a long name
-/// or path. A peer that asked for many such answers cost a worker 30 % of its time (November 2026).
+/// Maximum payload of a DATA frame. `h2` copies shorter frames into the one write of their batch,
+/// and sends each longer frame in two or three writes of its own. A message is so long if it tells
+/// the application or the access log a long name or path. A peer that asked for many such answers
+/// cost a worker 30 % of its time (November 2026).
 const MAX_FRAME: usize = 1023;
-/// From this length on a message is sent in frames as large as the peer permits: the writes are few beside its bytes, and
-/// each frame that waits for the peer takes some hundred bytes.
+/// From this length on a message is sent in frames as large as the peer permits: the writes are few
+/// beside its bytes, and each frame that waits for the peer takes some hundred bytes.
 const MIN_WHOLE: usize = 8 << 10;
 
 /// Sends a message, which includes its gRPC prefix, and the status OK.
@@ -76,8 +78,8 @@ pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Resul
     respond.send_response(response, true).map(drop)
 }
 
-/// Answers a call that exceeds a limit with a gRPC error. Only for calls other than `Check`: a check is denied
-/// instead.
+/// Answers a call that exceeds a limit with a gRPC error. Only for calls other than `Check`: a
+/// check is denied instead.
 pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(), h2::Error> {
     let status = match limit {
         Limit::Deadline => (DEADLINE_EXCEEDED, "deadline exceeded"),

@@ -85,14 +85,16 @@ impl Running {
         self.phase.send_replace(Phase::HealthFailing);
     }
 
-    /// Drains in two phases: first, no new connections are accepted, and open ones get a GOAWAY with the highest
-    /// stream id; then, once the peer has acknowledged that, they get the final GOAWAY. What is still open after
-    /// `deadline` is closed. Returns whether all connections ended by themselves.
+    /// Drains in two phases: first, no new connections are accepted, and open ones get a GOAWAY
+    /// with the highest stream id; then, once the peer has acknowledged that, they get the final
+    /// GOAWAY. What is still open after `deadline` is closed. Returns whether all connections ended
+    /// by themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;
         let Self { phase, workers, acceptor, .. } = self;
         phase.send_replace(Phase::Draining);
-        // Connections in the kernel's backlog are served too, so the workers drain only after the acceptor has ended.
+        // Connections in the kernel's backlog are served too, so the workers drain only after the
+        // acceptor has ended.
         let accepted = tokio::task::spawn_blocking(move || acceptor.join());
         let _ = timeout_at(end, accepted).await;
         let (commands, ends): (Vec<_>, Vec<_>) =

@@ -1,8 +1,9 @@
 //! TLS of the gRPC listeners on TCP: the certificate of the server, and which clients may connect.
 //!
-//! The files are read again while the server runs. If they do not load, the last good ones stay in use. Connections that
-//! are open keep the certificate with which they began; `max-connection-age` limits for how long. The certificate of
-//! their client is verified again with the new files, and when it expires (see `client`).
+//! The files are read again while the server runs. If they do not load, the last good ones stay in
+//! use. Connections that are open keep the certificate with which they began; `max-connection-age`
+//! limits for how long. The certificate of their client is verified again with the new files, and
+//! when it expires (see `client`).
 
 mod client;
 mod client_names;
@@ -25,11 +26,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 pub(super) use self::client::Client;
-use self::client_names::AllowedNames;
 pub use self::client_names::{ClientName, ClientNameError};
 use super::notices::{Notices, Peer, TlsFailure};
 
-/// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default, is served, too.
+/// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default,
+/// is served, too.
 const ALPN: &[u8] = b"h2";
 
 /// The settings that name the files.
@@ -44,10 +45,11 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key, in PEM.
     pub key: PathBuf,
-    /// The certificate authorities of clients, in PEM. If there are any, each client needs a certificate of one of them.
+    /// The certificate authorities of clients, in PEM. If there are any, each client needs a
+    /// certificate of one of them.
     pub client_ca: Option<PathBuf>,
-    /// The DNS names or URIs (such as a SPIFFE id) of the clients that may connect, as in the subject alternative names of
-    /// their certificates; empty for all with a certificate.
+    /// The DNS names or URIs (such as a SPIFFE id) of the clients that may connect, as in the
+    /// subject alternative names of their certificates; empty for all with a certificate.
     pub client_names: Vec<ClientName>,
 }
 
@@ -179,14 +181,24 @@ impl Tls {
         let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
-                let client = chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
-                return Ok((stream, client));
+                if self.may_connect(chain) {
+                    let client = chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
+                    return Ok((stream, client));
+                }
+                (TlsFailure::ClientName, "none of its names is listed".to_owned())
             }
             Ok(Err(error)) => (TlsFailure::from_handshake(&error), error.to_string()),
             Err(_elapsed) => (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned()),
         };
         self.failures.report(failure, peer, &why);
         Err(failure)
+    }
+
+    /// Whether the client has one of the names that may connect.
+    fn may_connect(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
+        let names = &self.files.client_names;
+        let own = chain.and_then(<[_]>::first);
+        names.is_empty() || own.is_some_and(|own| client_names::is_listed(own, names))
     }
 
     pub(super) fn totals(&self) -> TlsTotals {
@@ -240,14 +252,8 @@ impl Content {
                 for certificate in certificates(CLIENT_CA, file, pem)? {
                     roots.add(certificate).map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
                 }
-                let verifier: Arc<dyn ClientCertVerifier> =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .build()
-                        .map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
-                Some(match &*files.client_names {
-                    [] => verifier,
-                    names => Arc::new(AllowedNames::new(verifier, names.to_vec())),
-                })
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                Some(verifier.build().map_err(|error| TlsError::new(CLIENT_CA, file, error))?)
             }
         };
         let builder = match &client_verifier {

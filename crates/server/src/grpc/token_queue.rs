@@ -1,14 +1,15 @@
-//! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
+//! Lets requests with unverified tokens take turns, so that verifying them never delays the others
+//! for long.
 //!
-//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a caller
-//! whose credentials are cached about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`).
-//! Anybody can send well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them
-//! would delay all requests. So a worker verifies at most one token per iteration of its event loop, in which other
-//! connections are served too. An idle worker begins the next iteration at once, so it still verifies as many as its
-//! core can.
+//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole
+//! check of a caller whose credentials are cached about one microsecond (November 2026; `make bench
+//! BENCH=identity`, `BENCH=check`). Anybody can send well-formed tokens with wrong signatures. If
+//! each were verified as it arrives, a flood of them would delay all requests. So a worker verifies
+//! at most one token per iteration of its event loop, in which other connections are served too. An
+//! idle worker begins the next iteration at once, so it still verifies as many as its core can.
 //!
-//! The networks of the downstream clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
-//! one token of each other network, however many these have sent.
+//! The networks of the downstream clients ([`ClientNetwork`]) take turns too. So the next token of
+//! a network waits for at most one token of each other network, however many these have sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,8 +29,8 @@ pub(super) struct TokenQueue {
 }
 
 impl TokenQueue {
-    /// Queues a request. When the receiver resolves, the request is admitted: it may verify one token. When it fails, a
-    /// request of another network has taken the place.
+    /// Queues a request. When the receiver resolves, the request is admitted: it may verify one
+    /// token. When it fails, a request of another network has taken the place.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this one.
@@ -51,7 +52,8 @@ impl TokenQueue {
                 // A cancelled request is not admitted.
                 Some(admit) => {
                     if admit.send(()).is_ok() {
-                        // The runtime resumes this task only after it has run other tasks and polled for I/O events.
+                        // The runtime resumes this task only after it has run other tasks and
+                        // polled for I/O events.
                         yield_now().await;
                     }
                 }

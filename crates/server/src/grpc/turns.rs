@@ -1,9 +1,10 @@
 //! Turns: how much a connection reads before the others of its worker are served.
 //!
-//! `h2` reads for as long as there is data, so a peer could occupy a thread for milliseconds (November 2026: while one
-//! peer sent 100,000 stream resets, the p99 of another was 10 times its usual value). So a connection reads a limited
-//! number of bytes, answers all requests in them, and then waits for its next turn. Each time the runtime has polled for
-//! I/O events, one waiting connection gets its turn.
+//! `h2` reads for as long as there is data, so a peer could occupy a thread for milliseconds
+//! (November 2026: while one peer sent 100,000 stream resets, the p99 of another was 10 times its
+//! usual value). So a connection reads a limited number of bytes, answers all requests in them, and
+//! then waits for its next turn. Each time the runtime has polled for I/O events, one waiting
+//! connection gets its turn.
 
 use std::cell::Cell;
 use std::io;
@@ -21,13 +22,13 @@ use tokio::task::yield_now;
 use super::frames::{HalfHead, InvalidStreams};
 use super::notices::FIRST_BYTES;
 
-/// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted: 2 KB for one that was
-/// opened and reset in 28 bytes. 64 KiB hold 50 checks with a token of 1 KB, and Envoy seldom sends more at once. With
-/// 16 KiB, 32 such checks took three reads and writes: 219,000 checks per second instead of 232,000 to 242,000
-/// (November 2026).
+/// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted:
+/// 2 KB for one that was opened and reset in 28 bytes. 64 KiB hold 50 checks with a token of 1 KB,
+/// and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and writes:
+/// 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
 const MAX_TURN: usize = 64 << 10;
-/// Bytes of a connection's first turn, and of each turn after one in which most streams were reset: they hold 70 resets,
-/// which take 100 µs. A turn with requests doubles the next one.
+/// Bytes of a connection's first turn, and of each turn after one in which most streams were reset:
+/// they hold 70 resets, which take 100 µs. A turn with requests doubles the next one.
 const MIN_TURN: usize = 2 << 10;
 
 /// The connections of a worker that wait for their turn, first come, first served.
@@ -180,9 +181,10 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<I> {
         written
     }
 
-    /// Not even where the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or more in a write of its
-    /// own, to any other only those of 1,024 or more: it copies smaller ones into the one write of their batch. Many
-    /// answers lie between the two, and a system call costs far more than a copy.
+    /// Not even where the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or
+    /// more in a write of its own, to any other only those of 1,024 or more: it copies smaller ones
+    /// into the one write of their batch. Many answers lie between the two, and a system call costs
+    /// far more than a copy.
     fn is_write_vectored(&self) -> bool {
         false
     }

@@ -1,11 +1,13 @@
 //! A Unix socket that does not wake its thread without need.
 //!
-//! On Linux a Unix socket becomes writable again each time the other end has read from it, and epoll reports that to
-//! everyone registered for it, which tokio's `UnixStream` always is. So each answer that Envoy read woke this thread
-//! once more (seen with strace: two `epoll_wait` per check, the second for nothing) and took the processor from
-//! Envoy, which often shares it. Here a socket is registered for reading only, and for writing only while it is full. The
-//! second registration takes a file descriptor. Where there is none left, the socket is tried again after a pause: the
-//! connection carries checks of many clients, and must not end because others have taken all descriptors.
+//! On Linux a Unix socket becomes writable again each time the other end has read from it, and
+//! epoll reports that to everyone registered for it, which tokio's `UnixStream` always is. So each
+//! answer that Envoy read woke this thread once more (seen with strace: two `epoll_wait` per check,
+//! the second for nothing) and took the processor from Envoy, which often shares it. Here a socket
+//! is registered for reading only, and for writing only while it is full. The second registration
+//! takes a file descriptor. Where there is none left, the socket is tried again after a pause: the
+//! connection carries checks of many clients, and must not end because others have taken all
+//! descriptors.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -20,7 +22,8 @@ use tokio::time::{Sleep, sleep};
 
 /// Maximum bytes per read: as much as `h2` asks for.
 const CHUNK: usize = 8 << 10;
-/// Pause of a full socket that cannot be registered for writing, for lack of a file descriptor or of memory.
+/// Pause of a full socket that cannot be registered for writing, for lack of a file descriptor or
+/// of memory.
 const WRITE_BACKOFF: Duration = Duration::from_millis(20);
 
 /// A Unix socket.
@@ -100,15 +103,16 @@ impl AsyncRead for UnixSocket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // The buffer is zeroed only once the socket may have data: every second call finds none.
+            // The buffer is zeroed only once the socket may have data: every second call finds
+            // none.
             let mut bytes = [0; CHUNK];
             let room = to.remaining().min(CHUNK);
             let bytes = bytes.get_mut(..room).unwrap_or_default();
             match ready.try_io(|socket| socket.get_ref().read(bytes)) {
                 Ok(Ok(read)) => {
                     if 0 < read && read < room {
-                        // The socket is empty now. New data makes it readable again, so no further read is needed to
-                        // find that out.
+                        // The socket is empty now. New data makes it readable again, so no further
+                        // read is needed to find that out.
                         ready.clear_ready();
                     }
                     to.put_slice(bytes.get(..read).unwrap_or_default());

@@ -1,9 +1,11 @@
-//! How much the checks may take whose credentials are being verified: together, and those of one client network.
+//! How much the checks may take whose credentials are being verified: together, and those of one
+//! client network.
 //!
-//! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size that Envoy permits for
-//! headers. Together they get at most half of the memory of all checks that wait, so that messages can still arrive, also
-//! those of known callers. Those of one network get a share, and at most as much as they leave to all others, so that
-//! callers from other networks can still sign in.
+//! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size
+//! that Envoy permits for headers. Together they get at most half of the memory of all checks that
+//! wait, so that messages can still arrive, also those of known callers. Those of one network get a
+//! share, and at most as much as they leave to all others, so that callers from other networks can
+//! still sign in.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,18 +15,20 @@ use runtime::ClientNetwork;
 
 use super::notices::Overload;
 
-/// The checks of one network may take a quarter of all places, and always so many, even if fewer are left.
+/// The checks of one network may take a quarter of all places, and always so many, even if fewer
+/// are left.
 const NETWORK_PLACES_DIVISOR: usize = 4;
 const MIN_NETWORK_PLACES: usize = 16;
-/// All verifications may take half of the memory of all checks that wait, those of one network an eighth.
+/// All verifications may take half of the memory of all checks that wait, those of one network an
+/// eighth.
 const BYTES_DIVISOR: usize = 2;
 const NETWORK_BYTES_DIVISOR: usize = 8;
-/// The first check of a network may take so many bytes, even if little is left: more than Envoy permits for headers, so
-/// only a request with a body takes more.
+/// The first check of a network may take so many bytes, even if little is left: more than Envoy
+/// permits for headers, so only a request with a body takes more.
 const SMALL: usize = 128 << 10;
 
-/// The checks whose credentials are being verified. Shared by all workers; those of callers whose credentials are cached
-/// are not among them.
+/// The checks whose credentials are being verified. Shared by all workers; those of callers whose
+/// credentials are cached are not among them.
 #[derive(Debug)]
 pub(super) struct Verifications {
     max: Usage,
@@ -68,7 +72,8 @@ impl Verifications {
     /// Of a server in which so many checks may wait, which take at most so many bytes.
     pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            // Only to know how many are left: the budget of all waiting checks sees to it that no more are taken.
+            // Only to know how many are left: the budget of all waiting checks sees to it that no
+            // more are taken.
             max: Usage { places, bytes: bytes / BYTES_DIVISOR },
             max_of_network: Usage {
                 places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
@@ -78,11 +83,13 @@ impl Verifications {
         })
     }
 
-    /// Reserves a share for a check. Credentials that were verified before need none: others of their network, who send
-    /// wrong credentials, must not keep them from the queue that serves them first.
+    /// Reserves a share for a check. Credentials that were verified before need none: others of
+    /// their network, who send wrong credentials, must not keep them from the queue that serves
+    /// them first.
     ///
     /// # Errors
-    /// When the network, or all together, already take as much as they may, or less would be left than the network takes.
+    /// When the network, or all together, already take as much as they may, or less would be left
+    /// than the network takes.
     pub(super) fn share(
         self: &Arc<Self>,
         verified_before: bool,

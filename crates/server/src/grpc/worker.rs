@@ -28,9 +28,9 @@ use super::unix_socket::UnixSocket;
 /// How often a draining worker checks whether its connections have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Number of task polls after which the runtime polls for I/O events, even if more tasks are ready. With Tokio's
-/// default, 61, that many busy connections in a row would delay the requests of all others. Chosen, not measured: with
-/// fewer, a busy worker makes more system calls.
+/// Number of task polls after which the runtime polls for I/O events, even if more tasks are ready.
+/// With Tokio's default, 61, that many busy connections in a row would delay the requests of all
+/// others. Chosen, not measured: with fewer, a busy worker makes more system calls.
 const EVENT_INTERVAL: u32 = 8;
 
 /// A command to a worker.
@@ -109,8 +109,9 @@ async fn work(
     // Ends with the runtime.
     spawn_local(Rc::clone(&context.token_queue).run());
     let worker = Worker { context, registry };
-    // `give_turns` is not a task: the runtime polls this future each time it has polled for I/O events, but a task only
-    // after all that are ready, so that many connections with little to do would delay each turn of the others.
+    // `give_turns` is not a task: the runtime polls this future each time it has polled for I/O
+    // events, but a task only after all that are ready, so that many connections with little to do
+    // would delay each turn of the others.
     tokio::select! {
         biased;
         () = worker.obey(&mut commands) => {}
@@ -125,8 +126,8 @@ impl Worker {
             match command {
                 Command::Serve(connection) => {
                     self.serve(connection);
-                    // The runtime polls this future only after it has polled for I/O events, so that requests do not
-                    // wait until thousands of new connections are set up.
+                    // The runtime polls this future only after it has polled for I/O events, so
+                    // that requests do not wait until thousands of new connections are set up.
                     tokio::task::yield_now().await;
                 }
                 Command::CloseIdle => drop(self.registry.evict(Instant::now())),
@@ -141,8 +142,8 @@ impl Worker {
         }
     }
 
-    /// Serves connections that were accepted before the drain. Ends when the sender of the commands is dropped, which
-    /// means to stop at once.
+    /// Serves connections that were accepted before the drain. Ends when the sender of the commands
+    /// is dropped, which means to stop at once.
     async fn serve_until_stopped(&self, commands: &mut UnboundedReceiver<Command>) {
         while let Some(command) = commands.recv().await {
             if let Command::Serve(connection) = command {
@@ -181,8 +182,8 @@ impl Worker {
     }
 }
 
-/// Serves a connection after its TLS handshake. It counts among the open ones from the start, so that handshakes are
-/// bounded.
+/// Serves a connection after its TLS handshake. It counts among the open ones from the start, so
+/// that handshakes are bounded.
 async fn serve_with_tls(
     tls: Arc<Tls>,
     context: Rc<WorkerContext>,

@@ -1,4 +1,5 @@
-//! Process metrics, from `/proc/self` (proc(5)). On other systems, or where it cannot be read, there are none.
+//! Process metrics, from `/proc/self` (proc(5)). On other systems, or where it cannot be read,
+//! there are none.
 
 use std::fs;
 

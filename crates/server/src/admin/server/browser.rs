@@ -1,13 +1,15 @@
 //! Requests that a website makes a browser send.
 //!
-//! A browser says with each request to `localhost`, a loopback address or over HTTPS which site caused it (Fetch Metadata,
-//! `Sec-Fetch-Site`); a page cannot change that. Probes, Prometheus and command lines do not send the header.
+//! A browser says with each request to `localhost`, a loopback address or over HTTPS which site
+//! caused it (Fetch Metadata, `Sec-Fetch-Site`); a page cannot change that. Probes, Prometheus and
+//! command lines do not send the header.
 
 use hyper::HeaderMap;
 
 const SITE: &str = "sec-fetch-site";
 
-/// Whether a website caused the request: another origin, and not by a link that a person follows to a page of its own.
+/// Whether a website caused the request: another origin, and not by a link that a person follows to
+/// a page of its own.
 pub(super) fn is_of_website(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SITE).iter();
     sites.any(|site| site != "same-origin" && site != "none") && !is_navigation(headers)
@@ -18,7 +20,8 @@ pub(super) fn is_of_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(SITE) || headers.contains_key(hyper::header::ORIGIN)
 }
 
-/// Whether the page will be what a tab shows. It is not if a frame shows it, or if it is only fetched beforehand.
+/// Whether the page will be what a tab shows. It is not if a frame shows it, or if it is only
+/// fetched beforehand.
 fn is_navigation(headers: &HeaderMap) -> bool {
     let is_only = |name: &str, value: &str| {
         let mut values = headers.get_all(name).iter();

@@ -1,8 +1,9 @@
-//! The open connections of one HTTP listener, and the pages that they send, bounded in number and in bytes.
+//! The open connections of one HTTP listener, and the pages that they send, bounded in number and
+//! in bytes.
 //!
-//! There is always room for a new connection: it evicts the oldest connection that waits for a request, or if none
-//! waits, the oldest of all. If the new connection were closed instead, 64 silent connections could keep the limit
-//! reached, and no probe would be answered.
+//! There is always room for a new connection: it evicts the oldest connection that waits for a
+//! request, or if none waits, the oldest of all. If the new connection were closed instead, 64
+//! silent connections could keep the limit reached, and no probe would be answered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,8 @@ use tokio::sync::oneshot;
 
 /// Maximum number of open connections. Probes and scrapers are few.
 pub(super) const MAX_CONNECTIONS: usize = 64;
-/// Maximum bytes of all pages that are being sent. A single page may be larger: the policy determines its size, and
-/// no client can make it larger.
+/// Maximum bytes of all pages that are being sent. A single page may be larger: the policy
+/// determines its size, and no client can make it larger.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// The open connections of one listener.
@@ -42,8 +43,8 @@ pub(super) struct OpenConnection {
 }
 
 impl Connections {
-    /// Registers a connection, after evicting another if necessary. The receiver resolves when the connection is
-    /// evicted.
+    /// Registers a connection, after evicting another if necessary. The receiver resolves when the
+    /// connection is evicted.
     pub(super) fn open(&self) -> (OpenConnection, oneshot::Receiver<()>) {
         let (open, evicted) = oneshot::channel();
         let mut table = self.lock();
@@ -82,8 +83,8 @@ impl Table {
 }
 
 impl OpenConnection {
-    /// Records the size of the page that this connection sends. If all pages together take too many bytes, the oldest
-    /// connections that are sending are evicted: those are the slow readers.
+    /// Records the size of the page that this connection sends. If all pages together take too many
+    /// bytes, the oldest connections that are sending are evicted: those are the slow readers.
     pub(super) fn sends(&self, page_bytes: usize) {
         let mut table = self.connections.lock();
         while table.page_bytes() + page_bytes > MAX_PAGE_BYTES {

@@ -1,5 +1,5 @@
-//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop, once there were the keys that
-//! `keys-needed` requires.
+//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop, once
+//! there were the keys that `keys-needed` requires.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -53,8 +53,8 @@ impl Health {
         }
     }
 
-    /// Sends each change of the status, until the peer leaves, does not read one for `send_timeout`, or the server
-    /// drains.
+    /// Sends each change of the status, until the peer leaves, does not read one for
+    /// `send_timeout`, or the server drains.
     pub(super) async fn watch(
         self,
         message: Bytes,
@@ -99,7 +99,8 @@ impl Health {
         respond::end(&mut stream)
     }
 
-    /// The status of a service: ext_authz, or the empty name for the whole process. `None` for any other.
+    /// The status of a service: ext_authz, or the empty name for the whole process. `None` for any
+    /// other.
     fn status(&self, service: &str) -> Option<ServingStatus> {
         if !matches!(service, "" | envoy::SERVICE) {
             return None;

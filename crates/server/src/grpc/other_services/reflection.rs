@@ -1,4 +1,5 @@
-//! `grpc.reflection`, v1 and v1alpha: tonic's service answers each message of a call as a call of its own.
+//! `grpc.reflection`, v1 and v1alpha: tonic's service answers each message of a call as a call of
+//! its own.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -38,8 +39,8 @@ impl Reflection {
         Ok(Self { v1: call(describe().build_v1()?), v1alpha: call(describe().build_v1alpha()?) })
     }
 
-    /// Serves a call until it ends. `None` if the peer sends nothing for `idle_timeout`, does not read the answer or has
-    /// left: then the stream is reset.
+    /// Serves a call until it ends. `None` if the peer sends nothing for `idle_timeout`, does not
+    /// read the answer or has left: then the stream is reset.
     pub(super) async fn serve(
         &self,
         request: Request<RecvStream>,

@@ -14,8 +14,8 @@ use crate::grpc::notices::{Peer, TlsFailure};
 
 /// A certificate is verified again at least this often, since the system's clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// A connection is drained this long before the certificate of its client expires, so that a client with a
-/// newer one can open another connection and no request fails.
+/// A connection is drained this long before the certificate of its client expires, so that a client
+/// with a newer one can open another connection and no request fails.
 const DRAIN_BEFORE_EXPIRY: Duration = Duration::from_secs(10);
 
 /// After each time that a certificate can have: the year 9999 is the last.
@@ -44,13 +44,14 @@ impl Client {
         Self { tls, peer, chain: chain.to_vec(), ends, active }
     }
 
-    /// The age at which its connection is to be drained; `None` if nothing expires, or so soon that the client
-    /// has no newer certificate.
+    /// The age at which its connection is to be drained; `None` if nothing expires, or so soon that
+    /// the client has no newer certificate.
     pub(in crate::grpc) fn drain_age(&self) -> Option<Duration> {
         self.until_next_end()?.checked_sub(DRAIN_BEFORE_EXPIRY).filter(|age| !age.is_zero())
     }
 
-    /// Resolves when the certificate is not accepted any more: it has expired, or the TLS files have changed.
+    /// Resolves when the certificate is not accepted any more: it has expired, or the TLS files
+    /// have changed.
     pub(in crate::grpc) async fn rejected(mut self) {
         loop {
             let wait = self.until_next_end().map_or(MAX_WAIT, |time| time.min(MAX_WAIT));
@@ -79,7 +80,8 @@ impl Client {
 
 /// When the certificate expires, since the Unix epoch; `None` if it cannot be read.
 ///
-/// `webpki` tells it only in the error about a certificate that has expired. It looks at the time before anything else.
+/// `webpki` tells it only in the error about a certificate that has expired. It looks at the time
+/// before anything else.
 pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<Duration> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let never = UnixTime::since_unix_epoch(NEVER);

@@ -1,12 +1,8 @@
 //! Which clients with a valid certificate may connect.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, DnsName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::pki_types::{CertificateDer, DnsName};
 
 /// A subject alternative name of a client that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +21,8 @@ pub struct ClientNameError;
 impl FromStr for ClientName {
     type Err = ClientNameError;
 
-    /// A URI has an authority or is a URN. `host:port` is neither, nor is it a name in a certificate.
+    /// A URI has an authority or is a URN. `host:port` is neither, nor is it a name in a
+    /// certificate.
     fn from_str(text: &str) -> Result<Self, ClientNameError> {
         let after_scheme = text.split_once("://").or_else(|| text.split_once("urn:"));
         let is_uri = after_scheme.is_some_and(|(_, rest)| !rest.is_empty())
@@ -41,71 +38,18 @@ impl FromStr for ClientName {
     }
 }
 
-/// Accepts the certificates that another verifier accepts, if one of their subject alternative names is listed.
-#[derive(Debug)]
-pub(super) struct AllowedNames {
-    verifier: Arc<dyn ClientCertVerifier>,
-    names: Vec<ClientName>,
-}
-
-impl AllowedNames {
-    pub(super) fn new(verifier: Arc<dyn ClientCertVerifier>, names: Vec<ClientName>) -> Self {
-        Self { verifier, names }
-    }
-
-    fn lists(&self, certificate: &CertificateDer<'_>) -> Result<bool, Error> {
-        let bad = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
-        let certificate = webpki::EndEntityCert::try_from(certificate).map_err(bad)?;
-        // DNS names do not differ by case (RFC 4343), URIs are compared byte for byte, as SPIFFE asks for.
-        Ok(self.names.iter().any(|listed| match listed {
-            ClientName::Dns(listed) => {
-                certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(listed))
-            }
-            ClientName::Uri(listed) => certificate.valid_uri_names().any(|name| name == listed),
-        }))
-    }
-}
-
-impl ClientCertVerifier for AllowedNames {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.verifier.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        let verified = self.verifier.verify_client_cert(end_entity, intermediates, now)?;
-        if self.lists(end_entity)? {
-            Ok(verified)
-        } else {
-            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+/// Whether one of the subject alternative names of a certificate is listed. The certificate must
+/// have been verified.
+pub(super) fn is_listed(certificate: &CertificateDer<'_>, names: &[ClientName]) -> bool {
+    let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return false };
+    // DNS names do not differ by case (RFC 4343), URIs are compared byte for byte, as SPIFFE asks
+    // for.
+    names.iter().any(|listed| match listed {
+        ClientName::Dns(listed) => {
+            certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(listed))
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
+        ClientName::Uri(listed) => certificate.valid_uri_names().any(|name| name == listed),
+    })
 }
 
 #[cfg(test)]

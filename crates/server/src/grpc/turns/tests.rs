@@ -111,8 +111,9 @@ impl AsyncWrite for Counting {
     }
 }
 
-/// Also those of some hundred bytes, which `h2` would send in a write each if it could write from several buffers at once,
-/// and those of more than 1,023, which it would in any case if they were one frame.
+/// Also those of some hundred bytes, which `h2` would send in a write each if it could write from
+/// several buffers at once, and those of more than 1,023, which it would in any case if they were
+/// one frame.
 #[tokio::test(flavor = "local")]
 async fn ten_answers_leave_in_one_write() {
     for length in [10, 900, 1023, 1024, 1300] {
