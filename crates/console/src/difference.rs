@@ -36,7 +36,7 @@ pub(crate) enum Compared {
 impl Differences {
     /// The difference of these policies. Begins to compare them if that was not done; one
     /// comparison runs at a time.
-    pub(crate) fn of(&self, active: &Arc<Authorizer>, shadow: &Arc<Authorizer>) -> Compared {
+    pub(crate) fn compare(&self, active: &Arc<Authorizer>, shadow: &Arc<Authorizer>) -> Compared {
         let pair = [active, shadow].map(|side| side.revision().policy.clone());
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, compared)) = state.compared.as_ref().filter(|(known, _)| *known == pair) {

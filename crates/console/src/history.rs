@@ -81,7 +81,7 @@ impl Sample {
     /// The counters now.
     pub(crate) fn take(metrics: &Metrics) -> Self {
         let totals = metrics.authorization.decisions();
-        let buckets = |all: &Distribution| all.buckets().collect();
+        let buckets = |durations: &Distribution| durations.buckets().collect();
         let shadow = metrics.shadow.iter().flat_map(|shadow| shadow.results());
         let failure_counts = metrics.authorization.failure_counts().into_iter();
         let exported = [&metrics.otlp.traces, &metrics.otlp.logs].into_iter().flatten();
@@ -119,9 +119,9 @@ impl History {
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
         let samples = self.lock();
         let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
-        let first = samples.iter().rev().find(|(_, sample)| age(sample) >= length);
-        let Some((_, first)) = first.or_else(|| samples.front()) else { return Window::default() };
-        Window { length: age(first), counts: now.counts.since(&first.counts) }
+        let start = samples.iter().rev().find(|(_, sample)| age(sample) >= length);
+        let Some((_, start)) = start.or_else(|| samples.front()) else { return Window::default() };
+        Window { length: age(start), counts: now.counts.since(&start.counts) }
     }
 
     /// The points of the charts until now, the oldest first.
@@ -199,12 +199,12 @@ fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, 
 /// The duration that this share of the durations does not exceed, in thousandths, to the width of a
 /// bucket.
 pub(crate) fn percentile(buckets: &[(u64, u64)], thousandths: u64) -> Option<u64> {
-    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
-    let wanted = all.saturating_mul(thousandths).div_ceil(1000).max(1);
-    let mut seen = 0;
+    let total: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let wanted = total.saturating_mul(thousandths).div_ceil(1000).max(1);
+    let mut sum = 0;
     buckets.iter().find_map(|(bound, count)| {
-        seen += count;
-        (seen >= wanted).then_some(*bound)
+        sum += count;
+        (sum >= wanted).then_some(*bound)
     })
 }
 

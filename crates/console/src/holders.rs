@@ -29,7 +29,7 @@ pub(crate) struct Holders<'p> {
 }
 
 impl<'p> Holders<'p> {
-    pub(crate) fn of(policy: &'p Policy) -> Self {
+    pub(crate) fn new(policy: &'p Policy) -> Self {
         let mut extending: IdVec<RoleId, Vec<RoleId>> = policy.roles.iter().map(|_| Vec::new()).collect();
         for (id, role) in policy.roles.entries() {
             role.extends.iter().for_each(|extended| extending.at_mut(*extended).push(id));
@@ -40,7 +40,7 @@ impl<'p> Holders<'p> {
     }
 
     /// Who has a role, in words.
-    pub(crate) fn of_role(&mut self, role: RoleId) -> String {
+    pub(crate) fn describe(&mut self, role: RoleId) -> String {
         if let Some(found) = self.found.get(&role) {
             return found.clone();
         }
@@ -66,9 +66,9 @@ impl<'p> Holders<'p> {
             return Some("everybody with valid credentials".to_owned());
         }
         let grants: Vec<&Grant> = having.iter().flat_map(|id| self.grants.at(*id)).copied().collect();
-        let named: usize = grants.iter().map(|grant| 1 + grant.users.len() + grant.groups.len()).sum();
-        let asked = having.len() * self.policy.identity.jwt.len();
-        self.take(named + asked)?;
+        let name_count: usize = grants.iter().map(|grant| 1 + grant.users.len() + grant.groups.len()).sum();
+        let issuer_lookups = having.len() * self.policy.identity.jwt.len();
+        self.take(name_count + issuer_lookups)?;
         let names = || having.iter().map(|id| &*self.policy.roles.at(*id).name);
         let issuers = self.policy.identity.jwt.iter().filter(|jwt| names().any(|name| jwt.may_give(name)));
         let tokens: Vec<String> =
@@ -77,9 +77,9 @@ impl<'p> Holders<'p> {
             grants.iter().flat_map(|grant| &grant.users).map(|user| &**user).collect();
         let groups: BTreeSet<&str> =
             grants.iter().flat_map(|grant| &grant.groups).map(|group| &**group).collect();
-        let all: Vec<String> =
+        let holders: Vec<String> =
             some("user", &users).into_iter().chain(some("group", &groups)).chain(tokens).collect();
-        Some(if all.is_empty() { "nobody".to_owned() } else { all.join("; ") })
+        Some(if holders.is_empty() { "nobody".to_owned() } else { holders.join("; ") })
     }
 
     /// A role and those that extend it, directly or not.
@@ -104,11 +104,11 @@ impl<'p> Holders<'p> {
 
 /// `users a, b and 3 more`.
 fn some(kind: &str, names: &BTreeSet<&str>) -> Option<String> {
-    let shown: Vec<&str> = names.iter().take(MAX_NAMES).copied().collect();
-    let more = names.len() - shown.len();
+    let first_names: Vec<&str> = names.iter().take(MAX_NAMES).copied().collect();
+    let more = names.len() - first_names.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let plural = if names.len() == 1 { "" } else { "s" };
-    (!shown.is_empty()).then(|| format!("{kind}{plural} {}{more}", shown.join(", ")))
+    (!first_names.is_empty()).then(|| format!("{kind}{plural} {}{more}", first_names.join(", ")))
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn of_role(holders: &mut Holders<'_>, name: &str) -> String {
-        holders.of_role(holders.policy.role(name).unwrap())
+        holders.describe(holders.policy.role(name).unwrap())
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
              grants:\n  a: { users: [ann] }\n  b: { users: [bob, ann], groups: [g] }\n  \
              d: { users: [u0, u1, u2, u3, u4, u5, u6, u7, u8, u9] }\n",
         );
-        let mut holders = Holders::of(&policy);
+        let mut holders = Holders::new(&policy);
         for (role, wanted) in [
             ("a", "users ann, bob; group g"),
             ("b", "users ann, bob; group g"),
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn each_role_of_a_chain_costs_no_more_than_the_chain() {
         let policy = chain(3000);
-        let mut holders = Holders::of(&policy);
+        let mut holders = Holders::new(&policy);
         for row in 0..200 {
             let before = holders.steps();
             assert_eq!(of_role(&mut holders, &format!("r{row}")), "user ann");
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_too_much_for_one_page_is_left_out() {
         let policy = chain(3000);
-        let mut holders = Holders::of(&policy);
+        let mut holders = Holders::new(&policy);
         let texts: Vec<String> = (0..3000).map(|role| of_role(&mut holders, &format!("r{role}"))).collect();
         assert!(holders.steps() <= MAX_STEPS, "{}", holders.steps());
         assert_eq!((&*texts[0], &*texts[1500]), ("user ann", LEFT_OUT));

@@ -11,7 +11,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, Render, html};
 use runtime::clock;
 use runtime::conditions::{Condition, Severity, rough};
 use runtime::status::Facts;
@@ -46,7 +46,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    pub(crate) fn of(metrics: &Metrics) -> Self {
+    pub(crate) fn read(metrics: &Metrics) -> Self {
         Self {
             sample: Sample::take(metrics),
             ready: metrics.status.ready().map_err(|why| why.to_string()),
@@ -73,6 +73,20 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
     });
     let policy = shown.sources.policy.snapshot();
     let candidate = shown.sources.shadow.as_ref().map(runtime::ActivePolicy::snapshot);
+    let active = policy.as_deref();
+    let charts = charts::charts(&points, sample.at);
+    let mut parts = vec![
+        ("wrong", "What is wrong", wrong(&problems)),
+        ("status", "Policy and keys", status::section(facts, shadow.as_ref(), active)),
+        ("traffic", "Checks", traffic::section(&minute, &five_minutes, &charts)),
+        ("denials", "Last denials", denials::section(shown.sources.denials.as_deref(), question)),
+        ("explain", "Explain a request", explain::section(active, &question.explained)),
+        ("rules", "Who can do what", rules::section(active, &question.rules)),
+    ];
+    if let Some(candidate) = &candidate {
+        let difference = difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences);
+        parts.push(("difference", "What the shadow policy would change", difference));
+    }
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -96,18 +110,15 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                         @else { " · " a href=(link(question, true)) { "reload every 10 s" } }
                     }
                     nav aria-label="Parts of this page" {
-                        @for (id, name) in parts(candidate.is_some()) { a href=(format!("#{id}")) { (name) } }
+                        @for (id, heading, _) in &parts { a href={ "#" (id) } { (heading) } }
                     }
                 }
                 main {
-                    (wrong(&problems))
-                    (status::section(facts, shadow.as_ref(), policy.as_deref()))
-                    (traffic::section(&minute, &five_minutes, &charts::table(&points, sample.at)))
-                    (denials::section(shown.sources.denials.as_deref(), question))
-                    (explain::section(policy.as_deref(), &question.explained))
-                    (rules::section(policy.as_deref(), &question.rules))
-                    @if let Some(candidate) = &candidate {
-                        (difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences))
+                    @for (id, heading, content) in &parts {
+                        section id=(id) aria-labelledby={ (id) "-head" } {
+                            h2 id={ (id) "-head" } { (heading) }
+                            (content)
+                        }
                     }
                 }
                 footer {
@@ -139,35 +150,36 @@ fn title(conditions: &[Condition]) -> String {
     }
 }
 
-fn parts(has_shadow: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let parts = [
-        ("wrong", "What is wrong"),
-        ("status", "Policy and keys"),
-        ("traffic", "Checks"),
-        ("denials", "Last denials"),
-        ("explain", "Explain a request"),
-        ("rules", "Who can do what"),
-        ("difference", "Shadow policy"),
-    ];
-    parts.into_iter().filter(move |(id, _)| has_shadow || *id != "difference")
+/// A table that can be scrolled.
+fn table(
+    label: &str,
+    class: Option<&str>,
+    heads: impl IntoIterator<Item = impl Render>,
+    bodies: &Markup,
+) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table class=[class] {
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                (bodies)
+            }
+        }
+    }
 }
 
 fn wrong(conditions: &[Condition]) -> Markup {
     html! {
-        section #wrong aria-labelledby="wrong-head" {
-            h2 #wrong-head { "What is wrong" }
-            @if conditions.is_empty() {
-                p.trouble.good { strong { "✓ Nothing is wrong" } " that this instance knows of." }
-            } @else {
-                ul.troubles {
-                    @for condition in conditions {
-                        li.trouble.(condition.severity.name()) {
-                            p { strong { (mark(condition.severity)) } ": " (condition.text) }
-                            @if !condition.details.is_empty() {
-                                ul { @for line in &condition.details { li { code { (line) } } } }
-                            }
-                            p.hint { (condition.hint) }
+        @if conditions.is_empty() {
+            p.trouble.good { strong { "✓ Nothing is wrong" } " that this instance knows of." }
+        } @else {
+            ul.troubles {
+                @for condition in conditions {
+                    li.trouble.(condition.severity.name()) {
+                        p { strong { (mark(condition.severity)) } ": " (condition.text) }
+                        @if !condition.details.is_empty() {
+                            ul { @for line in &condition.details { li { code { (line) } } } }
                         }
+                        p.hint { (condition.hint) }
                     }
                 }
             }

@@ -105,7 +105,7 @@ impl DenialFields {
 impl ExplainedFields {
     /// The request of a denial. Whoever had invalid credentials is asked about as if they had been
     /// valid.
-    pub(crate) fn of(denial: &Denial) -> Self {
+    pub(crate) fn from_denial(denial: &Denial) -> Self {
         let user = denial.user.as_ref().or(denial.attempted_user.as_ref());
         Self {
             method: denial.method.clone(),
@@ -144,7 +144,7 @@ mod tests {
             roles: vec!["a".to_owned(), "b".to_owned()],
             ..Denial::default()
         };
-        let fields = ExplainedFields::of(&denial);
+        let fields = ExplainedFields::from_denial(&denial);
         let denials = DenialFields { id: "a b".to_owned(), user: "&".to_owned() };
         let question = Question { denials, explained: fields.clone(), refresh: true, ..Question::default() };
         let link = question.clone().link();

@@ -78,7 +78,7 @@ impl Console {
 
     fn page(&self, question: Question) -> ConsoleAnswer {
         let (page, rendered) = oneshot::channel();
-        let current = Current::of(&self.shown.sources.metrics);
+        let current = Current::read(&self.shown.sources.metrics);
         match self.questions.try_send(Waiting { question, current, page }) {
             Ok(()) => Box::pin(async {
                 match rendered.await {
@@ -124,9 +124,9 @@ impl server::admin::Console for Console {
 /// Whether a request with this `Host` is answered. A website can give its own name the address of
 /// this machine (DNS rebinding); a browser then sends that name.
 fn is_answered(host: &str, more: &[String]) -> bool {
-    let named = host.parse::<hyper::http::uri::Authority>();
-    let Ok(named) = named else { return false };
-    let name = named.host();
+    let authority = host.parse::<hyper::http::uri::Authority>();
+    let Ok(authority) = authority else { return false };
+    let name = authority.host();
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     address.is_ok_and(|address| address.to_canonical().is_loopback())
         || name.eq_ignore_ascii_case("localhost")

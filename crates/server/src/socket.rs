@@ -97,12 +97,12 @@ fn unix(path: &Path, mode: u32) -> Result<BoundSocket, Failure> {
 /// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as
 /// they are.
 fn check_free(path: &Path) -> Result<(), Failure> {
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err((plain(&error), "its folder must exist and be readable")),
     };
-    if !found.file_type().is_socket() {
+    if !metadata.file_type().is_socket() {
         return Err(("a file that is not a socket is there".to_owned(), "remove it, or choose another path"));
     }
     match UnixStream::connect(path) {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use maud::{Markup, html};
 use runtime::clock;
 
+use super::table;
 use crate::history::{FIFTEEN_MINUTES, Point};
 use crate::times::{latency, utc};
 
@@ -27,22 +28,15 @@ const CHARTS: [(&str, Value, Text); 4] = [
     ("p99 of the whole check", |point| point.p99, latency),
 ];
 
-pub(super) fn table(points: &[Point], now: Instant) -> Markup {
+pub(super) fn charts(points: &[Point], now: Instant) -> Markup {
     let end = clock::now();
     html! {
         p.hint { "The last 15 minutes, " (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end)) ". Each chart has a scale of its own." }
-        div.scroll tabindex="0" role="region" aria-label="The last 15 minutes" {
-            table.charts {
-                thead {
-                    tr {
-                        @for head in ["what", "chart", "latest", "highest"] { th scope="col" { (head) } }
-                    }
-                }
-                tbody {
-                    @for (name, value, text) in &CHARTS { (row(name, *value, *text, points, now)) }
-                }
+        (table("The last 15 minutes", Some("charts"), ["what", "chart", "latest", "highest"], &html! {
+            tbody {
+                @for (name, value, text) in &CHARTS { (row(name, *value, *text, points, now)) }
             }
-        }
+        }))
     }
 }
 
@@ -120,7 +114,7 @@ mod tests {
             "M285 40V0H300V40ZM870 40V39H885V40ZM885 40V20H900V40Z"
         );
         assert_eq!(bars(&points, p99, 0, now), "");
-        let drawn = table(&points, now).into_string();
+        let drawn = charts(&points, now).into_string();
         assert!(drawn.contains("aria-label=\"denied per second, at most 100.0\""), "{drawn}");
         assert!(drawn.contains("<td>50.0</td><td>100.0</td>"), "{drawn}");
     }

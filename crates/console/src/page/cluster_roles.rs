@@ -4,14 +4,14 @@ use authorizer::Authorizer;
 use explain::{AskedClusterRoles, ClusterPermission, ClusterRoles, Explainer, MappedRole};
 use maud::{Markup, html};
 
-use super::list;
+use super::{list, table};
 use crate::question::RuleFields;
 
 /// The maximum number of permissions that are shown of a role.
 const MAX_PERMISSIONS: usize = 20;
 
 /// Nothing, if the policy has no search cluster.
-pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) -> Markup {
+pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) -> Markup {
     let asked = AskedClusterRoles {
         of_user: &fields.of_user,
         name_has: &fields.of_role,
@@ -23,7 +23,7 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
     };
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
     html! {
-        h3 #cluster-roles-head { "Roles of the search cluster" }
+        h3 { "Roles of the search cluster" }
         @for note in &notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
             (super::counted(found, "role"))
@@ -38,14 +38,9 @@ pub(super) fn table(authorizer: &Authorizer, fields: &RuleFields, max: usize) ->
             @if !fields.of_user.is_empty() { " Roles that a user has only by its address or its token are not counted." }
         }
         @if !roles.is_empty() {
-            div.scroll tabindex="0" role="region" aria-labelledby="cluster-roles-head" {
-                table {
-                    thead {
-                        tr { @for head in ["role", "on", "actions", "who has the role"] { th scope="col" { (head) } } }
-                    }
-                    @for role in &roles { (rows(role)) }
-                }
-            }
+            (table("Roles of the search cluster", None, ["role", "on", "actions", "who has the role"], &html! {
+                @for role in &roles { (rows(role)) }
+            }))
         }
     }
 }

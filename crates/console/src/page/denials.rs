@@ -3,57 +3,46 @@
 use maud::{Markup, html};
 use runtime::{Denial, MAX_DENIALS, RecentDenials};
 
-use super::{ago, counted, field};
+use super::{ago, counted, field, table};
 use crate::question::{ExplainedFields, Question};
 use crate::times::utc;
 
 pub(super) fn section(denials: Option<&RecentDenials>, question: &Question) -> Markup {
-    let mut all = denials.map(RecentDenials::newest_first).unwrap_or_default();
+    let mut listed = denials.map(RecentDenials::newest_first).unwrap_or_default();
     let not_kept = denials.map_or(0, RecentDenials::not_kept);
-    let kept = all.len();
+    let kept = listed.len();
     let fields = &question.denials;
-    all.retain(|denial| fields.takes(denial));
+    listed.retain(|denial| fields.takes(denial));
+    let heads = ["last", "count", "reason", "user", "request", "rule", "client", "request_id"];
     html! {
-        section #denials aria-labelledby="denials-head" {
-            h2 #denials-head { "Last denials" }
-            @if kept == 0 {
-                p { "None since the start." }
-            } @else {
-                form action="/console#denials" method="get" {
-                    (field("denials", "denied_id", "Request ID contains", &fields.id, "request_id or x-request-id"))
-                    (field("denials", "denied_user", "User contains", &fields.user, "any"))
-                    @if question.refresh { input type="hidden" name="refresh"; }
-                    button type="submit" { "Filter" }
-                }
-                p.hint role="status" {
-                    @if all.len() < kept { (all.len()) " of " }
-                    (counted(kept, "denial")) ", equal ones in one row. At most " (MAX_DENIALS)
-                    " are kept: the oldest of the most frequent reason goes first."
-                    @if not_kept > 0 { " " (not_kept) " more came too fast to be kept: the metrics count them, and the decision log has them if it is on and not sampled." }
-                }
+        @if kept == 0 {
+            p { "None since the start." }
+        } @else {
+            form action="/console#denials" method="get" {
+                (field("denials", "denied_id", "Request ID contains", &fields.id, "request_id or x-request-id"))
+                (field("denials", "denied_user", "User contains", &fields.user, "any"))
+                @if question.refresh { input type="hidden" name="refresh"; }
+                button type="submit" { "Filter" }
             }
-            @if !all.is_empty() {
-                div.scroll tabindex="0" role="region" aria-labelledby="denials-head" {
-                    table {
-                        thead {
-                            tr {
-                                @for head in ["last", "count", "reason", "user", "request", "rule", "client", "request_id"] {
-                                    th scope="col" { (head) }
-                                }
-                            }
-                        }
-                        tbody { @for (denial, count) in grouped(&all) { (row(denial, count)) } }
-                    }
-                }
+            p.hint role="status" {
+                @if listed.len() < kept { (listed.len()) " of " }
+                (counted(kept, "denial")) ", equal ones in one row. At most " (MAX_DENIALS)
+                " are kept: the oldest of the most frequent reason goes first."
+                @if not_kept > 0 { " " (not_kept) " more came too fast to be kept: the metrics count them, and the decision log has them if it is on and not sampled." }
             }
+        }
+        @if !listed.is_empty() {
+            (table("Last denials", None, heads, &html! {
+                tbody { @for (denial, count) in grouped(&listed) { (row(denial, count)) } }
+            }))
         }
     }
 }
 
 /// The newest of each group of equal denials, with the size of the group.
-fn grouped(all: &[Denial]) -> Vec<(&Denial, usize)> {
+fn grouped(denials: &[Denial]) -> Vec<(&Denial, usize)> {
     let mut groups: Vec<(&Denial, usize)> = Vec::new();
-    for denial in all {
+    for denial in denials {
         match groups.iter_mut().find(|(newest, _)| key(newest) == key(denial)) {
             Some((_, count)) => *count += 1,
             None => groups.push((denial, 1)),
@@ -99,6 +88,6 @@ fn row(denial: &Denial, count: usize) -> Markup {
 
 /// The address of the page that explains the request.
 fn link(denial: &Denial) -> String {
-    let question = Question { explained: ExplainedFields::of(denial), ..Question::default() };
+    let question = Question { explained: ExplainedFields::from_denial(denial), ..Question::default() };
     format!("{}#explain", question.link())
 }

@@ -18,13 +18,10 @@ pub(super) fn section(
     differences: &Differences,
 ) -> Markup {
     html! {
-        section #difference aria-labelledby="difference-head" {
-            h2 #difference-head { "What the shadow policy would change" }
-            @match (active, shadow) {
-                (Some(active), Some(shadow)) => (compared(&differences.of(active, shadow))),
-                (None, _) => p { "No policy is active." },
-                (Some(_), None) => p { "The shadow policy is not loaded." },
-            }
+        @match (active, shadow) {
+            (Some(active), Some(shadow)) => (compared(&differences.compare(active, shadow))),
+            (None, _) => p { "No policy is active." },
+            (Some(_), None) => p { "The shadow policy is not loaded." },
         }
     }
 }
@@ -41,8 +38,8 @@ fn compared(compared: &Compared) -> Markup {
     if diff.is_empty() {
         return html! { p { (diff) "." } };
     }
-    let of = |direction| diff.changes.iter().filter(move |change| change.direction == direction);
-    let (granted, revoked) = (of(Direction::Granted), of(Direction::Revoked));
+    let with = |direction| diff.changes.iter().filter(move |change| change.direction == direction);
+    let (granted, revoked) = (with(Direction::Granted), with(Direction::Revoked));
     let left_out = diff.changes.len().saturating_sub(MAX_CHANGES);
     html! {
         p {

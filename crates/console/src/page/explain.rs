@@ -29,46 +29,43 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
     let shown =
         |value: &str, default: &str| if value.is_empty() { default.to_owned() } else { value.to_owned() };
     html! {
-        section #explain aria-labelledby="explain-head" {
-            h2 #explain-head { "Explain a request" }
-            form action="/console#explain" method="get" {
-                (field("explain", "method", "Method", &shown(&fields.method, "GET"), "GET"))
-                (field("explain", "host", "Host", &fields.host, "localhost"))
-                (field("explain", "path", "Path or URL", &fields.path, "/people/7"))
-                (field("explain", "user", "User", &fields.user, "none: without credentials"))
-                @if !issuers.is_empty() {
-                    div.field {
-                        label for="explain-issuer" { "Issuer of the token" }
-                        select id="explain-issuer" name="issuer" {
-                            option value="" { "determined by the user name" }
-                            @for issuer in &issuers { option value=(issuer) selected[*issuer == fields.issuer] { (issuer) } }
-                        }
+        form action="/console#explain" method="get" {
+            (field("explain", "method", "Method", &shown(&fields.method, "GET"), "GET"))
+            (field("explain", "host", "Host", &fields.host, "localhost"))
+            (field("explain", "path", "Path or URL", &fields.path, "/people/7"))
+            (field("explain", "user", "User", &fields.user, "none: without credentials"))
+            @if !issuers.is_empty() {
+                div.field {
+                    label for="explain-issuer" { "Issuer of the token" }
+                    select id="explain-issuer" name="issuer" {
+                        option value="" { "determined by the user name" }
+                        @for issuer in &issuers { option value=(issuer) selected[*issuer == fields.issuer] { (issuer) } }
                     }
                 }
-                (field("explain", "groups", "Additional groups", &fields.groups, "a, b"))
-                (field("explain", "roles", "Additional roles", &fields.roles, "a, b"))
-                button type="submit" { "Explain" }
             }
-            p.hint { "Enter no password and no token: the answer assumes that the user's credentials are valid. Additional roles are those in the token: one that \
-                      its issuer may not give is refused, and so is any for a user of Basic, whose roles come from the policy only." }
-            @if !fields.path.is_empty() {
-                @match policy {
-                    None => p.trouble.problem { "No policy is active: every check gets an error." },
-                    Some(policy) => @match explain(policy, fields) {
-                        Ok((explanation, who)) => {
-                            div.answer role="status" {
-                                p.trouble.(if explanation.status == 200 { "good" } else { "problem" }) {
-                                    strong { (verdict(&explanation)) }
-                                    (assumption(fields, &explanation))
-                                }
-                                pre tabindex="0" { (cut(&explanation)) }
-                                h3 { "Who may make this request" }
-                                pre tabindex="0" { (cut(&who)) }
+            (field("explain", "groups", "Additional groups", &fields.groups, "a, b"))
+            (field("explain", "roles", "Additional roles", &fields.roles, "a, b"))
+            button type="submit" { "Explain" }
+        }
+        p.hint { "Enter no password and no token: the answer assumes that the user's credentials are valid. Additional roles are those in the token: one that \
+                  its issuer may not give is refused, and so is any for a user of Basic, whose roles come from the policy only." }
+        @if !fields.path.is_empty() {
+            @match policy {
+                None => p.trouble.problem { "No policy is active: every check gets an error." },
+                Some(policy) => @match explain(policy, fields) {
+                    Ok((explanation, who)) => {
+                        div.answer role="status" {
+                            p.trouble.(if explanation.status == 200 { "good" } else { "problem" }) {
+                                strong { (verdict(&explanation)) }
+                                (assumption(fields, &explanation))
                             }
+                            pre tabindex="0" { (cut(&explanation)) }
+                            h3 { "Who may make this request" }
+                            pre tabindex="0" { (cut(&who)) }
                         }
-                        Err(error) => p.trouble.problem role="status" { strong { "✗ No answer: " } (error) },
-                    },
-                }
+                    }
+                    Err(error) => p.trouble.problem role="status" { strong { "✗ No answer: " } (error) },
+                },
             }
         }
     }
@@ -125,8 +122,8 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     let explainer = Explainer::new(policy);
     let ExplainedFields { method, user, issuer, groups, roles, .. } = fields;
     let (path, url_host) = split_target(&fields.path);
-    let given = [fields.host.as_str(), url_host.unwrap_or_default()];
-    let host = given.into_iter().find(|host| !host.is_empty()).unwrap_or("localhost");
+    let hosts = [fields.host.as_str(), url_host.unwrap_or_default()];
+    let host = hosts.into_iter().find(|host| !host.is_empty()).unwrap_or("localhost");
     let (groups, roles) = (names(groups), names(roles));
     if groups.len().max(roles.len()) > MAX_NAMES {
         return Err(format!("a question has at most {MAX_NAMES} groups and {MAX_NAMES} roles"));
@@ -138,8 +135,8 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         }
         ExplainedSubject::OfCredentials
     } else {
-        let named = NamedCaller { user, issuer, groups: &groups, roles: &roles };
-        let subject = explainer.named_caller(host, named).map_err(|error| error.to_string())?;
+        let caller = NamedCaller { user, issuer, groups: &groups, roles: &roles };
+        let subject = explainer.named_caller(host, caller).map_err(|error| error.to_string())?;
         subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given)
     };
     let request = Request {
@@ -150,11 +147,11 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         ..Request::default()
     };
     let mut explanation = explainer.explain(&request, subject, clock::now());
-    let known = Some(user.as_str()).filter(|user| !user.is_empty() && issuer.is_none());
+    let user_of_policy = Some(user.as_str()).filter(|user| !user.is_empty() && issuer.is_none());
     if !user.is_empty() || !groups.is_empty() {
         explanation.notes.extend(explainer.without_identity(host).map(str::to_owned));
     }
-    explanation.notes.extend(explainer.unknown_names(host, known, (&groups, &roles)));
+    explanation.notes.extend(explainer.unknown_names(host, user_of_policy, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation
             .notes

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
 
-use super::{cluster_roles, field, list};
+use super::{cluster_roles, field, list, table};
 use crate::holders::Holders;
 use crate::question::RuleFields;
 
@@ -19,20 +19,17 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Marku
     let has_cluster = policy.is_some_and(|policy| policy.loaded().policy.search.is_some());
     let path = if has_cluster { "Path, index or part of a pattern" } else { "Path or part of a pattern" };
     html! {
-        section #rules aria-labelledby="rules-head" {
-            h2 #rules-head { "Who can do what" }
-            form action="/console#rules" method="get" {
-                (field("rules", "of_user", "User", &fields.of_user, "any"))
-                (field("rules", "of_role", "Role name contains", &fields.of_role, "any"))
-                (field("rules", "on_path", path, &fields.on_path, "/people/7"))
-                button type="submit" { "Search" }
-            }
-            @match policy {
-                None => p { "No policy is active." },
-                Some(policy) => {
-                    (table(policy, fields))
-                    (cluster_roles::table(policy, fields, max_rows(fields)))
-                }
+        form action="/console#rules" method="get" {
+            (field("rules", "of_user", "User", &fields.of_user, "any"))
+            (field("rules", "of_role", "Role name contains", &fields.of_role, "any"))
+            (field("rules", "on_path", path, &fields.on_path, "/people/7"))
+            button type="submit" { "Search" }
+        }
+        @match policy {
+            None => p { "No policy is active." },
+            Some(policy) => {
+                (rules(policy, fields))
+                (cluster_roles::section(policy, fields, max_rows(fields)))
             }
         }
     }
@@ -43,32 +40,28 @@ fn max_rows(fields: &RuleFields) -> usize {
     if fields.is_empty() { few } else { many }
 }
 
-fn table(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
-    let asked = match Asked::of(authorizer, fields) {
-        Ok(asked) => asked,
+fn rules(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
+    let filter = match RuleFilter::new(authorizer, fields) {
+        Ok(filter) => filter,
         Err(error) => {
             return html! { p.trouble.problem role="status" { strong { "✗ No answer: " } (error) } };
         }
     };
     let policy = &authorizer.loaded().policy;
-    let (rows, found) = rows(policy, max_rows(fields), |role, rule| asked.takes(role, rule));
-    let mut holders = Holders::of(policy);
+    let (rows, found) = rows(policy, max_rows(fields), |role, rule| filter.takes(role, rule));
+    let mut holders = Holders::new(policy);
+    let heads = ["role", "effect", "methods", "paths", "hosts", "who has the role", "at"];
     html! {
-        @for note in &asked.notes { p.trouble.warning { strong { "! Note: " } (note) } }
+        @for note in &filter.notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
             (super::counted(found, "rule"))
             @if found > rows.len() { "; the first " (rows.len()) " are shown: narrow the search" }
             ". A rule that denies wins over all that allow. "
         }
         @if !rows.is_empty() {
-            div.scroll tabindex="0" role="region" aria-labelledby="rules-head" {
-                table {
-                    thead {
-                        tr { @for head in ["role", "effect", "methods", "paths", "hosts", "who has the role", "at"] { th scope="col" { (head) } } }
-                    }
-                    tbody { @for of in &rows { (row(of, &holders.of_role(of.id))) } }
-                }
-            }
+            (table("Who can do what", None, heads, &html! {
+                tbody { @for row_of_rule in &rows { (row(row_of_rule, &holders.describe(row_of_rule.id))) } }
+            }))
         }
     }
 }
@@ -83,13 +76,13 @@ struct Row<'p> {
 
 /// The first of the rules that are taken, and how many are.
 fn rows(policy: &Policy, max: usize, takes: impl Fn(&Role, &Rule) -> bool) -> (Vec<Row<'_>>, usize) {
-    let all = policy.roles.entries().flat_map(|(id, role)| {
+    let rules = policy.roles.entries().flat_map(|(id, role)| {
         let allow = role.allow.iter().map(move |rule| Row { id, role, rule, effect: Effect::Allow });
         let deny = role.deny.iter().map(move |rule| Row { id, role, rule, effect: Effect::Deny });
         allow.chain(deny)
     });
     let (mut rows, mut found) = (Vec::new(), 0);
-    for row in all.filter(|row| takes(row.role, row.rule)) {
+    for row in rules.filter(|row| takes(row.role, row.rule)) {
         if found < max {
             rows.push(row);
         }
@@ -113,7 +106,7 @@ fn row(Row { role, rule, effect, .. }: &Row<'_>, holders: &str) -> Markup {
 }
 
 /// Which rules are asked for.
-struct Asked<'a> {
+struct RuleFilter<'a> {
     /// The places of the rules that the user has, if one is asked for.
     of_user: Option<BTreeSet<String>>,
     of_role: &'a str,
@@ -121,25 +114,25 @@ struct Asked<'a> {
     notes: Vec<String>,
 }
 
-impl<'a> Asked<'a> {
-    fn of(authorizer: &Authorizer, fields: &'a RuleFields) -> Result<Self, String> {
+impl<'a> RuleFilter<'a> {
+    fn new(authorizer: &Authorizer, fields: &'a RuleFields) -> Result<Self, String> {
         let user = &fields.of_user;
-        let mut asked =
+        let mut filter =
             Self { of_user: None, of_role: &fields.of_role, on_path: &fields.on_path, notes: Vec::new() };
         if user.is_empty() {
-            return Ok(asked);
+            return Ok(filter);
         }
         let explainer = Explainer::new(authorizer);
-        let named = NamedCaller { user, ..NamedCaller::default() };
-        let what = match explainer.named_caller("", named).map_err(|error| error.to_string())? {
+        let caller = NamedCaller { user, ..NamedCaller::default() };
+        let permissions = match explainer.named_caller("", caller).map_err(|error| error.to_string())? {
             Ok(subject) => explainer.what_can(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
         };
-        asked.notes.extend(explainer.without_identity("").map(str::to_owned));
-        asked.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
-        asked.notes.extend(what.notes);
-        asked.of_user = Some(what.rules.into_iter().map(|held| held.rule.at).collect());
-        Ok(asked)
+        filter.notes.extend(explainer.without_identity("").map(str::to_owned));
+        filter.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
+        filter.notes.extend(permissions.notes);
+        filter.of_user = Some(permissions.rules.into_iter().map(|held| held.rule.at).collect());
+        Ok(filter)
     }
 
     fn takes(&self, role: &Role, rule: &Rule) -> bool {

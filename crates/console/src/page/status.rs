@@ -7,7 +7,7 @@ use explain::{AskedClusterRoles, Explainer};
 use maud::{Markup, html};
 use runtime::status::{Facts, KeyFacts, PolicyFacts};
 
-use super::{ago, counted};
+use super::{ago, counted, table};
 use crate::times::utc;
 
 pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Authorizer>) -> Markup {
@@ -24,46 +24,40 @@ pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Aut
         }
     });
     html! {
-        section #status aria-labelledby="status-head" {
-            h2 #status-head { "Policy and keys" }
-            div.scroll tabindex="0" role="region" aria-labelledby="status-head" {
-                table {
-                    thead { tr { th scope="col" { "what" } th scope="col" { "state" } th scope="col" { "loaded" } th scope="col" { "details" } } }
-                    tbody {
-                        (of_policy("active policy", &facts.policy, size))
-                        @if let Some(bundle) = &facts.bundle {
-                            tr {
-                                th scope="row" { "bundle" }
-                                td { (bundle.last.map_or("not fetched", runtime::status::BundleResult::name)) }
-                                td { (at(bundle.fetched)) }
-                                td {
-                                    @if let Some(revision) = bundle.revision { "revision " (revision) "; " }
-                                    (if bundle.must_be_signed { "must be signed" } else { "need not be signed" })
-                                    @if let Some(cached) = bundle.cached { (if cached { "; cached" } else { "; not cached" }) }
-                                }
-                            }
+        (table("Policy and keys", None, ["what", "state", "loaded", "details"], &html! {
+            tbody {
+                (of_policy("active policy", &facts.policy, size))
+                @if let Some(bundle) = &facts.bundle {
+                    tr {
+                        th scope="row" { "bundle" }
+                        td { (bundle.last.map_or("not fetched", runtime::status::BundleResult::name)) }
+                        td { (at(bundle.fetched)) }
+                        td {
+                            @if let Some(revision) = bundle.revision { "revision " (revision) "; " }
+                            (if bundle.must_be_signed { "must be signed" } else { "need not be signed" })
+                            @if let Some(cached) = bundle.cached { (if cached { "; cached" } else { "; not cached" }) }
                         }
-                        @for keys in facts.keys.values() {
-                            tr {
-                                th scope="row" { "keys of " (keys.issuers) }
-                                td { (state(keys)) }
-                                td { (at(keys.fetched)) }
-                                td { (keys.fetches) " fetched, " (keys.failures) " failed, " (keys.rejected) " not usable" }
-                            }
-                        }
-                        @if let Some(inventory) = &facts.inventory {
-                            tr {
-                                th scope="row" { "inventory of the search cluster" }
-                                td { (state(inventory)) }
-                                td { (at(inventory.fetched)) }
-                                td { (inventory.fetches) " fetched, " (inventory.failures) " failed, " (inventory.rejected) " not usable" }
-                            }
-                        }
-                        @if let Some(shadow) = shadow { (of_policy("shadow policy", &shadow.policy, None)) }
                     }
                 }
+                @for keys in facts.keys.values() {
+                    tr {
+                        th scope="row" { "keys of " (keys.issuers) }
+                        td { (state(keys)) }
+                        td { (at(keys.fetched)) }
+                        td { (keys.fetches) " fetched, " (keys.failures) " failed, " (keys.rejected) " not usable" }
+                    }
+                }
+                @if let Some(inventory) = &facts.inventory {
+                    tr {
+                        th scope="row" { "inventory of the search cluster" }
+                        td { (state(inventory)) }
+                        td { (at(inventory.fetched)) }
+                        td { (inventory.fetches) " fetched, " (inventory.failures) " failed, " (inventory.rejected) " not usable" }
+                    }
+                }
+                @if let Some(shadow) = shadow { (of_policy("shadow policy", &shadow.policy, None)) }
             }
-        }
+        }))
     }
 }
 

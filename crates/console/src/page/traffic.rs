@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use crate::history::{Counts, Window, count_of, percentile};
 use runtime::conditions::rough;
 
+use super::table;
 use crate::times::latency;
 
 pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
@@ -15,54 +16,37 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
     let windows: Vec<&Window> =
         if minute.length < five_minutes.length { vec![minute, five_minutes] } else { vec![five_minutes] };
     html! {
-        section #traffic aria-labelledby="traffic-head" {
-            h2 #traffic-head { "Checks" }
-            (charts)
-            div.scroll tabindex="0" role="region" aria-labelledby="traffic-head" {
-                table.numbers {
-                    thead {
-                        tr {
-                            th scope="col" { "decision" }
-                            @for window in &windows {
-                                th scope="col" { "last " (rough(window.length)) }
-                                th scope="col" { "per second" }
-                                th scope="col" { "share" }
-                            }
-                        }
-                    }
-                    tbody {
-                        @for (name, numbers) in rows(&windows, &five_minutes.counts) {
-                            tr {
-                                th scope="row" { (name) }
-                                @for (window, number) in windows.iter().zip(numbers) {
-                                    td { (number) }
-                                    td { (per_second(number, window.length)) }
-                                    td { (share(number, window.counts.checks())) }
-                                }
-                            }
+        (charts)
+        (table("Checks", Some("numbers"), heads(&windows, "decision", "last", &["per second", "share"]), &html! {
+            tbody {
+                @for (name, numbers) in rows(&windows, &five_minutes.counts) {
+                    tr {
+                        th scope="row" { (name) }
+                        @for (window, number) in windows.iter().zip(numbers) {
+                            td { (number) }
+                            td { (per_second(number, window.length)) }
+                            td { (share(number, window.counts.checks())) }
                         }
                     }
                 }
             }
-            div.scroll tabindex="0" role="region" aria-label="Latency" {
-                table.numbers {
-                    thead {
-                        tr {
-                            th scope="col" { "latency" }
-                            @for window in &windows {
-                                th scope="col" { "p50, last " (rough(window.length)) }
-                                th scope="col" { "p99" }
-                            }
-                        }
-                    }
-                    tbody {
-                        (latencies("whole check", &windows, |counts| &counts.check))
-                        (latencies("without waiting for a verification", &windows, |counts| &counts.evaluation))
-                    }
-                }
+        }))
+        (table("Latency", Some("numbers"), heads(&windows, "latency", "p50, last", &["p99"]), &html! {
+            tbody {
+                (latencies("whole check", &windows, |counts| &counts.check))
+                (latencies("without waiting for a verification", &windows, |counts| &counts.evaluation))
             }
-        }
+        }))
     }
+}
+
+/// The heads of a table: its name, and for each window its length and further columns.
+fn heads(windows: &[&Window], name: &str, last: &str, more: &[&str]) -> Vec<String> {
+    let of_windows = windows.iter().flat_map(|window| {
+        let length = format!("{last} {}", rough(window.length));
+        std::iter::once(length).chain(more.iter().map(|head| (*head).to_owned()))
+    });
+    std::iter::once(name.to_owned()).chain(of_windows).collect()
 }
 
 /// What occurred in the long window, the most frequent reason first, with its number in each

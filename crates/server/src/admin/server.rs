@@ -197,8 +197,8 @@ impl Served {
         }
         match (request.uri().path(), self.pages) {
             ("/reload", Pages::All) => self.reload(request, local),
-            (path, Pages::All) if is_of_console(path) => match self.backend.console() {
-                Some(console) => of_console(&*console, request).await,
+            (path, Pages::All) if is_console_path(path) => match self.backend.console() {
+                Some(console) => console_page(&*console, request).await,
                 None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n".to_owned()),
             },
             (path, pages) => self.shown(request.method(), path, pages),
@@ -221,8 +221,8 @@ impl Served {
             (_, Pages::All) => {
                 let last =
                     if self.backend.console().is_some() { ", /reload and /console" } else { " and /reload" };
-                let known = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
-                return text(StatusCode::NOT_FOUND, known);
+                let pages = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
+                return text(StatusCode::NOT_FOUND, pages);
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
         };
@@ -280,11 +280,11 @@ fn rendered(metrics: &Arc<Metrics>) -> Page {
     }
 }
 
-fn is_of_console(path: &str) -> bool {
+fn is_console_path(path: &str) -> bool {
     path.strip_prefix("/console").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-async fn of_console(console: &dyn Console, request: &Request<Incoming>) -> Page {
+async fn console_page(console: &dyn Console, request: &Request<Incoming>) -> Page {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return not_allowed("only GET and HEAD\n", "GET, HEAD");
     }

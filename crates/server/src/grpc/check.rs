@@ -116,7 +116,7 @@ impl Checker {
         message: &[u8],
         result: Option<&VerificationResult>,
         call: Call<'_>,
-    ) -> Result<Answer, Unverified> {
+    ) -> Result<Answer, Box<Unverified>> {
         let checked = self
             .thread
             .with_snapshot(|authorizer, scratch| self.authorize(message, authorizer, result, scratch, call));
@@ -167,7 +167,7 @@ impl Checker {
         result: Option<&VerificationResult>,
         scratch: &mut Scratch,
         call: Call<'_>,
-    ) -> Result<Result<Answer, Unverified>, ErrorKind> {
+    ) -> Result<Result<Answer, Box<Unverified>>, ErrorKind> {
         let mut headers = HeaderLines::new();
         let decoded = CheckRequest::decode(message, |line| {
             headers.push(Header { name: line.name, value: line.value });
@@ -181,7 +181,7 @@ impl Checker {
             id: decoded.id,
             client: decoded.source_ip(),
             is_changeable: false,
-            body: request_body::of(&decoded, &headers),
+            body: request_body::visible_body(&decoded, &headers),
         };
         let started = Instant::now();
         let outcome = if decoded.too_many_headers {
@@ -191,7 +191,8 @@ impl Checker {
         };
         match outcome {
             Outcome::Pending(verification) => {
-                Ok(Err(Unverified(verification, ClientNetwork::of(decoded.source_ip()))))
+                let network = ClientNetwork::of(decoded.source_ip());
+                Ok(Err(Box::new(Unverified(verification, network))))
             }
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();

@@ -126,7 +126,7 @@ impl Exchange {
     }
 
     /// Authorizes and answers, unless credentials must be verified first.
-    fn check(&mut self, message: &[u8], result: Option<&VerificationResult>) -> Result<(), Unverified> {
+    fn check(&mut self, message: &[u8], result: Option<&VerificationResult>) -> Result<(), Box<Unverified>> {
         let answer = self.context.checker.check(message, result, self.call())?;
         self.answer(answer);
         Ok(())
@@ -136,7 +136,7 @@ impl Exchange {
     async fn verify(
         mut self,
         message: Bytes,
-        unverified: Unverified,
+        unverified: Box<Unverified>,
         deadline: Instant,
         _pending: PendingGuard,
     ) {
@@ -170,14 +170,14 @@ impl Exchange {
     async fn verify_and_check(
         &mut self,
         message: &[u8],
-        mut unverified: Unverified,
+        mut unverified: Box<Unverified>,
         deadline: Instant,
     ) -> Result<(), Failure> {
         let context = Rc::clone(&self.context);
         // Repeated only if a reload came in between (for a password: one that changed its stored
         // hash).
         loop {
-            let Unverified(verification, network) = unverified;
+            let Unverified(verification, network) = *unverified;
             let result = match verification.kind() {
                 VerificationKind::Password => {
                     let mut wait = context.shared.hashing.submit(verification, network);
@@ -194,7 +194,7 @@ impl Exchange {
                     // Another request with the same token may have been verified meanwhile.
                     match self.check(message, None) {
                         Ok(()) => return Ok(()),
-                        Err(Unverified(verification, _)) => context.checker.verify(verification)?,
+                        Err(unverified) => context.checker.verify(unverified.0)?,
                     }
                 }
             };
@@ -264,8 +264,8 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
     }
     let content = request.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-    let rest = content.and_then(|content| content.strip_prefix(b"application/grpc"));
-    match rest.map(<[u8]>::first) {
+    let subtype = content.and_then(|content| content.strip_prefix(b"application/grpc"));
+    match subtype.map(<[u8]>::first) {
         Some(None | Some(b'+' | b';')) => None,
         Some(Some(_)) | None => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
     }

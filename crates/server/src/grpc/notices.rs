@@ -27,12 +27,12 @@ const NOT_ACCEPTED: &str = "cannot accept a connection; closing an idle one, if 
 #[derive(Debug)]
 pub(super) struct Notices<K: 'static> {
     kinds: &'static [K],
-    seen: Box<[Seen]>,
+    counters: Box<[NoticeCounter]>,
     start: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct NoticeCounter {
     count: AtomicU64,
     /// The time before which none is logged, in milliseconds since the start.
     quiet_until: AtomicU64,
@@ -120,24 +120,27 @@ pub enum TlsFailure {
 impl<K: Copy + PartialEq> Notices<K> {
     /// For events of these kinds.
     pub(super) fn new(kinds: &'static [K]) -> Self {
-        Self { kinds, seen: kinds.iter().map(|_| Seen::default()).collect(), start: Instant::now() }
+        let counters = kinds.iter().map(|_| NoticeCounter::default()).collect();
+        Self { kinds, counters, start: Instant::now() }
     }
 
     /// How often each kind occurred. Each is listed.
     pub(super) fn counts(&self) -> Vec<(K, u64)> {
-        self.kinds.iter().zip(&self.seen).map(|(kind, seen)| (*kind, seen.count.load(Relaxed))).collect()
+        let counts = self.counters.iter().map(|counter| counter.count.load(Relaxed));
+        self.kinds.iter().copied().zip(counts).collect()
     }
 
     /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time
     /// ago.
     fn count(&self, kind: K, now: Duration) -> bool {
         let index = self.kinds.iter().position(|each| *each == kind);
-        let Some(seen) = index.and_then(|index| self.seen.get(index)) else { return false };
-        seen.count.fetch_add(1, Relaxed);
-        let until = seen.quiet_until.load(Relaxed);
+        let Some(counter) = index.and_then(|index| self.counters.get(index)) else { return false };
+        counter.count.fetch_add(1, Relaxed);
+        let until = counter.quiet_until.load(Relaxed);
         let next = milliseconds(now + LOG_INTERVAL);
         // Of several threads at once, one logs.
-        milliseconds(now) >= until && seen.quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
+        let quiet_until = &counter.quiet_until;
+        milliseconds(now) >= until && quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
     }
 }
 

@@ -13,7 +13,7 @@ const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 /// the request has no `content-length` that contradicts it, and does not upgrade to another
 /// protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not the one that
 /// the cluster gets.
-pub(super) fn of<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
+pub(super) fn visible_body<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
     if request.has_text_body || (request.body.is_empty() && !request.buffers_body) {
         return RequestBody::Unseen;
     }
@@ -82,7 +82,7 @@ mod tests {
             .iter()
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
-        match of(&request, &headers) {
+        match visible_body(&request, &headers) {
             RequestBody::Whole(body) => Some(body.to_vec()),
             RequestBody::Unseen | RequestBody::Awaited => None,
         }

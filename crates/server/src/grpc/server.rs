@@ -102,12 +102,12 @@ impl Running {
         for commands in &commands {
             let _ = commands.send(Command::Drain);
         }
-        let all = async {
+        let all_ended = async {
             for ended in ends {
                 let _ = ended.await;
             }
         };
-        let in_time = timeout_at(end, all).await.is_ok();
+        let in_time = timeout_at(end, all_ended).await.is_ok();
         drop(commands);
         in_time
     }

@@ -58,7 +58,7 @@ pub struct Tls {
     files: TlsFiles,
     active: watch::Sender<Arc<Active>>,
     /// The content of the files that were read last, whether they could be used or not.
-    seen: Mutex<Content>,
+    last_read: Mutex<Content>,
     failures: Notices<TlsFailure>,
     reloads: AtomicU64,
     failed_reloads: AtomicU64,
@@ -115,7 +115,7 @@ impl Tls {
         Ok(Self {
             files,
             active,
-            seen: Mutex::new(content),
+            last_read: Mutex::new(content),
             failures: Notices::new(&TlsFailure::ALL),
             reloads: AtomicU64::new(0),
             failed_reloads: AtomicU64::new(0),
@@ -139,20 +139,20 @@ impl Tls {
     }
 
     fn reload(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = match Content::read(&self.files) {
-            Ok(content) if content == *seen => return,
+            Ok(content) if content == *last_read => return,
             Ok(content) => {
                 let active = content.active(&self.files);
-                *seen = content;
+                *last_read = content;
                 active
             }
             Err(error) => {
                 // So that the same files are used again when they are back.
-                if *seen == Content::default() {
+                if *last_read == Content::default() {
                     return;
                 }
-                *seen = Content::default();
+                *last_read = Content::default();
                 Err(error)
             }
         };
@@ -197,8 +197,8 @@ impl Tls {
     /// Whether the client has one of the names that may connect.
     fn may_connect(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         let names = &self.files.client_names;
-        let own = chain.and_then(<[_]>::first);
-        names.is_empty() || own.is_some_and(|own| client_names::is_listed(own, names))
+        let certificate = chain.and_then(<[_]>::first);
+        names.is_empty() || certificate.is_some_and(|certificate| client_names::is_listed(certificate, names))
     }
 
     pub(super) fn totals(&self) -> TlsTotals {
@@ -284,7 +284,10 @@ fn certificates(
     file: &Path,
     pem: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| TlsError::new(setting, file, error))?;
-    if all.is_empty() { Err(TlsError::new(setting, file, "no certificate in PEM")) } else { Ok(all) }
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates = certificates.map_err(|error| TlsError::new(setting, file, error))?;
+    if certificates.is_empty() {
+        return Err(TlsError::new(setting, file, "no certificate in PEM"));
+    }
+    Ok(certificates)
 }
