@@ -1,19 +1,21 @@
 //! Decodes a `CheckRequest` in one pass, borrowing from the message.
 //!
-//! Strings are not checked to be UTF-8, although protobuf requires it. Clients can get any bytes into most of them,
-//! since Envoy does not check either. A decoding error would be an error of the server, on which an Envoy with
-//! `failure_mode_allow` lets the request through. So the strings are passed on as bytes, and the authorizer denies a
-//! request whose method, path, host or `Authorization` is not valid.
+//! Strings are not checked to be UTF-8, although protobuf requires it: Envoy does not check either,
+//! so clients can get any bytes into most of them. A decoding error would be an error of the
+//! server, on which an Envoy with `failure_mode_allow` lets the request through. So strings are
+//! passed on as bytes, and the authorizer denies a request whose method, path, host or
+//! `Authorization` is not valid.
 //!
-//! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A
-//! field that occurs twice is merged as protobuf defines it: the last scalar wins, messages are merged, repeated fields
-//! are concatenated. There are two exceptions. Of the client's address the last message replaces the others. And a name that occurs twice in the `headers` map counts as two lines, although
-//! in protobuf the last wins. So a second `authorization` is seen, and the request is denied.
+//! Only fields that rolegate uses are decoded; of others only the length is checked. A field that
+//! occurs twice is merged as protobuf defines it, with two exceptions. Of the client's address the
+//! last message replaces the others. And a name that occurs twice in the `headers` map counts as
+//! two lines, although in protobuf the last wins: so a second `authorization` is seen, and the
+//! request is denied.
 
 use crate::wire::{Fields, Value, WireError};
 
-/// The most header lines that are passed on; a request with more is denied. It bounds the time for one request, and is
-/// far above what an Envoy accepts (100 by default).
+/// The most header lines that are passed on; a request with more is denied. It bounds the time for
+/// one request, and is far above what an Envoy accepts (100 by default).
 pub const MAX_HEADERS: usize = 10_000;
 
 /// What Envoy sends about an HTTP request. Its header lines are passed on while it is decoded.
@@ -27,17 +29,18 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// `attributes.request.http.raw_body`. Only Envoy's `x-envoy-auth-partial-body` among the headers says whether it is whole.
+    /// `attributes.request.http.raw_body`. Only Envoy's `x-envoy-auth-partial-body` among the
+    /// headers says whether it is whole.
     pub body: &'a [u8],
-    /// Whether Envoy sends the body as text (`attributes.request.http.body`), as it does without `pack_as_bytes`. That is not read:
-    /// Envoy replaces bytes in it that are no UTF-8.
+    /// Whether Envoy sends the body as text (`attributes.request.http.body`), as it does without
+    /// `pack_as_bytes`. That is not read: Envoy replaces bytes in it that are no UTF-8.
     pub has_text_body: bool,
-    /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's configuration says that Envoy
-    /// sends each body.
+    /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's
+    /// configuration says that Envoy sends each body.
     pub buffers_body: bool,
-    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, because the lines that
-    /// were not passed on may matter. It is not a decoding error, because a client can cause it, and on an error an Envoy
-    /// with `failure_mode_allow` lets the request through.
+    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied: the
+    /// lines that were not passed on may matter. It is no decoding error, because a client can
+    /// cause it.
     pub too_many_headers: bool,
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],
@@ -72,16 +75,16 @@ impl<'a> CheckRequest<'a> {
     /// Decodes a message, and passes each header line of `headers` and `header_map` to `on_header`.
     ///
     /// # Errors
-    /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed on before the
-    /// error.
+    /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed
+    /// on before the error.
     pub fn decode(message: &'a [u8], on_header: impl FnMut(Header<'a>)) -> Decoded<Self> {
         let mut reader = Reader { request: Self::default(), lines: 0, has_http: false, on_header };
         reader.check_request(message)?;
         if reader.has_http { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
     }
 
-    /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if there is none, as
-    /// with a Unix socket, or if that part of the message is malformed.
+    /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if
+    /// there is none, as with a Unix socket, or if that part of the message is malformed.
     #[must_use]
     pub fn source_ip(&self) -> &'a [u8] {
         let socket_address = field(self.source_address, 1);
@@ -97,9 +100,10 @@ struct Reader<'a, H> {
     on_header: H,
 }
 
-/// A header line as Envoy and the common protobuf libraries write it: the name, and then the value as `value` or
-/// `raw_value`, both shorter than 128 bytes, so that their lengths take one byte. `None` if it is not like that. Most
-/// of a message is such lines, and this takes a third of the instructions of [`any_line`] (November 2026).
+/// A header line as Envoy and the common protobuf libraries write it: the name, and then the value
+/// as `value` or `raw_value`, both shorter than 128 bytes. `None` if it is not like that. Most of a
+/// message is such lines, and this takes a third of the instructions of [`any_line`] (November
+/// 2026).
 fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     const NAME: u8 = 1 << 3 | 2;
     const VALUE: u8 = 2 << 3 | 2;
@@ -210,7 +214,8 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
         Ok(())
     }
 
-    /// Decodes a `HeaderValue`, or an entry of `headers`, which has the same field numbers for its key and value.
+    /// Decodes a `HeaderValue`, or an entry of `headers`, which has the same field numbers for its
+    /// key and value.
     fn line(&mut self, message: &'a [u8], message_name: &'static str) -> Decoded<()> {
         let Header { name, value } = match plain_line(message) {
             Some(line) => line,
@@ -226,16 +231,17 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
     }
 }
 
-/// The last field of this number in a message; `None` if there is none, or the message is malformed.
+/// The last field of this number in a message; `None` if there is none, or the message is
+/// malformed.
 fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
     let mut fields = Fields::new(message);
-    let mut found = None;
+    let mut content = None;
     while let Some((number, value)) = fields.next().ok()? {
         if number == wanted {
-            found = bytes(value, number, "Address").ok();
+            content = bytes(value, number, "Address").ok();
         }
     }
-    found
+    content
 }
 
 #[inline]

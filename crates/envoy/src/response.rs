@@ -1,5 +1,6 @@
-//! Encodes a `CheckResponse`. The five bytes that gRPC puts before a message (compression flag 0, length) are included,
-//! so the result is the whole body of the gRPC response, and the server need not copy it to add them.
+//! Encodes a `CheckResponse`. The five bytes that gRPC puts before a message (compression flag 0,
+//! length) are included, so the result is the whole body of the gRPC response, and the server need
+//! not copy it to add them.
 
 use crate::wire::{varint_length, write_varint};
 
@@ -9,7 +10,8 @@ pub enum EncodeError {
     /// A header name is not a token (RFC 9110, 5.6.2).
     #[error("a header name is not a token")]
     HeaderName,
-    /// A header value has a control character, which would reach an HTTP/1.1 client unchanged (RFC 9110, 5.5).
+    /// A header value has a control character, which would reach an HTTP/1.1 client unchanged (RFC
+    /// 9110, 5.5).
     #[error("a header value has a control character in it")]
     HeaderValue,
     /// The status of a denial is not from 400 to 599.
@@ -20,9 +22,9 @@ pub enum EncodeError {
     TooLarge,
 }
 
-/// Encodes answers. In protobuf the length of a message comes before it, and computing the length first costs as much as
-/// writing. So the fields are written to a buffer, which is kept for the next answers, and then copied behind their
-/// length, to an allocation of the exact size of the answer.
+/// Encodes answers. In protobuf the length of a message comes before it, and computing the length
+/// first costs as much as writing. So the fields are written to a buffer, which is kept for the
+/// next answers, and then copied behind their length.
 #[derive(Debug, Default)]
 pub struct Encoder {
     fields: Vec<u8>,
@@ -33,13 +35,13 @@ pub struct Encoder {
 /// Maximum bytes of a value in dynamic metadata: the name of a user may be as long as a token.
 const LONGEST: usize = 1024;
 
-/// The most memory that an encoder has left from earlier answers when it begins one, in bytes. Most answers take some
-/// hundred bytes. A client can cause a long one: its memory is returned when the next answer begins.
+/// The most memory that an encoder keeps from earlier answers, in bytes. Most answers take some
+/// hundred bytes; a client can cause a long one.
 const KEEP: usize = 16 << 10;
 
 impl Encoder {
-    /// Gives the next answer dynamic metadata, which Envoy's access log can print: texts by name. Empty ones are left out, long
-    /// ones are cut.
+    /// Gives the next answer dynamic metadata, which Envoy's access log can print: texts by name.
+    /// Empty ones are left out, long ones are cut.
     pub fn describe<'m>(&mut self, entries: impl Iterator<Item = (&'m str, &'m str)>) {
         self.metadata.clear();
         for (key, value) in entries.filter(|(_, value)| !value.is_empty()) {
@@ -52,8 +54,8 @@ impl Encoder {
         }
     }
 
-    /// The answer that lets a request through: `set` replaces headers of the request, or its `:path`; `remove` names headers to
-    /// remove.
+    /// The answer that lets a request through: `set` replaces headers of the request, or its
+    /// `:path`; `remove` names headers to remove.
     ///
     /// # Errors
     /// If a header name or value is invalid, or the answer is too large.
@@ -78,10 +80,12 @@ impl Encoder {
         self.message(&STATUS_OK, OK_RESPONSE)
     }
 
-    /// The answer that denies a request: the client receives this status, these headers and this body.
+    /// The answer that denies a request: the client receives this status, these headers and this
+    /// body.
     ///
     /// # Errors
-    /// If a header name or value is invalid, the status is not from 400 to 599, or the answer is too large.
+    /// If a header name or value is invalid, the status is not from 400 to 599, or the answer is
+    /// too large.
     pub fn denied<'h>(
         &mut self,
         status: u16,
@@ -110,7 +114,8 @@ impl Encoder {
         self.fields.shrink_to(KEEP);
     }
 
-    /// The whole answer: prefix, status, the written fields as the message with the key `response`, and metadata.
+    /// The whole answer: prefix, status, the written fields as the message with the key `response`,
+    /// and metadata.
     fn message(&mut self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
         let metadata = if self.metadata.is_empty() { 0 } else { delimited(self.metadata.len()) };
         let length = status.len() + delimited(self.fields.len()) + metadata;
@@ -146,14 +151,15 @@ const HEADER: u8 = 1 << 3 | 2;
 const KEY: u8 = 1 << 3 | 2;
 const VALUE: u8 = 2 << 3 | 2;
 
-/// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present, so that an OK is
-/// explicit and no client has to infer it from a missing field.
+/// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present,
+/// so that an OK is explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// Both ways to say that a header replaces those of its name, as it does in Envoy 1.40 (tested): `append: false`, which is
-/// deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's pull request 42878 had its `ext_authz` read the latter, and
-/// 43442 reverted that.
+/// Both ways to say that a header replaces those of its name, as it does in Envoy 1.40 (tested):
+/// `append: false`, which is deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's
+/// pull request 42878 had its `ext_authz` read the latter, and 43442 reverted that.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
-/// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's length.
+/// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's
+/// length.
 const PREFIX: usize = 5;
 
 /// The `google.rpc.Status` code for an HTTP status. Never 0, which would be OK.
@@ -165,8 +171,8 @@ const fn grpc_code(status: usize) -> u8 {
     }
 }
 
-/// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers below 16), its
-/// length, its content.
+/// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers
+/// below 16), its length, its content.
 const fn delimited(length: usize) -> usize {
     1 + varint_length(length) + length
 }
@@ -227,8 +233,8 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so the only pseudo-header that can be
-/// written is the `:path` that `allowed` lets through.
+/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so the only
+/// pseudo-header that can be written is the `:path` that `allowed` lets through.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

@@ -1,5 +1,6 @@
-//! The protobuf wire format (protobuf.dev, "Encoding"), as far as proto3 messages need it. Strict: groups, field number
-//! zero, varints of more than ten bytes or 64 bits, and truncated messages are errors.
+//! The protobuf wire format (protobuf.dev, "Encoding"), as far as proto3 messages need it. Strict:
+//! groups, field number zero, varints of more than ten bytes or 64 bits, and truncated messages are
+//! errors.
 
 /// Why bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,5 @@
-//! What is generated from `proto/` is fresh, and `proto/` itself says what Envoy's own messages say.
+//! What is generated from `proto/` is fresh, and `proto/` itself says what Envoy's own messages
+//! say.
 //!
 //! After a change of `proto/`: `cargo test -p envoy --test generated -- --ignored`.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]

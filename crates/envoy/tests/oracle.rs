@@ -1,4 +1,5 @@
-//! Another implementation as the oracle: what `envoy-types` encodes we decode, and what we encode it decodes.
+//! Another implementation as the oracle: what `envoy-types` encodes we decode, and what we encode
+//! it decodes.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::collections::HashMap;
@@ -126,7 +127,8 @@ proptest! {
         prop_assert_eq!(read.source_ip(), if attributes.source.is_some() { &b"127.0.0.1"[..] } else { b"" });
     }
 
-    /// Two messages one after the other are one message, merged (protobuf.dev, "Encoding", "Last One Wins").
+    /// Two messages one after the other are one message, merged (protobuf.dev, "Encoding", "Last
+    /// One Wins").
     #[test]
     fn messages_merge_as_prost_merges_them(first in check_request(), second in check_request()) {
         let bytes = [first.encode_to_vec(), second.encode_to_vec()].concat();
