@@ -52,19 +52,15 @@ impl Callers {
         let sets_of_users = sets_of(&granted, &reserved, &mut closure, &mut sets);
         let (groups, granted) = self::granted(policy.grants.iter().map(|grant| (grant.role, &*grant.groups)));
         let sets_of_groups = sets_of(&granted, &reserved, &mut closure, &mut sets);
-        share_sets_of_single_roles(&graph, &reserved, &mut closure, &mut sets);
-        let mut callers =
-            Self { graph, users, sets_of_users, groups, sets_of_groups, sets, anonymous, authenticated };
-        callers.share_sets_of_basic_users(policy);
-        callers
+        Self { graph, users, sets_of_users, groups, sets_of_groups, sets, anonymous, authenticated }
     }
 
     pub(crate) const fn anonymous(&self) -> &RoleSet {
         &self.anonymous
     }
 
-    /// A user's own set is shared as it is unless groups or roles add to it. Groups with the same roles as the user add
-    /// nothing, which the comparison of the two sets finds out without building another.
+    /// A user's own set is shared as it is unless groups or roles add to it. Groups with the same
+    /// roles as the user add nothing, which a comparison of the two sets shows.
     pub(crate) fn roles_of<'n>(
         &self,
         user: &str,
@@ -87,22 +83,10 @@ impl Callers {
     pub(crate) fn role_names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> + use<'e> {
         roles.iter().map(|role| &**self.graph.names.at(role))
     }
-
-    /// A `basic` user always brings the groups that the policy lists for it, so its combined set is built at compile
-    /// time.
-    fn share_sets_of_basic_users(&mut self, policy: &Policy) {
-        let Some(basic) = &policy.identity.basic else { return };
-        for user in basic.users.iter().filter(|user| !user.groups.is_empty()) {
-            let name = format!("{}{}", basic.user_prefix, user.name);
-            let groups: Vec<String> =
-                user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)).collect();
-            let set = self.roles_of(&name, groups.iter().map(String::as_str), []);
-            self.sets.share(set.words());
-        }
-    }
 }
 
-/// Interns the users or groups that are granted roles. Returns the grants too, sorted and without duplicates.
+/// Interns the users or groups that are granted roles. Returns the grants too, sorted and without
+/// duplicates.
 fn granted<'p, I: Id + Ord>(
     grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>,
 ) -> (Interner<I>, Vec<(I, RoleId)>) {
@@ -117,8 +101,8 @@ fn granted<'p, I: Id + Ord>(
     (names, granted)
 }
 
-/// The set of each user or group. Most have been granted the same roles as another one: equal grants are looked up and
-/// share one set.
+/// The set of each user or group. Most have been granted the same roles as another one: equal
+/// grants are looked up and share one set.
 fn sets_of<I: Id + Ord>(
     granted: &[(I, RoleId)],
     reserved: &[RoleId],
@@ -126,43 +110,24 @@ fn sets_of<I: Id + Ord>(
     sets: &mut Sets,
 ) -> IdVec<I, RoleSetId> {
     let seed = RandomState::default();
-    let hash = |one: &[(I, RoleId)]| {
+    let hash = |grants: &[(I, RoleId)]| {
         let mut hasher = seed.build_hasher();
-        one.iter().for_each(|(_, role)| hasher.write_u32(role.0));
+        grants.iter().for_each(|(_, role)| hasher.write_u32(role.0));
         hasher.finish()
     };
     let mut known: HashTable<(&[(I, RoleId)], RoleSetId)> = HashTable::new();
-    let all = granted.chunk_by(|one, other| one.0 == other.0).map(|one| {
-        let same =
-            |other: &[(I, RoleId)]| one.iter().map(|(_, role)| role).eq(other.iter().map(|(_, role)| role));
-        if let Some((_, set)) = known.find(hash(one), |(other, _)| same(other)) {
+    let sets = granted.chunk_by(|a, b| a.0 == b.0).map(|grants| {
+        let roles = grants.iter().map(|(_, role)| *role);
+        let is_same =
+            |(other, _): &(&[(I, RoleId)], _)| roles.clone().eq(other.iter().map(|(_, role)| *role));
+        if let Some((_, set)) = known.find(hash(grants), is_same) {
             return *set;
         }
-        let roles = reserved.iter().copied().chain(one.iter().map(|(_, role)| *role));
-        let set = sets.add(closure.of(roles));
-        known.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
+        let set = sets.add(closure.of(reserved.iter().copied().chain(roles.clone())));
+        known.insert_unique(hash(grants), (grants, set), |(other, _)| hash(other));
         set
     });
-    all.collect()
-}
-
-/// Builds the sets for subjects with a single role, which tokens often carry, up to a limit: if 100,000 roles extend
-/// each other in a chain, their sets have five thousand million members.
-fn share_sets_of_single_roles(
-    graph: &Graph,
-    reserved: &[RoleId],
-    closure: &mut Closure<'_>,
-    sets: &mut Sets,
-) {
-    let mut words_left = 1_usize << 18;
-    for role in graph.roles.ids() {
-        let words = closure.of(reserved.iter().copied().chain([role]));
-        sets.add(words);
-        words_left = words_left.saturating_sub(words.len());
-        if words_left == 0 {
-            return;
-        }
-    }
+    sets.collect()
 }
 
 /// The roles and which roles they extend.

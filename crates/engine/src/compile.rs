@@ -42,8 +42,8 @@ fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut 
     match &rule.actions {
         pattern::Actions::Any => vec![Entry::new(id, role, effect, None)],
         pattern::Actions::These(these) => {
-            let named = these.iter().map(|action| actions.add(action.as_bytes()));
-            named.map(|action| Entry::new(id, role, effect, Some(action))).collect()
+            let ids = these.iter().map(|action| actions.add(action.as_bytes()));
+            ids.map(|action| Entry::new(id, role, effect, Some(action))).collect()
         }
     }
 }
@@ -66,17 +66,17 @@ fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End>
         .collect()
 }
 
-/// The sources of which a pattern is inserted for each: those that every `{user.id}` in it names. Without any
-/// `{user.id}`, the pattern does not depend on the source and is inserted once.
+/// The sources of which a pattern is inserted for each: those that every `{user.id}` in it names.
+/// Without any `{user.id}`, the pattern does not depend on the source and is inserted once.
 fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
-    let mut named = pattern.segments.iter().filter_map(|segment| match segment {
+    let mut lists = pattern.segments.iter().filter_map(|segment| match segment {
         Segment::UserId(sources) => Some(sources),
         Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => None,
     });
-    let Some(first) = named.next() else { return vec![None] };
-    let others: Vec<_> = named.collect();
-    let in_all = |source: &&SourceId| others.iter().all(|sources| sources.contains(source));
-    first.iter().filter(in_all).map(|source| Some(*source)).collect()
+    let Some(sources) = lists.next() else { return vec![None] };
+    let lists: Vec<_> = lists.collect();
+    let in_all = |source: &&SourceId| lists.iter().all(|sources| sources.contains(source));
+    sources.iter().filter(in_all).map(|source| Some(*source)).collect()
 }
 
 fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
@@ -84,10 +84,10 @@ fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
     ends.dedup();
     let mut rows = RowsBuilder::default();
     let mut entries = Vec::new();
-    for of_end in ends.chunk_by(|one, other| one.0 == other.0) {
+    for chunk in ends.chunk_by(|(a, _), (b, _)| a == b) {
         entries.clear();
-        entries.extend(of_end.iter().map(|(_, entry)| *entry));
-        if let Some((end, _)) = of_end.first() {
+        entries.extend(chunk.iter().map(|(_, entry)| *entry));
+        if let Some((end, _)) = chunk.first() {
             trie.set_row(*end, rows.row(&mut entries));
         }
     }

@@ -1,4 +1,5 @@
-//! Counts the steps of a decision, in tests only. Unlike seconds, steps do not differ between machines.
+//! Counts the steps of a decision, in tests only. Unlike seconds, steps do not differ between
+//! machines.
 
 #[cfg(test)]
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! The globs that leave one node of the trie.
 //!
-//! The client chooses the segment, so matching must be linear in its length: no combination of globs and segment may
-//! make it read bytes repeatedly. [`scan`] explains how. This file handles the cases where a scan is not worth its
-//! cost.
+//! The client chooses the segment, so matching must be linear in its length: no combination of
+//! globs and segment may make it read bytes repeatedly. [`scan`] explains how. This file handles
+//! the cases where a scan is not worth its cost.
 
 mod alphabet;
 mod automaton;
@@ -20,13 +20,13 @@ use crate::ids::NodeId;
 
 pub(crate) use self::scan::{GlobSet, StepId};
 
-/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment. Both
-/// are limited, because their product, 16, is how often a byte of the segment may be read. Chosen, not measured: with
-/// more, segments that fit the scan better are read more often.
+/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the
+/// same segment: their product, 16, is how often a byte of the segment may be read. Chosen, not
+/// measured.
 const FEW: usize = 4;
 
-/// Up to this length, in bytes, a segment is matched with few globs one by one. That is faster than a pass of the
-/// automaton, and reading some bytes twice costs little. For longer segments it would be quadratic.
+/// Up to this length, in bytes, a segment is matched with few globs one by one, which is faster
+/// than a pass of the automaton. For longer segments it would be quadratic.
 const SHORT: usize = 64;
 
 /// A glob with the node that it leads to.
@@ -36,22 +36,24 @@ pub(crate) type Edge = (Glob, NodeId);
 pub(crate) struct Globs {
     /// The globs to try one by one when that is permitted: all of them if there are few, else none.
     few: Box<[Edge]>,
-    /// The globs that are always tried one by one. The others are matched by the scan, from the step `start` on.
+    /// The globs that are always tried one by one. The others are matched by the scan, from the
+    /// step `start` on.
     always: Box<[Edge]>,
     /// [`StepId::NONE`] if all globs are always tried one by one.
     start: StepId,
 }
 
 impl Globs {
-    /// Whether some globs may need a scan of the segment. If none does, all are cheap: they have a first and a last piece
-    /// only, so one by one they cost at most their own length, and the rest of the segment is not read.
+    /// Whether some globs may need a scan of the segment. If none does, all are cheap: they have a
+    /// first and a last piece only, so one by one they cost at most their own length.
     pub(crate) fn scan_needed(&self) -> bool {
         self.start != StepId::NONE
     }
 
-    /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found` with the node of each
-    /// match. Returns `None` if all globs have been tried; else the step at which to start the scan for the remaining
-    /// ones. `nodes` is the number of nodes that match this segment.
+    /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found`
+    /// with the node of each match. Returns `None` if all globs have been tried, otherwise the step
+    /// at which the scan for the others starts. `nodes` is the number of nodes that match this
+    /// segment.
     pub(crate) fn match_cheap_or_defer(
         &self,
         segment: &[u8],
@@ -115,7 +117,8 @@ impl GlobsBuilder {
         Globs { few, always: always.into(), start }
     }
 
-    /// Returns `None` for globs that the parser never makes: without a `*`, with two adjacent `*`, or not canonical.
+    /// Returns `None` for globs that the parser never makes: without a `*`, with two adjacent `*`,
+    /// or not canonical.
     fn pieces_of(&mut self, glob: &Glob) -> Option<Pieces> {
         let [first, middle @ .., last] = &*glob.0 else { return None };
         let mut end = |text: &str| if text.is_empty() { Some(None) } else { self.piece(text).map(Some) };

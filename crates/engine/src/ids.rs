@@ -1,7 +1,8 @@
 //! The ids that several parts of the index share. Parts with ids of their own define them.
 //!
-//! Ids are plain 32-bit integers. Where there may be none, one value is reserved instead of an `Option`, which would
-//! double the size of every node and every edge: fewer cache lines per decision.
+//! Ids are plain 32-bit integers. Where there may be none, one value is reserved instead of an
+//! `Option`, which would double the size of every node and every edge: fewer cache lines per
+//! decision.
 
 use policy::ids::id_types;
 

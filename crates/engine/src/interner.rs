@@ -8,7 +8,8 @@ use policy::ids::{Id, IdVec};
 
 /// Byte strings with ids in order of first appearance.
 ///
-/// They are concatenated in one allocation: a million user names in a million boxes would take three times the memory.
+/// They are concatenated in one allocation: a million user names in a million boxes would take
+/// three times the memory.
 pub(crate) struct Interner<I> {
     bytes: Vec<u8>,
     /// The end of each string; it starts at the end of the one before it.
@@ -17,8 +18,8 @@ pub(crate) struct Interner<I> {
     seed: RandomState,
 }
 
-/// An entry of the index. It stores the string's hash: recomputing hashes whenever the index grows took half of the
-/// time to compile a million users (2026-11-21).
+/// An entry of the index. It stores the string's hash: recomputing hashes whenever the index grows
+/// took half of the time to compile a million users (2026-11-21).
 #[derive(Clone, Copy)]
 struct Symbol<I> {
     id: I,
@@ -38,22 +39,12 @@ impl<I: Id> Interner<I> {
         id
     }
 
-    /// The id of this string, if it is known. The strings are compared, not just their hashes: a collision must not
-    /// give a caller the roles of another.
+    /// The id of this string, if it is known. The strings are compared, not just their hashes: a
+    /// collision must not give a caller the roles of another.
     pub(crate) fn find(&self, string: &[u8]) -> Option<I> {
         let hash = self.hash(string);
         let is = |other: &Symbol<I>| other.hash == hash && self.text(other.id) == string;
         self.index.find(spread(hash), is).map(|found| found.id)
-    }
-
-    /// The id that the next new string will get.
-    pub(crate) fn next_id(&self) -> I {
-        self.ends.next_id()
-    }
-
-    /// All ids, in order.
-    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I> {
-        self.ends.ids()
     }
 
     /// Frees the spare capacity left from growing.

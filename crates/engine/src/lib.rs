@@ -1,14 +1,14 @@
-//! The evaluator that serves requests: an index that gives the same decisions as the reference evaluator in `policy`. The
-//! number of steps depends on the resource and on how many patterns overlap on it (globs, `{id}` beside literals), not on
-//! the number of the other rules, roles and users. It knows no HTTP messages: actions (methods), scopes (canonical hosts; not
-//! the scopes of OAuth) and resources (canonical paths) are byte strings to it.
+//! The evaluator that serves requests: an index that gives the same decisions as the reference
+//! evaluator in `policy`. It knows no HTTP messages: actions (methods), scopes (canonical hosts;
+//! not the scopes of OAuth) and resources (canonical paths) are byte strings to it.
 //!
-//! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
-//! uses them: `callers` (subject → roles), `roles` (sets of roles), `actions` (action → id), `scopes` (scope → tries),
-//! `trie` (resource → the nodes at which matching patterns end) with `segments` (splits the resource) and with
-//! `literals` and `globs` (the trie's edges), and `rows` (each such node has a row of rules: action and roles → the
-//! deciding rule). `ids` has the ids that these parts share, `interner` gives ids to byte strings, `prefix` compares
-//! short byte strings as integers, and `cost` counts steps in tests.
+//! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in
+//! which a decision uses them: `callers` (subject → roles), `roles` (sets of roles), `actions`
+//! (action → id), `scopes` (scope → tries), `trie` (resource → the nodes at which matching patterns
+//! end) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
+//! and `rows` (each such node has a row of rules: action and roles → the deciding rule). `ids` has
+//! the ids that these parts share, `interner` gives ids to byte strings, `prefix` compares short
+//! byte strings as integers, and `cost` counts steps in tests.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -53,9 +53,9 @@ impl Engine {
     /// Compiles a policy.
     ///
     /// # Panics
-    /// If the policy has 2³¹ or more trie nodes (distinct prefixes of patterns) or entries of short rows (those with few
-    /// rules, which are searched one by one; see `rows`), or 2³² - 1 or more of anything else that gets an id: an id that
-    /// wrapped around would stand for two things, and could allow what the policy does not.
+    /// If the policy has 2³¹ or more trie nodes (distinct prefixes of patterns) or entries of short
+    /// rows, or 2³² - 1 or more of anything else that gets an id: an id that wrapped around would
+    /// stand for two things, and could allow what the policy does not.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)
@@ -67,9 +67,9 @@ impl Engine {
         self.callers.anonymous()
     }
 
-    /// The roles of a subject with verified credentials. Compilation precomputes the role sets of each granted user, each
-    /// group and each single role. Only another combination, such as that of two groups of a token, is computed here and
-    /// allocates.
+    /// The roles of a subject with verified credentials. Compilation precomputes the role sets of
+    /// each granted user and each group. Only another combination, such as that of two groups of a
+    /// token, is computed here and allocates.
     pub fn roles_of<'n>(
         &self,
         user: &str,
@@ -84,20 +84,20 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// Evaluates one request. Allocates only if more than sixteen trie nodes are reached by the same segment.
+    /// Evaluates one request. Allocates only if more than sixteen trie nodes are reached by the
+    /// same segment.
     ///
-    /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
-    /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the
-    /// resource and one search in each row that it reaches. So the number of steps depends on the resource and on how
-    /// many patterns overlap on it, not on the number of the other rules (`cost/tests.rs`). The time still depends on the
-    /// CPU caches: with 100 as with 100,000 resources, repeated requests take tens of nanoseconds, and random ones up to
-    /// a few hundred (November 2026; `make bench BENCH=decide`).
+    /// One walk over the resource, and one search in each row that it reaches. So the number of
+    /// steps depends on the resource and on how many patterns overlap on it (globs, `{id}` beside
+    /// literals), not on the number of the other rules, roles and users (`cost/tests.rs`). Repeated
+    /// requests take tens of nanoseconds, random ones up to a few hundred (November 2026; `make
+    /// bench BENCH=decide`).
     ///
-    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
-    /// lead to the same decision, it names the one with the lowest `RuleId`.
+    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of
+    /// several rules that lead to the same decision, it names the one with the lowest `RuleId`.
     ///
-    /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and `{user.id}` its name
-    /// without the prefix of its identity source (`basic` or a JWT issuer).
+    /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and
+    /// `{user.id}` its name without the prefix of its identity source (`basic` or a JWT issuer).
     /// `roles` must come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(

@@ -4,11 +4,12 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 
-/// The first sixteen bytes of a byte string, zero-padded, and its length (not the prefix of a user name).
+/// The first sixteen bytes of a byte string, zero-padded, and its length (not the prefix of a user
+/// name).
 ///
-/// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all segments and actions are
-/// that short, and comparing two words avoids the call and the loop of comparing slices (measured: a third of a
-/// decision).
+/// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all
+/// segments and actions are that short, and comparing two words avoids the call and the loop of
+/// comparing slices (measured: a third of a decision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
     bytes: [u64; 2],
@@ -42,8 +43,8 @@ impl Prefix {
         self.length <= Self::WHOLE
     }
 
-    /// Hashes the byte string of this prefix, with which `bytes` start. Strings that differ only in trailing zeros may
-    /// have the same hash.
+    /// Hashes the byte string of this prefix, with which `bytes` start. Strings that differ only in
+    /// trailing zeros may have the same hash.
     #[inline]
     pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
         let mut hasher = seed.build_hasher();
@@ -55,8 +56,8 @@ impl Prefix {
     }
 }
 
-/// The first sixteen bytes, zero-padded. A shorter string is read in two overlapping parts, which is faster than a loop
-/// over its bytes.
+/// The first sixteen bytes, zero-padded. A shorter string is read in two overlapping parts, which
+/// is faster than a loop over its bytes.
 pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
     let length = bytes.len();
     if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>()) {

@@ -1,11 +1,9 @@
 //! Sets of roles, and the lookup that ends every decision: the lowest role that two sets share.
 //!
-//! A set is a two-level bitmap. Roles are divided into blocks of 64, and blocks into parts of 64 blocks (4,096 roles).
-//! For each part, one word says which of its blocks are not empty, and only those are stored. So a set's size depends
-//! on the roles that it contains, and comparing two sets takes one step for each block that both store: one for a
-//! subject with one role, at most 16 among 1,000 roles, and never more than the smaller set has blocks.
-//!
-//! All of a set is in one allocation, so that a search starts without following a pointer for each level.
+//! A set is a two-level bitmap in one allocation. Roles are divided into blocks of 64, and blocks
+//! into parts of 64 blocks (4,096 roles). For each part, one word says which of its blocks are not
+//! empty, and only those are stored. So comparing two sets takes one step for each block that both
+//! store: one for a subject with one role, at most 16 among 1,000 roles.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +11,12 @@ use std::sync::Arc;
 use policy::model::{RoleId, RuleId};
 use smallvec::SmallVec;
 
-/// All roles of one subject: those granted, those from its token, the reserved ones, and those that these extend. Cheap
-/// to clone. Precomputed sets are shared.
+/// All roles of one subject: those granted, those from its token, the reserved ones, and those that
+/// these extend. Cheap to clone. Precomputed sets are shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RoleSet {
-    /// Invariant (layout): the number of parts; for each part, a bitmap of its stored blocks and the index of the first
-    /// of them; then the blocks. Only [`pack`] writes this layout.
+    /// Invariant (layout): the number of parts; for each part, a bitmap of its stored blocks and
+    /// the index of the first of them; then the blocks. Only [`pack`] writes this layout.
     words: Arc<[u64]>,
 }
 
@@ -95,8 +93,8 @@ impl RoleRules {
 
     /// The rule of the lowest role that is in both sets.
     ///
-    /// A role's place in `rules` is the number of roles before it in the set, which a count of bits gives: a set needs
-    /// no entry for roles that it does not have, and nothing is searched.
+    /// A role's place in `rules` is the number of roles before it in the set, which a count of bits
+    /// gives: a set needs no entry for roles that it does not have, and nothing is searched.
     pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<RuleId> {
         let (ours, theirs) = (&*self.words, roles.words());
         let parts = size((*ours.first()?).min(*theirs.first()?));

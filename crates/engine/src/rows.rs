@@ -1,9 +1,9 @@
-//! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says for each action which
-//! roles are allowed or denied, and by which rule.
+//! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says
+//! for each action which roles are allowed or denied, and by which rule.
 //!
-//! A row has two forms. Most rows have few entries, which are adjacent in memory and searched one by one. A row with
-//! many entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action, and
-//! then by a set of roles: one intersection finds the deciding rule.
+//! Most rows have few entries, which are adjacent in memory and searched one by one. A row with
+//! many entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action,
+//! and then by a set of roles: one intersection finds the deciding rule.
 
 use std::hash::BuildHasher;
 
@@ -15,17 +15,18 @@ use policy::model::{Effect, RoleId, RuleId};
 use crate::ids::{ActionId, RowId};
 use crate::roles::{RoleRules, RoleSet};
 
-/// Rows of up to this many entries are searched linearly. Most rows are this short, and then take up two or three cache
-/// lines. Chosen, not measured: longer rows would read more lines than a search by role.
+/// Rows of up to this many entries are searched linearly: two or three cache lines. Chosen, not
+/// measured.
 const FEW: usize = 8;
 /// Set in a [`RowId`] that holds a [`WideId`]. Any other holds the [`EntryId`] of its first entry.
 const WIDE: u32 = 1 << 31;
-/// Higher than any rule: none was found. With this in place of an `Option`, keeping the lowest rule is one `min`.
+/// Higher than any rule: none was found. With this in place of an `Option`, keeping the lowest rule
+/// is one `min`.
 const NO_RULE: RuleId = RuleId(u32::MAX);
 
 id_types! {
-    /// An entry of a short row. Short rows are stored one after another, so that a search reads adjacent memory and
-    /// starts without another look-up.
+    /// An entry of a short row. Short rows are stored one after another, so that a search reads
+    /// adjacent memory and starts without another look-up.
     struct EntryId;
 
     /// A row that is not searched linearly.
@@ -54,8 +55,8 @@ pub(crate) struct Entry {
     role: RoleId,
     action: ActionId,
     effect: Effect,
-    /// Whether this is the last entry of its row. It takes no room beside `effect`, where a length in the row's id
-    /// would make each end of a pattern larger.
+    /// Whether this is the last entry of its row. It takes no room beside `effect`; a length in the
+    /// row's id would make each end of a pattern larger.
     last: bool,
 }
 
@@ -72,8 +73,8 @@ struct Wide {
     any: Sides,
     /// The actions that rules name, sorted.
     actions: Box<[ActionId]>,
-    /// For each of these actions, the rules that name it. The rules in `any` are not repeated here: the size would grow
-    /// with the product of actions and roles.
+    /// For each of these actions, the rules that name it. The rules in `any` are not repeated here:
+    /// the size would grow with the product of actions and roles.
     named: Box<[Sides]>,
 }
 
@@ -96,8 +97,8 @@ impl<'r> Search<'r> {
         Self { roles, action, allow: NO_RULE, deny: NO_RULE }
     }
 
-    /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule, the answer is a
-    /// denial.
+    /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule,
+    /// the answer is a denial.
     pub(crate) const fn decision(&self) -> Decision {
         match (self.deny, self.allow) {
             (NO_RULE, NO_RULE) => Decision::NotAllowed,
@@ -130,7 +131,8 @@ impl Entry {
         Self { rule, role, action: action.unwrap_or(ActionId::ANY), effect, last: false }
     }
 
-    /// The sort key of a row's entries. Entries with equal keys are equal, because a rule has one role and one effect.
+    /// The sort key of a row's entries. Entries with equal keys are equal, because a rule has one
+    /// role and one effect.
     pub(crate) const fn order(&self) -> (RuleId, ActionId) {
         (self.rule, self.action)
     }
@@ -162,7 +164,8 @@ impl Rows {
         }
     }
 
-    /// Two look-ups, whatever the number of rules: one for the rules of every action, one for those of this action.
+    /// Two look-ups, whatever the number of rules: one for the rules of every action, one for those
+    /// of this action.
     fn search_wide(&self, wide: WideId, search: &mut Search<'_>) {
         let wide = self.wide.at(wide);
         search.take_lowest(&wide.any);

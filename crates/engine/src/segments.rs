@@ -1,19 +1,19 @@
 //! Splits a resource into segments.
 //!
-//! In a profile of a decision (callgrind, 2026-11-21), each segment took 100 to 200 of the 785 instructions, among them
-//! those of a loop over the bytes of a short segment. So sixteen bytes are read at once, and the end is found with
-//! arithmetic on integers.
+//! In a profile of a decision (callgrind, 2026-11-21), each segment took 100 to 200 of the 785
+//! instructions, among them those of a loop over the bytes of a short segment. So sixteen bytes are
+//! read at once, and the end is found with arithmetic on integers.
 
 use crate::prefix::{Prefix, first_sixteen, halves, sixteen};
 
 /// Eight slashes.
 const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 
-/// The segment that starts at `start`, or `None` beyond the end. It ends before the next slash or at the end of the
-/// resource.
+/// The segment that starts at `start`, or `None` beyond the end. It ends before the next slash or
+/// at the end of the resource.
 ///
-/// Reads sixteen bytes at once and masks what follows the segment, so all segments up to this length cost about the
-/// same.
+/// Reads sixteen bytes at once and masks what follows the segment, so all segments up to this
+/// length cost about the same.
 #[inline]
 pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
     let left = resource.get(start..)?;
@@ -32,8 +32,8 @@ pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
     Some(long([first, second], left))
 }
 
-/// The bytes of `left`, the last fewer than sixteen bytes of `resource`, padded with slashes: the segment at the end
-/// then ends before a slash too.
+/// The bytes of `left`, the last fewer than sixteen bytes of `resource`, padded with slashes: the
+/// segment at the end then ends before a slash too.
 fn last_bytes(resource: &[u8], left: &[u8]) -> [u64; 2] {
     if left.is_empty() {
         return [SLASHES; 2];
@@ -52,10 +52,11 @@ fn long(first: [u64; 2], left: &[u8]) -> Prefix {
     Prefix::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-/// Sets the highest bit of the byte that holds the first `/`, if there is one. Bits of later bytes may be set too.
+/// Sets the highest bit of the byte that holds the first `/`, if there is one. Bits of later bytes
+/// may be set too.
 ///
-/// A byte of the XOR with slashes is zero where a `/` is. Subtracting 1 from each byte makes the lowest zero byte the
-/// first one that borrows; bytes above it may be wrong, but it is right.
+/// A byte of the XOR with slashes is zero where a `/` is. Subtracting 1 from each byte makes the
+/// lowest zero byte the first one that borrows; bytes above it may be wrong, but it is right.
 const fn slashes(bytes: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let other = bytes ^ SLASHES;

@@ -1,16 +1,17 @@
 //! Finds the patterns that match a resource, in one walk over its segments.
 //!
-//! The patterns of a scope form two tries, one for absolute and one for relative resources, whose edges are segments. A
-//! node has at most one edge per literal (found by looking up the segment's bytes), one for `{id}`, one for `{user}`, one
-//! for `{user.id}` per identity source (`basic` or a JWT issuer), and any number of globs (see `globs`).
+//! The patterns of a scope form two tries, one for absolute and one for relative resources, whose
+//! edges are segments. A node has at most one edge per literal, one for `{id}`, one for `{user}`,
+//! one for `{user.id}` per identity source (`basic` or a JWT issuer), and any number of globs (see
+//! `globs`).
 //!
-//! The walk handles one segment at a time, for all nodes reached so far, in the tries of all applicable scopes. So a
-//! segment is read once and matched with the globs of all these nodes in one pass, however many nodes there are. A node
-//! is visited at most once, and the walk ends where the patterns end, however long the resource is.
+//! The walk handles one segment at a time, for all nodes reached so far, in the tries of all
+//! applicable scopes. So a segment is read once and matched with the globs of all these nodes in
+//! one pass. A node is visited at most once, and the walk ends where the patterns end, however long
+//! the resource is.
 //!
-//! A segment is compared as two integers ([`Prefix`]), and a node and an edge are small enough that one step reads few
-//! cache lines: a decision took 0.76 × the time of a walk over byte strings for repeated requests, and 0.74 × for random
-//! ones among 100,000 resources (2026-11-21, interleaved runs on a busy machine).
+//! A segment is compared as two integers ([`Prefix`]), and nodes and edges are small: a decision
+//! took 0.75 × the time of a walk over byte strings (2026-11-21).
 
 mod build;
 
@@ -27,8 +28,8 @@ use crate::literals::Literals;
 use crate::prefix::Prefix;
 use crate::segments::segment_at;
 
-/// Set in a [`NodeId`] that holds a leaf's row. A leaf has no edges and no `**`, so its row is all that its node would
-/// hold; storing it in the edge saves a memory access.
+/// Set in a [`NodeId`] that holds a leaf's row. A leaf has no edges and no `**`, so its node would
+/// hold only its row; storing it in the edge saves a memory access.
 const LEAF: u32 = 1 << 31;
 
 id_types! {
@@ -40,9 +41,9 @@ impl GlobsId {
     const NONE: Self = Self(u32::MAX);
 }
 
-/// The two tries of one scope. Absolute and relative resources never match each other's patterns, so the first byte of
-/// the resource selects the trie and no node has to check it again. For HTTP: a path begins with `/` and is absolute;
-/// the only relative resource is the `*` of `OPTIONS *`.
+/// The two tries of one scope. Absolute and relative resources never match each other's patterns,
+/// so the first byte of the resource selects the trie. The only relative resource in HTTP is the
+/// `*` of `OPTIONS *`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roots {
     /// For absolute patterns.
@@ -55,7 +56,8 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` for each identity source. Few nodes have any, so they are not in the node.
+    /// The targets of `{user.id}` for each identity source. Few nodes have any, so they are not in
+    /// the node.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: IdVec<GlobsId, Globs>,
@@ -64,8 +66,8 @@ pub(crate) struct Trie {
 
 /// A walk over the segments of one resource.
 ///
-/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if more than
-/// sixteen trie nodes are reached by the same segment.
+/// The lists are inline, because a decision must not allocate: a request allocates here only if
+/// more than sixteen trie nodes are reached by the same segment.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
@@ -83,13 +85,14 @@ pub(crate) struct Walk<'q> {
     user_id_match: Option<(usize, bool)>,
 }
 
-/// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node would be larger,
-/// and one more memory access.
+/// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node
+/// would be one more memory access.
 #[derive(Clone, Copy)]
 struct Node {
     /// Whether it has edges for literals. Without any, the look-up is skipped.
     has_literals: bool,
-    /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is all they cost.
+    /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is
+    /// all they cost.
     has_other_edges: bool,
     /// Whether it has edges for `{user.id}`.
     has_user_id_edges: bool,
@@ -135,42 +138,41 @@ impl<'q> Walk<'q> {
         self.resource.first() == Some(&b'/')
     }
 
-    /// Whether this segment is the subject's name. Both may be long, so they are compared only once for all nodes.
+    /// Whether this segment is the subject's name.
     fn is_user(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.user_match {
-            Some((at, user_match)) if at == start => user_match,
-            _ => {
-                cost::add(segment.len());
-                let user_match = self
-                    .subject
-                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.user));
-                self.user_match = Some((start, user_match));
-                user_match
-            }
-        }
+        is_name(&mut self.user_match, start, segment, || self.subject.map(|subject| subject.user))
     }
 
-    /// The same for the name without its prefix.
+    /// Whether it is the name without its prefix.
     fn is_user_id(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.user_id_match {
-            Some((at, user_match)) if at == start => user_match,
-            _ => {
-                cost::add(segment.len());
-                let user_match = self
-                    .subject
-                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.id()));
-                self.user_id_match = Some((start, user_match));
-                user_match
-            }
-        }
+        is_name(&mut self.user_id_match, start, segment, || self.subject.map(|subject| subject.id()))
     }
+}
+
+/// Whether the segment at `start` is this name. Both may be long, so they are compared only once
+/// for all nodes: `last` has the last segment that was compared.
+fn is_name<'n>(
+    last: &mut Option<(usize, bool)>,
+    start: usize,
+    segment: &[u8],
+    name: impl FnOnce() -> Option<&'n [u8]>,
+) -> bool {
+    if let Some((at, is_name)) = *last
+        && at == start
+    {
+        return is_name;
+    }
+    cost::add(segment.len());
+    let is_name = name().is_some_and(|name| policy::canonical::segment_is_name(segment, name));
+    *last = Some((start, is_name));
+    is_name
 }
 
 impl Trie {
     /// Calls `visit` with the row of each matching pattern, in the scopes where the walk starts.
     ///
-    /// Most walks have one node at a time, which stays in a register. With that node in the list as well, and the three
-    /// lists checked for each segment, a decision took 1.12 × the time (2026-11-21, minimum of five interleaved runs).
+    /// Most walks have one node at a time, which stays in a register. With that node in the list as
+    /// well, a decision took 1.12 × the time (2026-11-21).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
         let mut alone = walk.current.is_empty();
@@ -193,8 +195,8 @@ impl Trie {
         }
     }
 
-    /// Follows the edges of one node for this segment. Returns the target of the literal edge; pushes the other targets
-    /// to `next`. Sets `forked` if there may be any of those.
+    /// Follows the edges of one node for this segment. Returns the target of the literal edge;
+    /// pushes the other targets to `next`. Sets `forked` if there may be any of those.
     #[expect(clippy::too_many_arguments, reason = "inlined twice: each is in a register")]
     #[inline(always)]
     fn step(
@@ -223,8 +225,9 @@ impl Trie {
         if at.has_literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
     }
 
-    /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the node to continue
-    /// with: the first node's literal target if there is one. The others are left in `walk.current`.
+    /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the
+    /// node to continue with: the first node's literal target if there is one. The others are left
+    /// in `walk.current`.
     #[inline(never)]
     fn step_others(
         &self,
@@ -254,15 +257,13 @@ impl Trie {
         literal
     }
 
-    /// Pushes the targets of the edges that are not literals to `next`; globs that may need a scan are left to
-    /// `match_globs`.
-    ///
-    /// A separate function because `step` has no registers to spare.
+    /// Pushes the targets of the edges that are not literals to `next`; globs that may need a scan
+    /// are left to `match_globs`. A separate function because `step` has no registers to spare.
     #[inline(never)]
     fn fork(&self, at: &Node, node: NodeId, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
-        // As `Segment::matches` in `policy` says: only a literal matches an empty segment, the one after a trailing
-        // slash, and `{id}` matches neither `.` nor `..`, which are no ids in paths whose dot segments are kept.
+        // As `Segment::matches` in `policy` says: only a literal matches an empty segment, the one
+        // after a trailing slash, and `{id}` matches neither `.` nor `..`.
         if segment.is_empty() {
             return;
         }
@@ -277,7 +278,8 @@ impl Trie {
         }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
-            // Cheap globs read only the ends of the segment. The others of all nodes share one scan of it.
+            // Cheap globs read only the ends of the segment. The others of all nodes share one scan
+            // of it.
             if globs.scan_needed() {
                 walk.globs.push(at.globs);
             } else {
@@ -286,8 +288,8 @@ impl Trie {
         }
     }
 
-    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject whose source is not known has no
-    /// such target, because no rule is inserted without a source.
+    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject whose source
+    /// is not known has none, because no rule is inserted without a source.
     #[inline(never)]
     fn user_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
         let source = walk.subject.and_then(|subject| subject.source);
@@ -352,8 +354,8 @@ impl Node {
         tail_row: RowId::NONE,
     };
 
-    /// The id to use for this node: its row if it is a leaf, else `id`. A wide row cannot be stored there: its
-    /// id already has the bit of [`LEAF`] set.
+    /// The id to use for this node: its row if it is a leaf, else `id`. A wide row cannot be stored
+    /// there: its id already has the bit of [`LEAF`] set.
     fn or_leaf(&self, id: NodeId) -> NodeId {
         let is_leaf = !self.has_literals
             && !self.has_other_edges

@@ -1,4 +1,5 @@
-//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the request.
+//! The engine against the reference evaluator: the same expected by the same rule, whatever the
+//! policy and the request.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -60,7 +61,8 @@ fn agree_on_one_policy(number: usize) -> Shares {
     shares
 }
 
-/// Shapes of many kinds: everything, nothing but literals, many globs at a node, many rules with `{user}`, many roles.
+/// Shapes of many kinds: everything, nothing but literals, many globs at a node, many rules with
+/// `{user}`, many roles.
 fn shape(number: usize) -> Shape {
     let usual = Shape::default();
     match number % 7 {

@@ -66,21 +66,3 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         assert_eq!(counted.count_total, 0, "{resource}");
     }
 }
-
-#[test]
-fn the_roles_of_basic_users_with_groups_are_known_too() {
-    let mut generator = Generator::new(Shape { groups: 6, ..Shape::default() }, 8);
-    let mut policy = generator.policy();
-    let basic = policy.identity.basic.as_mut().unwrap();
-    basic.group_prefix = "group-".into();
-    basic.users.push(policy::model::BasicUser {
-        name: "a".into(),
-        password: None,
-        groups: ["0", "1", "2", "3"].map(Into::into).into(),
-        at: basic.at.clone(),
-    });
-    let engine = Engine::compile(&policy);
-    let groups = ["group-0", "group-1", "group-2", "group-3"];
-    assert_ne!(engine.roles_of("a", groups, []), engine.roles_of("a", [], []));
-    assert_eq!(allocation_counter::measure(|| drop(engine.roles_of("a", groups, []))).count_total, 0);
-}

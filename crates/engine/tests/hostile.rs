@@ -1,5 +1,6 @@
-//! Policies full of globs and resources made to be hard for them, against the meaning of each pattern by itself: the walk
-//! takes all nodes, of all scopes, that a segment may lead on from at once.
+//! Policies full of globs and resources made to be hard for them, against the meaning of each
+//! pattern by itself: the walk takes all nodes, of all scopes, that a segment may lead on from at
+//! once.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -56,7 +57,8 @@ fn rule(rng: &mut Rng, most: usize) -> Rule {
     Rule { name: "rule".into(), actions: Actions::Any, scopes: scope, resources, at }
 }
 
-/// A policy in which each role has one rule, so that a decision for one role tells whether its rule matches.
+/// A policy in which each role has one rule, so that a decision for one role tells whether its rule
+/// matches.
 fn policy(rng: &mut Rng) -> Policy {
     let (rules, patterns) = (1 + rng.below(20), 1 + rng.below(20));
     let at = Place::start_of(Path::new("policy.yaml"));

@@ -1,4 +1,5 @@
-//! Every row of the tables of the policy language, by hand, against the engine and the reference evaluator.
+//! Every row of the tables of the policy language, by hand, against the engine and the reference
+//! evaluator.
 
 #![expect(clippy::panic, reason = "two answers that differ are a failed test")]
 
@@ -210,7 +211,8 @@ fn a_glob_is_any_run_of_bytes_inside_a_segment_that_is_not_empty() {
     resources("/*a*", &["/a", "/xax"], &["/", "/b"]);
 }
 
-/// RFC 3986, 2.1: a triplet stands for one byte, and neither of its digits is a character of the name.
+/// RFC 3986, 2.1: a triplet stands for one byte, and neither of its digits is a character of the
+/// name.
 #[test]
 fn a_triplet_is_one_character_to_a_glob() {
     resources("/x*9", &["/x9", "/x%C3%A99", "/x%C3%A9-9"], &["/x%C3%A9", "/x%C3%A9%C3%A9"]);

@@ -1,5 +1,5 @@
-//! The cost of a decision is linear in the length of the path, for every policy and every path. The tests count steps,
-//! so they do not fail on a slow machine.
+//! The cost of a decision is linear in the length of the path, for every policy and every path. The
+//! tests count steps, so they do not fail on a slow machine.
 
 use std::path::Path;
 
@@ -132,7 +132,8 @@ impl Hostile {
         Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })
     }
 
-    /// The total size of all patterns: the bound on the part of a decision's cost that does not grow with the path.
+    /// The total size of all patterns: the bound on the part of a decision's cost that does not
+    /// grow with the path.
     fn size(&self) -> u64 {
         let pieces: usize = self.patterns.iter().map(|text| text.split(['*', '/']).count()).sum();
         u64::try_from(pieces * (1 + self.scopes.len())).unwrap()
@@ -173,8 +174,8 @@ fn steps(engine: &Engine, path: &str) -> u64 {
     })
 }
 
-/// The steps of a pass for each byte of the path: up to two of the automaton, one for the piece found, and one for the
-/// waiting step on which it is tried. Harmless bytes take one.
+/// The steps of a pass for each byte of the path: up to two of the automaton, one for the piece
+/// found, and one for the waiting step on which it is tried. Harmless bytes take one.
 const PER_BYTE: u64 = 4;
 
 /// Random orders of the parts, and each part alone.

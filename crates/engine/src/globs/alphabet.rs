@@ -1,8 +1,8 @@
 //! The alphabet of the automaton: the characters that occur in globs, with small ids.
 //!
-//! A percent triplet is one character (RFC 3986, 2.1). So no piece of a glob is ever found inside a triplet, and no
-//! check for that is needed. Small ids keep the rows of the automaton's table short: a policy's globs have few
-//! different characters.
+//! A percent triplet is one character (RFC 3986, 2.1). So no piece of a glob is ever found inside a
+//! triplet, and no check for that is needed. Small ids keep the rows of the automaton's table
+//! short: a policy's globs have few different characters.
 
 /// A character. Below 2¹⁶: there are 256 raw bytes and as many triplets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,8 @@ impl Alphabet {
         usize::from(self.count)
     }
 
-    /// The character at `at`, and its length in bytes: 3 for a `%`, even if the segment ends before that.
+    /// The character at `at`, and its length in bytes: 3 for a `%`, even if the segment ends before
+    /// that.
     #[inline]
     pub(crate) fn read(&self, segment: &[u8], at: usize) -> Option<(CharId, usize)> {
         let byte = *segment.get(at)?;
@@ -46,8 +47,8 @@ impl Alphabet {
         Some((self.bytes.get(usize::from(byte)).copied().unwrap_or(CharId::OTHER), 1))
     }
 
-    /// The characters of a piece; new characters are added. `None` if a `%` does not start an upper-case triplet, which
-    /// happens in no canonical piece.
+    /// The characters of a piece; new characters are added. `None` if a `%` does not start an
+    /// upper-case triplet, which happens in no canonical piece.
     pub(crate) fn add(&mut self, piece: &[u8]) -> Option<Vec<CharId>> {
         let mut characters = Vec::with_capacity(piece.len());
         let mut at = 0;

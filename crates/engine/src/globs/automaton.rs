@@ -1,7 +1,8 @@
 //! Finds the pieces of globs in a segment, all in one pass (Aho and Corasick, CACM 18(6), 1975).
 //!
-//! The crate `aho-corasick` lost: it reports every piece that ends at a position, so nested pieces (`a`, `aa`, …) cost
-//! their number at each position. Here each piece links to the next shorter one, and the caller may stop early.
+//! The crate `aho-corasick` lost: it reports every piece that ends at a position, so nested pieces
+//! (`a`, `aa`, …) cost their number at each position. Here each piece links to the next shorter
+//! one, and the caller may stop early.
 
 use policy::ids::{Id, IdVec, id_types, narrow};
 
@@ -9,8 +10,8 @@ use super::alphabet::CharId;
 use crate::cost;
 
 id_types! {
-    /// A state. States are numbered level by level: shallow states come first, and the children of a state are
-    /// adjacent.
+    /// A state. States are numbered level by level: shallow states come first, and the children of
+    /// a state are adjacent.
     pub(crate) struct StateId;
 
     /// A piece of globs.
@@ -27,8 +28,8 @@ impl PieceId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// The maximum number of entries in the table of the first states: 256 KiB. This holds all states of a policy with some
-/// hundred globs, and the most visited ones of a larger policy.
+/// The maximum number of entries in the table of the first states: 256 KiB. This holds all states
+/// of a policy with some hundred globs, and the most visited ones of a larger policy.
 const ENTRIES: usize = 1 << 16;
 
 /// The automaton of all pieces of all globs of a policy.
@@ -45,7 +46,8 @@ pub(crate) struct Automaton {
 /// The longest suffix of the input that is a prefix of a piece.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
-    /// The first child; children are sorted by character. They end where the next state's children start.
+    /// The first child; children are sorted by character. They end where the next state's children
+    /// start.
     children: StateId,
     /// The failure link: the state of the longest proper suffix.
     shorter: StateId,
@@ -90,8 +92,9 @@ impl Automaton {
         self.pieces.at(id)
     }
 
-    /// The state after one more character. Over a segment, the loop runs at most twice per character: each round but
-    /// the last shortens the state, and each character lengthens it by one.
+    /// The state after one more character. Over a segment, the loop runs at most twice per
+    /// character: each round but the last shortens the state, and each character lengthens it by
+    /// one.
     #[inline]
     pub(crate) fn next(&self, mut state: StateId, character: CharId) -> StateId {
         if character == CharId::OTHER {
@@ -125,7 +128,8 @@ impl Automaton {
         StateId::NONE
     }
 
-    /// Builds the automaton. The pieces are distinct, not empty, and consist of characters below `width`.
+    /// Builds the automaton. The pieces are distinct, not empty, and consist of characters below
+    /// `width`.
     pub(crate) fn new(pieces: &IdVec<PieceId, NewPiece>, width: usize) -> Self {
         let mut automaton = Self {
             table: Box::default(),
@@ -148,7 +152,7 @@ impl Automaton {
 
     fn add_states(&mut self, pieces: &IdVec<PieceId, NewPiece>) {
         let mut sorted: Vec<(PieceId, &NewPiece)> = pieces.entries().collect();
-        sorted.sort_unstable_by(|one, other| one.1.characters.cmp(&other.1.characters));
+        sorted.sort_unstable_by(|(_, a), (_, b)| a.characters.cmp(&b.characters));
         // For each state, the pieces that start with it.
         let mut open: IdVec<StateId, &[(PieceId, &NewPiece)]> = vec![&*sorted].into();
         self.push(StateId::ROOT, 0, CharId::OTHER);
@@ -189,8 +193,9 @@ impl Automaton {
         self.characters.push(character);
     }
 
-    /// The failure link of the child that this character leads to: the state after the character, starting from the
-    /// failure link of the parent. All shorter states have their children already.
+    /// The failure link of the child that this character leads to: the state after the character,
+    /// starting from the failure link of the parent. All shorter states have their children
+    /// already.
     fn after_shorter(&self, state: StateId, character: CharId) -> StateId {
         let mut shorter = self.state(state).shorter;
         loop {
@@ -202,7 +207,8 @@ impl Automaton {
         }
     }
 
-    /// Sets the pieces that a state ends in: its own, and those of its failure link, which has been linked before.
+    /// Sets the pieces that a state ends in: its own, and those of its failure link, which has been
+    /// linked before.
     fn link(&mut self, state: StateId, pieces: &IdVec<PieceId, NewPiece>) {
         let own = self.state(state).own;
         let shorter = *self.state(self.state(state).shorter);
@@ -217,8 +223,8 @@ impl Automaton {
         (state.middle, state.last) = (middle, last);
     }
 
-    /// Fills the table for as many of the first states as fit, at least for the root, where every chain of failure
-    /// links ends.
+    /// Fills the table for as many of the first states as fit, at least for the root, where every
+    /// chain of failure links ends.
     fn fill_table(&mut self) {
         let states = (ENTRIES / self.width).clamp(1, self.states.len() - 1);
         let mut table: Vec<StateId> = Vec::with_capacity(states * self.width);

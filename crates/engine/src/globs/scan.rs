@@ -1,14 +1,15 @@
 //! Matches all candidate globs with a segment in one pass.
 //!
-//! The globs of a node form a trie whose edges are pieces: what a glob must start with, the pieces that must follow in
-//! this order, and what it must end with. Globs with a common beginning share the steps of that beginning; a reached
-//! step waits for its next piece. Each piece is matched at its first position after the piece before it, which leaves
-//! the most for the pieces after it.
+//! The globs of a node form a trie whose edges are pieces: the first piece of a glob, those that
+//! must follow in this order, and the last. Globs with a common beginning share its steps; a
+//! reached step waits for its next piece. Each piece is matched at its first position after the
+//! piece before it, which leaves the most for the pieces after it.
 //!
-//! The automaton reports which pieces end at each position. Each waiting step is tried only once for each piece found
-//! after the step was reached, however often the piece occurs: `checked` stores for each piece how many waiting steps
-//! it has been tried on. So a pass costs at most a few steps for each byte, plus an amount that does not grow with the
-//! segment: for each piece found, the smaller of the number of waiting steps and the number of the piece's edges.
+//! The automaton reports which pieces end at each position. Each waiting step is tried only once
+//! for each piece found after the step was reached, however often the piece occurs: `checked`
+//! stores for each piece how many waiting steps it has been tried on. So a pass costs at most a few
+//! steps for each byte, plus an amount that does not grow with the segment: for each piece found,
+//! the smaller of the number of waiting steps and the number of the piece's edges.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -21,8 +22,7 @@ use super::automaton::{Automaton, PieceId, StateId};
 use crate::cost;
 use crate::ids::NodeId;
 
-/// Up to this many items are searched one by one, on the stack. Chosen, not measured: more would make a search longer
-/// and the stack frame larger, fewer would allocate for more requests.
+/// Up to this many items are searched one by one, on the stack. Chosen, not measured.
 const FEW: usize = 16;
 
 id_types! {
@@ -74,8 +74,8 @@ pub(crate) struct Edges {
 #[derive(Clone, Copy)]
 struct Edge {
     from: StepId,
-    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge tells which, so it
-    /// takes no room here.
+    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge
+    /// tells which, so it takes no room here.
     to: u32,
 }
 
@@ -91,7 +91,8 @@ pub(crate) enum Kind {
 }
 
 impl GlobSet {
-    /// Calls `found` with the node of each matching glob, among those that begin at the steps `starts`.
+    /// Calls `found` with the node of each matching glob, among those that begin at the steps
+    /// `starts`.
     pub(crate) fn matching(&self, segment: &[u8], starts: &[StepId], mut found: impl FnMut(NodeId)) {
         let mut scan =
             Scan { set: self, waiting: Default::default(), checked: Checked::default(), found: &mut found };
@@ -157,8 +158,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         self.ends(set.automaton.state(state).last, segment.len());
     }
 
-    /// Handles a middle piece that ends at `at`, and the shorter ones that end there too. If a piece has been tried on
-    /// all waiting steps, so have all shorter ones: they also ended wherever it ended before.
+    /// Handles a middle piece that ends at `at`, and the shorter ones that end there too. If a
+    /// piece has been tried on all waiting steps, so have all shorter ones: they also ended
+    /// wherever it ended before.
     fn middles(&mut self, mut piece: PieceId, at: usize) {
         while piece != PieceId::NONE {
             cost::add(1);
@@ -189,7 +191,8 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         }
     }
 
-    /// Follows the edges of a piece that leave these waiting steps. Iterates over whichever are fewer, edges or steps.
+    /// Follows the edges of a piece that leave these waiting steps. Iterates over whichever are
+    /// fewer, edges or steps.
     fn advance(&mut self, piece: PieceId, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
         let edges = self.set.edges.of(piece, kind);
         if edges.len() < waiting.len() {
@@ -242,8 +245,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     }
 }
 
-/// Steps that wait for their next piece, in the order in which they were reached. A request allocates here only if more
-/// than sixteen wait at once.
+/// Steps that wait for their next piece, in the order in which they were reached.
 #[derive(Default)]
 struct Waiting {
     /// Each step with the end of the piece through which it was reached.
@@ -294,8 +296,8 @@ impl Waiting {
 #[derive(Default)]
 struct Checked {
     few: SmallVec<[(PieceId, usize); FEW]>,
-    /// All entries, once there are more than [`FEW`]. A linear search of those would then dominate the cost of each
-    /// byte.
+    /// All entries, once there are more than [`FEW`]. A linear search of those would then dominate
+    /// the cost of each byte.
     many: HashMap<PieceId, usize, RandomState>,
 }
 
@@ -321,7 +323,8 @@ impl Checked {
     }
 }
 
-/// The start of the part of the segment in which last pieces of up to this length can occur; never inside a triplet.
+/// The start of the part of the segment in which last pieces of up to this length can occur; never
+/// inside a triplet.
 fn tail(segment: &[u8], longest: usize) -> usize {
     let start = segment.len().saturating_sub(longest + 2);
     (start..segment.len()).find(|place| !cuts_triplet(segment, *place)).unwrap_or(segment.len())
@@ -365,7 +368,8 @@ impl Steps {
         } = true;
     }
 
-    /// All edges, sorted, and where those of each piece and kind start. `pieces` is the id after the last piece.
+    /// All edges, sorted, and where those of each piece and kind start. `pieces` is the id after
+    /// the last piece.
     pub(super) fn finish(self, pieces: PieceId) -> (IdVec<StepId, Step>, Edges) {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();

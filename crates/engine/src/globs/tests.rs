@@ -89,7 +89,8 @@ fn every_small_glob_agrees_on_every_small_segment() {
     assert!(matched > 50_000, "{matched}");
 }
 
-/// Few and many globs, at one node and at several, with segments that are tried one by one and with longer ones.
+/// Few and many globs, at one node and at several, with segments that are tried one by one and with
+/// longer ones.
 #[test]
 fn some_globs_of_some_nodes_agree_on_hostile_segments() {
     let mut rng = Rng::new(1);

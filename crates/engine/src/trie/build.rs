@@ -99,9 +99,9 @@ impl TrieBuilder {
     }
 
     fn single(&mut self, from: NodeId, edge: fn(&mut Node) -> &mut NodeId) -> NodeId {
-        let found = *edge(self.nodes.at_mut(from));
-        if found != NodeId::NONE {
-            return found;
+        let existing = *edge(self.nodes.at_mut(from));
+        if existing != NodeId::NONE {
+            return existing;
         }
         let to = self.node();
         let node = self.nodes.at_mut(from);
@@ -122,9 +122,9 @@ impl TrieBuilder {
     }
 
     fn literal(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
-        let found = self.literals.find(from, Prefix::new(segment), segment, 0);
-        if found != NodeId::NONE {
-            return found;
+        let existing = self.literals.find(from, Prefix::new(segment), segment, 0);
+        if existing != NodeId::NONE {
+            return existing;
         }
         let to = self.node();
         self.nodes.at_mut(from).has_literals = true;
