@@ -1,11 +1,12 @@
-//! Measures how long a wrong password takes for a user that exists and for one that does not, by kind of hash:
-//! `cargo run -p identity --example unknown_user`.
+//! Measures how long a wrong password takes for a user that exists and for one that does not, by
+//! kind of hash: `cargo run -p identity --example unknown_user`.
 //!
 //! The hashes are cheap ones, so that a difference outside the hash is a larger part of the time.
 //!
-//! The two are measured in alternation, so that other load on the machine affects both. The printed ratio of the
-//! medians, unknown to known, must lie within 0.95 and 1.05. On a machine too busy for that, count instructions:
-//! `valgrind --tool=callgrind target/debug/examples/unknown_user known`, and the same with `unknown`.
+//! The two are measured in alternation, so that other load on the machine affects both. The printed
+//! ratio of the medians, unknown to known, must lie within 0.95 and 1.05. On a machine too busy for
+//! that, count instructions: `valgrind --tool=callgrind target/debug/examples/unknown_user known`,
+//! and the same with `unknown`.
 
 #![expect(
     clippy::unwrap_used,

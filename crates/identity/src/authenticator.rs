@@ -1,7 +1,8 @@
 //! The entry point of this crate: from the value of an `Authorization` header to the caller.
 //!
-//! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
-//! credentials carried over from the previous policy, and a verification, which the calling crate runs.
+//! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all
+//! threads, the Basic credentials carried over from the previous policy, and a verification, which
+//! the calling crate runs.
 
 mod basic;
 mod unverified;
@@ -16,15 +17,15 @@ use policy::KeyUrl;
 use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
+use crate::accounts::PasswordResult;
 use crate::authorization::{self, Scheme};
-use crate::basic::{Credentials, PasswordMatch, PasswordResult};
 use crate::cache::{Cache, CacheHit, CacheSize, Lookup};
+use crate::credentials::Credentials;
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer, VerifiedToken};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
 use crate::local_cache::LocalCache;
-use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
 use crate::verification::{CredentialsResult, PendingCredentials, Verification, VerificationResult};
 use crate::{
@@ -33,24 +34,26 @@ use crate::{
 use basic::Basic;
 pub use unverified::{Attempted, signed_part};
 
-/// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token, and 16 bytes that leave
-/// room for the scheme and some extra spaces. A longer value is almost always invalid, so hashing it for the cache
-/// would be wasted time; it is parsed at once.
+/// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token, and
+/// 16 bytes for the scheme and some spaces. A longer value is almost always invalid, so it is
+/// parsed at once and not hashed for the cache.
 const MAX_CACHED_VALUE: usize = jwt::MAX_BYTES + 16;
 
 /// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each verified subject.
+/// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each
+/// verified subject.
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
-    /// Unique in this process, so that a [`LocalCache`] does not use the entries of another authenticator.
+    /// Unique in this process, so that a [`LocalCache`] does not use the entries of another
+    /// authenticator.
     id: u64,
     basic: Option<Basic<T>>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key
-    /// sets may not accept them.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next
+    /// authenticator: its key sets may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -62,12 +65,14 @@ type Verified<T> = CacheHit<Arc<CachedSubject<T>>>;
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
-    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is the same. Without
-    /// this, the passwords of all callers would have to be hashed at once after a reload.
+    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is
+    /// the same. Without this, the passwords of all callers would have to be hashed at once after a
+    /// reload.
     ///
     /// # Errors
-    /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not supported or too costly (a weak one
-    /// is a warning), or a key in a file is weak (in a fetched set it is ignored, with a warning).
+    /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not
+    /// supported or too costly (a weak one is a warning), or a key in a file is weak (in a fetched
+    /// set it is ignored, with a warning).
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -88,10 +93,10 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
         let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
-        let mut issuers = Vec::new();
-        for (index, issuer) in settings.jwt.iter().enumerate() {
-            issuers.push(Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems));
-        }
+        let issuers = settings.jwt.iter().enumerate().map(|(index, issuer)| {
+            Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems)
+        });
+        let issuers: Arc<[Issuer]> = issuers.collect();
         let Some(hasher) = KeyedHasher::random() else {
             let at = settings.basic.as_ref().map(|basic| &basic.at);
             let at = at.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned();
@@ -105,19 +110,19 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let mut this = Self { id, basic, issuers: issuers.into(), tokens, hasher, limits };
+        let mut this = Self { id, basic, issuers, tokens, hasher, limits };
         if let Some(previous) = previous {
             this.carry_over(previous);
         }
         Ok((this, problems))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it
-    /// before this authenticator serves requests.
+    /// Carries over the Basic credentials that `previous` has verified, as
+    /// [`Authenticator::compile`] does. Call it before this authenticator serves requests.
     ///
-    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in
-    /// a thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
-    /// and requests would wait for it.
+    /// It takes locks of `previous` that requests take too. So a thread of low priority compiles
+    /// without `previous`, and another one calls this: a thread that waits for a CPU while it holds
+    /// a lock would delay requests.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_count(&previous.tokens);
@@ -126,27 +131,28 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Hashes credentials with the keys of `other`, so that what was verified for one is found by the other if both cache it. Each
-    /// keeps its own cache, users and roles. Call it before this authenticator serves requests, and after
-    /// [`Authenticator::carry_over`], only if what was carried over was hashed with the same keys.
+    /// Hashes credentials with the keys of `other`, so that one verification serves both: each
+    /// caches its result. Call it before this authenticator serves requests, and after
+    /// [`Authenticator::carry_over`] only if `previous` had the same keys.
     pub fn share_keys<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
 
-    /// Authenticates a caller by the value of its one `Authorization` header. Without such a header, the caller is
-    /// anonymous: `Ok(None)`.
+    /// Authenticates a caller by the value of its one `Authorization` header. Without such a
+    /// header, the caller is anonymous: `Ok(None)`.
     ///
-    /// `result` is that of a [`Verification`] that an earlier call with the same header returned. It may come
-    /// from an earlier authenticator (another policy, or other keys): then it is ignored if it is that of a token, or if this one has another
-    /// hash for the user, and this may return another verification.
+    /// `result` is that of a [`Verification`] that an earlier call with the same header returned.
+    /// It may come from an earlier authenticator (another policy, or other keys). Then it is
+    /// ignored if it is that of a token, or if this one has another hash for the user, and this may
+    /// return another verification.
     ///
-    /// `attach` is called when credentials enter the cache of all threads: with the `result` of their verification, or at their
-    /// first use where none is needed (they were carried over from the previous policy, or the policy verifies no passwords). A
-    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing, except at a thread's first call with
-    /// this authenticator.
+    /// `attach` is called when credentials enter the cache of all threads: with the `result` of
+    /// their verification, or at their first use where none is needed (they were carried over, or
+    /// the policy verifies no passwords). A call that finds them in a cache does not call it, and
+    /// allocates nothing, except at a thread's first call with this authenticator.
     ///
-    /// A value with a control byte or a comma never authenticates a caller. (For a token this may first return a verification, which
-    /// fails.)
+    /// A value with a control byte or a comma never authenticates a caller. (For a token this may
+    /// first return a verification, which fails.)
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.
@@ -163,13 +169,13 @@ impl<T: HeapSize> Authenticator<T> {
         if value.len() > MAX_CACHED_VALUE {
             return Ok(Some(cache.hold(look_up()?.value)));
         }
-        // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
-        // too, but then each hit would first parse the value and decode its base64.
+        // The key is the hash of the whole header value: with one of the credentials, each hit
+        // would first parse the value and decode its base64.
         cache.get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up).map(Some)
     }
 
-    /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread. Hashing a password
-    /// takes milliseconds, so this is for tools and tests.
+    /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread.
+    /// Hashing a password takes milliseconds, so this is for tools and tests.
     ///
     /// # Errors
     /// If the credentials are invalid.
@@ -181,25 +187,22 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(value) = authorization else { return Ok(None) };
-        let first = self.look_up(value, None, now, &attach);
-        let subject = match first {
-            Err(NotAuthenticated::Pending(verification)) => {
-                self.look_up(value, Some(&verification.run()), now, &attach)
-            }
-            Ok(_) | Err(NotAuthenticated::Invalid(_)) => first,
-        };
-        match subject {
-            Ok(subject) => Ok(Some(cache.hold(subject.value))),
+        let mut verified = self.look_up(value, None, now, &attach);
+        if let Err(NotAuthenticated::Pending(verification)) = verified {
+            verified = self.look_up(value, Some(&verification.run()), now, &attach);
+        }
+        match verified {
+            Ok(verified) => Ok(Some(cache.hold(verified.value))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
-            // Cannot happen: this authenticator made the verification, so it does not ignore the result. It returns an
-            // error, so that a bug here denies the request.
+            // Cannot happen: this authenticator made the verification, so it does not ignore the
+            // result. It is an error, so that a bug here denies the request.
             Err(NotAuthenticated::Pending(_)) => Err(CredentialsError::BadPassword),
         }
     }
 
-    /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
-    /// never cached. Call it when the verification has run, even if no request waits for the result any more: the
-    /// client's next attempt then needs no verification. It may be called more than once.
+    /// Caches verified credentials, if they are valid under this policy, and returns whether they
+    /// are. Invalid ones are never cached. Call it when the verification has run, even if no
+    /// request waits for the result any more: the client's next attempt then needs no verification.
     pub fn cache_result(
         &self,
         result: &VerificationResult,
@@ -216,15 +219,16 @@ impl<T: HeapSize> Authenticator<T> {
         [basic.unwrap_or_default(), self.tokens.size()]
     }
 
-    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid`
+    /// has an empty one.
     #[must_use]
     pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
         let sets = self.issuers.iter().filter(|issuer| issuer.url() == Some(url)).filter_map(Issuer::keys);
         sets.flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to
-    /// fetch it again. The calling program limits how often it does.
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not
+    /// have: reasons to fetch it again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -267,18 +271,19 @@ impl<T: HeapSize> Authenticator<T> {
             let key = self.hasher.hash_pair(user.as_bytes(), b"");
             return Ok(basic.unverified(key, user, now, attach));
         }
-        // Checked before any look-up, so that the response time does not depend on whether the user exists.
+        // Checked before any look-up, so that the response time does not depend on whether the user
+        // exists.
         if password.len() > MAX_PASSWORD {
             return Err(CredentialsError::BadPassword.into());
         }
         let cache_key = self.hasher.hash_pair(user.as_bytes(), password);
-        // Expired means that the password was right before: the hash queue serves such a caller first (S19 in
-        // `SECURITY.md`).
+        // Expired means that the password was right before: the hash queue serves such a caller
+        // first (S19 in `SECURITY.md`).
         let verified_before = match basic.credentials.find(cache_key, now) {
             Lookup::Valid(verified) => return Ok(verified),
             Lookup::Expired => true,
             Lookup::Missing => match basic.carried.find(cache_key, now) {
-                Lookup::Valid(account) => return Ok(basic.insert_account(cache_key, account, now, attach)),
+                Lookup::Valid(account) => return Ok(basic.insert(cache_key, &account.subject, now, attach)),
                 Lookup::Expired => true,
                 Lookup::Missing => false,
             },
@@ -287,14 +292,13 @@ impl<T: HeapSize> Authenticator<T> {
         if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
             return Ok(resolved?);
         }
-        let Some((account, exists)) = basic.accounts.account_or_decoy(user) else {
-            // No user of the policy has a hash: all fail alike, so the time tells nothing about a name.
+        let Some(account) = basic.accounts.account_or_decoy(user) else {
+            // No user of the policy has a hash: all fail alike.
             return Err(CredentialsError::BadPassword.into());
         };
-        let hash_text = account.hash_text.as_ref().map_or("", |secret| &secret.0);
-        let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), hash_text.as_bytes());
+        let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
-        let credentials = PendingCredentials::Password { account, exists, user, password };
+        let credentials = PendingCredentials::Password { account, user, password };
         Err(NotAuthenticated::Pending(Verification { credentials, cache_key, key, verified_before }))
     }
 
@@ -322,9 +326,10 @@ impl<T: HeapSize> Authenticator<T> {
         Err(NotAuthenticated::Pending(verification))
     }
 
-    /// The meaning of a result of a verification under this policy. `None` if it does not count, so that the credentials must
-    /// be verified again: it was made for a password under a policy with another hash, or for a token by any other authenticator
-    /// (another policy, or other keys), or the token is not valid now. If the credentials are valid, their subject is cached.
+    /// The meaning of a result of a verification under this policy. `None` if the credentials must
+    /// be verified again: the user had another hash, or another authenticator (another policy, or
+    /// other keys) verified the token, or the token is not valid now. Caches the subject of valid
+    /// credentials.
     fn resolve(
         &self,
         result: &VerificationResult,
@@ -347,8 +352,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// A password check counts if the user has the same stored hash, byte for byte, in this policy and in that of the
-    /// check, or exists in neither.
+    /// A password check counts if the user has the same stored hash, byte for byte, in this policy
+    /// and in that of the check, or exists in neither.
     fn resolve_password(
         &self,
         key: u128,
@@ -357,13 +362,10 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Verified<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.match_result(result)? {
-            PasswordMatch::Right(account) => {
-                let cached = basic.credentials.find(key, now).valid();
-                Ok(cached.unwrap_or_else(|| basic.insert_account(key, account, now, attach)))
-            }
-            PasswordMatch::Wrong => Err(CredentialsError::BadPassword),
-        })
+        Some(basic.accounts.match_result(result)?.map(|account| {
+            let cached = basic.credentials.find(key, now).valid();
+            cached.unwrap_or_else(|| basic.insert(key, &account.subject, now, attach))
+        }))
     }
 
     fn insert_token(
@@ -375,7 +377,7 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Verified<T> {
         self.tokens.find(key, now).valid().unwrap_or_else(|| {
             let cached = CachedSubject::new(&token.subject, attach);
-            let bytes = cached.bytes(Names::OwnedBySubject);
+            let bytes = cached.bytes();
             self.tokens.insert(key, cached, token.window, bytes)
         })
     }

@@ -11,7 +11,8 @@ pub(crate) enum Scheme<'a> {
     Other,
 }
 
-/// Splits a value into its scheme, in any case (RFC 9110, 11.1), and what follows one or more spaces.
+/// Splits a value into its scheme, in any case (RFC 9110, 11.1), and what follows one or more
+/// spaces.
 pub(crate) fn parse(value: &[u8]) -> Scheme<'_> {
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();

@@ -10,18 +10,16 @@ use dashmap::DashMap;
 
 use crate::UnixTime;
 
-/// How many entries in a row an eviction spares because they were used since it last saw them.
-/// After these it evicts one even if it was used, so that the cost of an insertion does not grow
-/// with the cache. Chosen, not measured: more keep used entries longer, fewer make an insertion
-/// into a full cache cheaper.
+/// How many entries in a row an eviction spares because they were used since it last saw them. Then
+/// it evicts one even if it was used, so that the cost of an insertion does not grow with the
+/// cache. Chosen, not measured.
 const MAX_SECOND_CHANCES: usize = 8;
 
 /// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
-/// Only verified credentials are inserted, so a caller without valid credentials cannot evict
-/// anything. A caller with some can at most fill the cache with valid ones. The cache evicts what
-/// was not used since the last round (the clock algorithm: one queue, and one bit per entry). True
-/// LRU would write to memory that all threads share on every hit.
+/// Only verified credentials are inserted, so a caller without valid ones cannot evict anything.
+/// Evicts entries that were not used since the last round (the clock algorithm: one queue, and one
+/// bit per entry). LRU would write to memory that all threads share on every hit.
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this
@@ -42,8 +40,7 @@ pub(crate) struct Cache<V> {
 pub(crate) enum Lookup<R> {
     /// An entry that is valid now.
     Valid(R),
-    /// An entry whose window does not contain this time: its credentials were verified once, and
-    /// must be verified again.
+    /// An entry whose window does not contain this time: its credentials were verified once.
     Expired,
     /// No entry.
     Missing,
@@ -72,8 +69,8 @@ struct Entry<V> {
     value: V,
     /// When the entry is valid without any renewal.
     window: Window,
-    /// By how many seconds renewals have moved the window. They move both ends: so if the clock is
-    /// set back after a renewal, the entry is not valid until the clock reaches that time again.
+    /// By how many seconds renewals have moved both ends of the window. A clock that was fast for a
+    /// while cannot extend the entry: it is not valid until the clock reaches that time again.
     renewed_by: AtomicU64,
     /// Bytes that its value holds.
     bytes: usize,
@@ -116,9 +113,8 @@ impl<V: Clone> Cache<V> {
     /// The same cache, with entries that are valid for `lifetime` from their last use. The window
     /// of an inserted entry must end `lifetime` after its insertion.
     ///
-    /// Only a use in the last three quarters of that time renews an entry: a renewal writes to
-    /// memory that all threads read. So an entry may expire up to a quarter of `lifetime` earlier
-    /// than its last use suggests.
+    /// Only a use in the last three quarters of that time renews an entry, because a renewal writes
+    /// to memory that all threads read. So it may expire up to a quarter of `lifetime` early.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
         Self { lifetime: Some(lifetime), ..self }
     }
@@ -166,8 +162,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Calls `read` for each entry. Entries that are inserted or removed meanwhile may be left out.
-    ///
-    /// Insertions wait while the keys are copied, and from then on at most for one entry at a time.
+    /// Insertions wait while the keys are copied, and then at most for one entry at a time.
     pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
         let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for key in keys {
@@ -241,9 +236,8 @@ impl<V> Entry<V> {
 
     /// Makes the entry valid for `lifetime` from now on, rounded down to seconds.
     ///
-    /// One relaxed store suffices. Two threads that renew at once write the same to within a
-    /// second, since both count from `window`, which never changes. No other memory is read because
-    /// of this value.
+    /// One relaxed store suffices: two threads that renew at once write the same to within a
+    /// second, and no other memory depends on it.
     fn renew(&self, now: UnixTime, lifetime: Duration) {
         let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
         self.renewed_by.store(moved, Ordering::Relaxed);
@@ -267,8 +261,7 @@ impl Window {
     }
 }
 
-/// Takes the low half of a key as its hash: keys are keyed hashes already, and no client can choose
-/// them.
+/// Takes the low half of a key as its hash: keys are keyed hashes, and no client can choose them.
 #[derive(Default)]
 struct AlreadyHashed(u64);
 

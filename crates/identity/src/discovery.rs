@@ -1,4 +1,5 @@
-//! The discovery document of an issuer (OpenID Connect Discovery 1.0, 3), which names the URL of its key set.
+//! The discovery document of an issuer (OpenID Connect Discovery 1.0, 3), which names the URL of
+//! its key set.
 
 use policy::KeyUrl;
 use serde_json::Value;
@@ -11,7 +12,8 @@ pub enum DiscoveryError {
     /// It is not a JSON object without duplicate names.
     #[error("not a discovery document: not JSON{0}")]
     NotJson(String),
-    /// Its `issuer` is missing, or is not exactly that of the policy: it may be about another issuer (4.3).
+    /// Its `issuer` is missing, or is not exactly that of the policy: it may be about another
+    /// issuer (4.3).
     #[error("its `issuer` is {found}, not `{expected}`")]
     WrongIssuer {
         /// The `issuer` in it.
@@ -27,17 +29,18 @@ pub enum DiscoveryError {
     Url(&'static str),
 }
 
-/// The URL of the key set that the discovery document of this issuer names. `at` is where it was fetched.
+/// The URL of the key set that the discovery document of this issuer names. `at` is where it was
+/// fetched.
 ///
 /// # Errors
-/// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not `https`, or `http` on a
-/// loopback address where the document itself is.
+/// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not
+/// `https`, or `http` on a loopback address where the document itself is.
 pub fn key_set_url(document: &[u8], at: &KeyUrl, issuer: &str) -> Result<KeyUrl, DiscoveryError> {
     let members = json::parse(document)
         .map_err(|error| DiscoveryError::NotJson(jwks::not_json(document, &error).to_string()))?;
-    let named = members.get("issuer").and_then(Value::as_str);
-    if named != Some(issuer) {
-        let found = named.map_or("missing".to_owned(), |named| format!("`{}`", excerpt(named)));
+    let name = members.get("issuer").and_then(Value::as_str);
+    if name != Some(issuer) {
+        let found = name.map_or("missing".to_owned(), |name| format!("`{}`", excerpt(name)));
         return Err(DiscoveryError::WrongIssuer { found, expected: excerpt(issuer) });
     }
     let url = members.get("jwks_uri").and_then(Value::as_str).ok_or(DiscoveryError::NoKeys)?;

@@ -5,25 +5,26 @@ const MAX_CHARACTERS: usize = 64;
 /// The most texts of a list that are shown.
 const MAX_TEXTS: usize = 4;
 
-/// The beginning of a text that is not trusted, such as a `kid`, for a message: bounded, and with control characters,
-/// quotes and the like escaped.
+/// The beginning of a text that is not trusted, such as a `kid`, for a message: bounded, and with
+/// control characters, quotes and the like escaped.
 #[must_use]
 pub fn excerpt(text: &str) -> String {
-    let mut shown: String = text.chars().take(MAX_CHARACTERS).flat_map(char::escape_debug).collect();
+    let mut excerpt: String = text.chars().take(MAX_CHARACTERS).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_CHARACTERS).is_some() {
-        shown.push('\u{2026}');
+        excerpt.push('\u{2026}');
     }
-    shown
+    excerpt
 }
 
-/// The first texts of a list that is not trusted, and the number of the others: `` `a`, `b` and 3 more``.
+/// The first texts of a list that is not trusted, and the number of the others: `` `a`, `b` and 3
+/// more``.
 pub fn excerpts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut quoted = texts.into_iter().map(|text| format!("`{}`", excerpt(text)));
-    let shown: Vec<String> = quoted.by_ref().take(MAX_TEXTS).collect();
-    match (shown.is_empty(), quoted.count()) {
+    let list = quoted.by_ref().take(MAX_TEXTS).collect::<Vec<_>>().join(", ");
+    match (list.is_empty(), quoted.count()) {
         (true, _) => "none".to_owned(),
-        (false, 0) => shown.join(", "),
-        (false, more) => format!("{} and {more} more", shown.join(", ")),
+        (false, 0) => list,
+        (false, more) => format!("{list} and {more} more"),
     }
 }
 

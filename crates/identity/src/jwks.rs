@@ -49,9 +49,8 @@ pub struct KeyFault {
     pub key: String,
     /// Why the key cannot be used.
     pub message: &'static str,
-    /// True if the key is sound but has another purpose than verifying tokens here, such as
-    /// encryption: many issuers publish such keys too. False if the key is weak, damaged or must
-    /// not be in the set.
+    /// True if the key is sound but has another purpose, such as encryption: many issuers publish
+    /// such keys too. False if the key is weak, damaged or must not be in the set.
     pub other_purpose: bool,
 }
 
@@ -116,8 +115,8 @@ pub fn why_unusable(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// Parses a key set: the keys that can be used, and what is wrong with the others. A sound key for
-/// encryption beside them is nothing wrong: issuers such as Keycloak publish one.
+/// Parses a key set: the keys that can be used, and the faults of the others. A sound key for
+/// encryption beside them is no fault: issuers such as Keycloak publish one.
 ///
 /// # Errors
 /// If this is not a key set, it has shared secrets among public keys, or none of its keys can be
@@ -150,12 +149,10 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
 
 /// The shared secrets of a set that also has public keys.
 ///
-/// Such a set allows no algorithm confusion here, as each key is pinned to one algorithm (RFC 8725,
-/// 3.1 and 3.2). But a set with public keys is meant to be public, and a shared secret that is
-/// public lets anyone sign: it has leaked, whether it is sound, weak or for another purpose. The
-/// public keys beside it may come from the same source. So the whole set is rejected and the last
-/// good one is kept; to ignore only the secret would let the leak go unnoticed. A policy that
-/// verifies with both kinds has them in separate files, one issuer for each.
+/// A set with public keys is meant to be public, and a shared secret that is public lets anyone
+/// sign. So the whole set is rejected and the last good one is kept; to ignore only the secret
+/// would let the leak go unnoticed. A policy that verifies with both kinds has them in separate
+/// files, one issuer for each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     if !set.iter().any(|jwk| matches!(key_type(jwk), Some("RSA" | "EC" | "OKP"))) {
         return Vec::new();
@@ -228,7 +225,7 @@ fn invalid(bytes: &[u8], error: &serde_json::Error) -> NotJson {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let what = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
-    // The parser counts bytes, and none before the first of a line.
+    // The parser counts bytes.
     let of_line = bytes.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
     let before = String::from_utf8_lossy(of_line.get(..column).unwrap_or(of_line));
     let number = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
@@ -251,9 +248,9 @@ impl KeySet {
         if kid.is_some() {
             return self.keys.iter().find(|key| key.kid() == kid);
         }
-        let mut fitting = self.keys.iter().filter(|key| key.algorithm() == algorithm);
-        let first = fitting.next();
-        if fitting.next().is_some() { None } else { first }
+        let mut keys = self.keys.iter().filter(|key| key.algorithm() == algorithm);
+        let key = keys.next();
+        if keys.next().is_some() { None } else { key }
     }
 
     /// The `kid`s, in order; empty for a key without one.

@@ -1,8 +1,8 @@
 //! JSON Web Tokens (RFC 7519, 7515, 8725): from the text of a token to a verified subject.
 //!
-//! The order of the checks is fixed: the shape, the header, the issuer that `iss` in the payload names, the key from
-//! that issuer's key set, the signature, and only then the claims. Nothing of an unverified payload is used except
-//! `iss`; logs may say whom it names.
+//! The order of the checks is fixed: the shape, the header, the issuer that `iss` in the payload
+//! names, the key from that issuer's key set, the signature, and only then the claims. Nothing of
+//! an unverified payload is used except `iss`; logs may say whom it names.
 
 mod claims;
 mod detail;

@@ -1,4 +1,5 @@
-//! Keyed hashes: the cache keys of credentials, so that a cache never holds the credentials themselves.
+//! Keyed hashes: the cache keys of credentials, so that a cache never holds the credentials
+//! themselves.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -6,18 +7,19 @@ use std::hash::Hasher as _;
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// The length from which HighwayHash hashes a string, in bytes. For 900 bytes, as a token has, it takes 110 ns and SipHash
-/// 420 ns; at 30 bytes, as Basic credentials have, it takes 56 and 36 ns (November 2026).
+/// The length from which HighwayHash hashes a string, in bytes. For 900 bytes, as a token has, it
+/// takes 110 ns and SipHash 420; for 30 bytes, as Basic credentials have, 56 and 36 ns (November
+/// 2026).
 const LONG: usize = 64;
 
-/// A hash function with secret keys of this process: a keyed pseudo-random function. Without the keys, nobody can search
-/// for two credentials of the same hash, or learn credentials from a hash.
+/// A hash function with secret keys of this process. Without the keys, nobody can search for two
+/// credentials of the same hash, or learn credentials from a hash.
 ///
-/// Short strings are hashed by SipHash-2-4, long ones by HighwayHash, both with 128 bits of output. HighwayHash was studied less, so
-/// names, which others may know, are hashed by SipHash alone. What is needed of it is little: no hash leaves this process, and to be
-/// taken for another caller one would have to send a value with the same hash as that caller's, without the key and, where rolegate
-/// verifies credentials, without that value (who has it is that caller already). POLYVAL (RFC 8452), for which that is proven, takes
-/// 230 ns for a token where its multiplication takes two cycles.
+/// Short strings are hashed by SipHash-2-4, long ones by HighwayHash, both with 128 bits of output.
+/// HighwayHash was studied less, so names, which others may know, are hashed by SipHash alone. To
+/// be taken for another caller, an attacker would need a value with the same hash as that caller's,
+/// without the key and without that value; no hash leaves this process. POLYVAL (RFC 8452), for
+/// which that is proven, takes 230 ns for a token.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
     short: SipHasher24,
@@ -29,8 +31,8 @@ pub(crate) struct KeyedHasher {
 impl KeyedHasher {
     /// A hasher with new random keys; `None` if the system's random number generator fails.
     ///
-    /// The keys come straight from the system. aws-lc first gathers entropy of its own from timing jitter, which took
-    /// 50 ms of each start (November 2026) and adds nothing to what the kernel gives.
+    /// The keys come straight from the system. aws-lc first gathers entropy from timing jitter,
+    /// which took 50 ms of each start (November 2026).
     pub(crate) fn random() -> Option<Self> {
         let (mut short, mut pairs, mut long) = ([0; 16], [0; 16], [[0; 8]; 4]);
         for key in [&mut short[..], &mut pairs, long.as_flattened_mut()] {
@@ -52,7 +54,8 @@ impl KeyedHasher {
         u128::from(high) << 64 | u128::from(low)
     }
 
-    /// The hash of two strings, each with its length before it, so that `("ab", "c")` and `("a", "bc")` differ.
+    /// The hash of two strings, each with its length before it, so that `("ab", "c")` and `("a",
+    /// "bc")` differ.
     pub(crate) fn hash_pair(&self, first: &[u8], second: &[u8]) -> u128 {
         let mut hasher = self.pairs;
         for part in [first, second] {

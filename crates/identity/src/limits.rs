@@ -7,14 +7,14 @@ use std::time::Duration;
 pub struct Limits {
     /// The most verified Basic credentials to cache.
     pub basic_credentials: usize,
-    /// The most bytes of memory for all cached Basic credentials together, with what is attached to them. Credentials
-    /// that are carried over a reload have another limit of the same size. One of those takes 162 bytes: its names
-    /// belong to the policy and nothing is attached to it.
+    /// The most bytes of memory for all cached Basic credentials together, with what is attached to
+    /// them. Credentials that are carried over a reload have another limit of the same size; one of
+    /// those takes 162 bytes.
     pub basic_bytes: usize,
-    /// How long Basic credentials count as verified, from their verification or their last use. A use in the first
-    /// quarter of this time does not renew them: a renewal writes to memory that all threads read, so a busy caller
-    /// must not cause one on each request. Setting the clock back to more than a minute before the last renewal ends
-    /// them, so that a clock which was wrong for a while cannot extend them.
+    /// How long Basic credentials count as verified, from their verification or their last use. A
+    /// use in the first quarter of this time does not renew them: a renewal writes to memory that
+    /// all threads read. Setting the clock back to more than a minute before the last renewal ends
+    /// them.
     pub basic_ttl: Duration,
     /// The most verified tokens to cache. Each is kept until it expires.
     pub tokens: usize,
@@ -23,9 +23,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 65,536 entries and 32 MiB for each cache, and ten minutes for Basic credentials: enough for the callers that a
-    /// large site has at any one time. A caller with a short name takes about half a KiB, so the limit in bytes is
-    /// mostly the one that is reached.
+    /// 65,536 entries and 32 MiB for each cache, and ten minutes for Basic credentials: enough for
+    /// the callers that a large site has at any one time. A caller with a short name takes about
+    /// half a KiB, so the limit in bytes is usually reached first.
     fn default() -> Self {
         Self {
             basic_credentials: 1 << 16,

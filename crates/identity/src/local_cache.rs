@@ -1,10 +1,9 @@
 //! A small cache for one thread, in front of the caches of all threads.
 //!
-//! A look-up in a shared cache writes to memory that all threads use: the lock of a shard, and the reference count of
-//! the subject. Each such write takes the cache line from the other cores, so on many cores these lines would limit
-//! the whole process. A hit here reads memory of its own thread and the subject itself, and writes to no memory that
-//! threads share. `make bench BENCH=threads` measures this: with two threads, a request of a cached caller should take
-//! at most 1.05 times as long as with one (P9 in `benches/README.md`).
+//! A look-up in a shared cache writes to memory that all threads use: the lock of a shard, and the
+//! reference count of the subject. Each such write takes the cache line from the other cores, which
+//! on many cores would limit the whole process. A hit here writes to no memory that threads share
+//! (P9 in `benches/README.md`, `make bench BENCH=threads`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,36 +12,37 @@ use std::time::Duration;
 use crate::cache::{CacheHit, Window};
 use crate::{CachedSubject, UnixTime};
 
-/// Entries per set: the cache is set-associative, like that of a CPU. Two, so that two busy callers whose keys fall
-/// into one set do not evict each other.
+/// Entries per set: the cache is set-associative, like that of a CPU. Two busy callers whose keys
+/// fall into one set do not evict each other.
 const WAYS: usize = 2;
-/// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker. With more sets, fewer busy
-/// callers are looked up in the shared cache; with fewer, each worker takes less memory (see [`MAX_BYTES`]).
+/// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker.
 const SETS: usize = 512;
-/// The largest subject to keep here, in bytes. Most take half a KiB. Entries share their subjects with the shared
-/// cache, but when that has evicted them, they exist for this cache alone: at most 2 MiB, 1,024 entries of this size.
+/// The largest subject to keep here, in bytes. Most take half a KiB. Subjects that the shared cache
+/// has evicted exist for this cache alone: at most 2 MiB, 1,024 of this size.
 const MAX_BYTES: usize = 2 << 10;
-/// How long an entry is used before the next look-up in the shared cache. That look-up marks the shared entry as used:
-/// otherwise the shared cache would evict the busiest callers, or let their credentials expire.
+/// How long an entry is used before the next look-up in the shared cache. That look-up marks the
+/// shared entry as used: otherwise the shared cache would evict the busiest callers, or let them
+/// expire.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The verified credentials that one thread has used last: at most 1,024, and 2 MiB with their subjects.
+/// The verified credentials that one thread has used last: at most 1,024, and 2 MiB with their
+/// subjects.
 ///
-/// Each thread has its own. It may be used with several [`Authenticator`](crate::Authenticator)s, one after the other:
-/// it never returns what another one has verified.
+/// Each thread has its own. It may be used with several [`Authenticator`](crate::Authenticator)s in
+/// turn: it never returns a subject of another one.
 pub struct LocalCache<T> {
     /// The id of the authenticator that verified all entries.
     authenticator: u64,
     /// Allocated with the first look-up, and again for each new authenticator.
     sets: Vec<[Option<Entry<T>>; WAYS]>,
-    /// The last subject that was returned without an entry, because it is too large or was passed to
-    /// [`LocalCache::hold`]. Kept so that a reference to it can be returned.
+    /// The last subject that was returned without an entry, so that a reference to it can be
+    /// returned.
     last: Option<Arc<CachedSubject<T>>>,
     lookups: CacheLookups,
 }
 
-/// Where the caches had the credentials of requests. Counted when a caller is known, or was not the one it claims to be: not
-/// while a verification is due, and not for credentials that are invalid without one.
+/// Where the caches had the credentials of requests. Not counted while a verification is due, nor
+/// for credentials that are invalid without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLookups {
     /// In the cache of the thread.
@@ -60,9 +60,9 @@ struct Entry<T> {
 }
 
 impl<T> LocalCache<T> {
-    /// The cached subject with this key, if this authenticator has verified its credentials; otherwise the one that
-    /// `look_up` returns, which is then cached for at most a second. `verified` is whether that one comes from a verification for
-    /// this request.
+    /// The cached subject with this key, if this authenticator has verified its credentials;
+    /// otherwise the one that `look_up` returns, which is then cached for at most a second.
+    /// `verified`: a verification for this request has a result, which `look_up` uses.
     ///
     /// # Errors
     /// That of `look_up`.
@@ -81,11 +81,12 @@ impl<T> LocalCache<T> {
         }
         let Self { sets, last, lookups, .. } = self;
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
-            // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty cache, 0.
+            // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty
+            // cache, 0.
             return Ok(last.insert(look_up()?.value));
         };
-        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced:
-        // which was used last is not recorded, and the first is free again after `MAX_AGE` at the latest.
+        // The slot that has this key, or else one that is empty or expired. If there is none, the
+        // second is replaced; the first is free again after `MAX_AGE` at the latest.
         let slot = if !has_key(second, key) && (has_key(first, key) || is_free(first, now)) {
             first
         } else {
@@ -102,8 +103,8 @@ impl<T> LocalCache<T> {
         if bytes > MAX_BYTES {
             return Ok(last.insert(cached));
         }
-        // Valid from now on. If the clock is set back, even a little, the next look-up goes to the shared cache, which
-        // knows the whole window.
+        // Valid from now on. If the clock is set back, the next look-up goes to the shared cache,
+        // which has the whole window.
         let until = window.until.min(now.saturating_add(max_local_age.min(MAX_AGE)));
         Ok(&slot.insert(Entry { key, window: Window { from: now, until }, cached }).cached)
     }
@@ -128,8 +129,8 @@ fn is_free<T>(slot: &Option<Entry<T>>, now: UnixTime) -> bool {
     slot.as_ref().is_none_or(|entry| !entry.window.contains(now))
 }
 
-/// The index of the set for a key. Keys are keyed hashes, so any of their bits are uniform, and no client can choose
-/// credentials that fall into one set. The high half is used here, because the shared cache uses the low half.
+/// The index of the set for a key. Keys are keyed hashes, so their bits are uniform, and no client
+/// can choose credentials that fall into one set. The shared cache uses the low half.
 fn set_of(key: u128) -> usize {
     usize::try_from(key >> 64 & (SETS as u128 - 1)).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
 //! How much memory cached subjects take. The limits of the caches count it.
 //!
-//! Names, claims and header values come from callers, so a cache that is bounded only in number is not bounded: 70,000
-//! names of 1.5 KB took 225 MiB where passwords are not checked (November 2026).
+//! Names, claims and header values come from callers, so a cache that is bounded only in number is
+//! not bounded: 70,000 names of 1.5 KB took 225 MiB where passwords are not checked (November
+//! 2026).
 
 use std::sync::Arc;
 
@@ -9,9 +10,11 @@ use crate::{CachedSubject, Subject};
 
 /// A value that knows how much heap memory it holds.
 pub trait HeapSize {
-    /// The bytes that it has allocated, without its own size and without what it shares with the policy.
+    /// The bytes that it has allocated, without its own size and without what it shares with the
+    /// policy.
     ///
-    /// [`allocated`] gives the bytes of one allocation. If the result is too small, a cache can grow beyond its limit.
+    /// [`allocated`] gives the bytes of one allocation. If the result is too small, a cache can
+    /// grow beyond its limit.
     fn heap_size(&self) -> usize;
 }
 
@@ -27,37 +30,28 @@ impl HeapSize for String {
     }
 }
 
-/// The memory that an allocation of this many bytes takes. Allocators round sizes up by as much as an eighth, and keep
-/// some bytes of their own for each allocation.
+/// The memory that an allocation of this many bytes takes. Allocators round sizes up by as much as
+/// an eighth, and keep some bytes of their own for each allocation.
 #[must_use]
 pub const fn allocated(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes.saturating_add(bytes / 8).saturating_add(16) }
 }
 
-/// Who owns the names of a subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// The policy: it holds them whether the subject is cached or not.
-    OwnedByPolicy,
-    /// The subject alone: they come from a token or a header.
-    OwnedBySubject,
-}
-
 impl<T: HeapSize> CachedSubject<T> {
-    /// The bytes of a known subject behind its `Arc`, with all that it alone holds.
-    pub(crate) fn bytes(&self, names: Names) -> usize {
-        arc_size::<Self>() + self.subject.heap_size(names) + self.attached.heap_size()
+    /// The bytes of a known subject behind its `Arc`, with everything that it holds. Its names
+    /// count even if it shares them with the policy: then the result is a little too large.
+    pub(crate) fn bytes(&self) -> usize {
+        arc_size::<Self>() + self.subject.heap_size() + self.attached.heap_size()
     }
 }
 
 impl Subject {
     /// The claims are not counted: a cached subject has none.
-    fn heap_size(&self, names: Names) -> usize {
+    fn heap_size(&self) -> usize {
         let lists = [&self.groups, &self.roles];
-        let lists_bytes = lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
-        let own = lists.into_iter().flatten().chain([&self.user]).map(|name| text(name));
-        let own = if names == Names::OwnedBySubject { own.sum() } else { 0 };
-        own + lists_bytes.iter().sum::<usize>()
+        let names = lists.into_iter().flatten().chain([&self.user]).map(|name| text(name));
+        let lists = lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
+        names.chain(lists).sum()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-/// Whether a text can be a name, which goes into log lines, headers and comparisons: not empty, no control characters.
+/// Whether a text can be a name, which goes into log lines, headers and comparisons: not empty, no
+/// control characters.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }

@@ -1,6 +1,8 @@
-//! Stored password hashes: parses each format, and compares a password with a hash in constant time.
+//! Stored password hashes: parses each format, and compares a password with a hash in constant
+//! time.
 //!
-//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module, `{SHA}` aside.
+//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module, `{SHA}`
+//! aside.
 
 mod algorithm;
 mod argon2id;
@@ -14,8 +16,9 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 pub use algorithm::{HashAlgorithm, HashPasswordError, hash_password};
 
-/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, which the client
-/// chooses: 23 ms at 1,400 bytes (November 2026). Nobody types that many, and generated passwords are shorter.
+/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password,
+/// which the client chooses: 23 ms at 1,400 bytes (November 2026). Nobody types that many, and
+/// generated passwords are shorter.
 pub(crate) const MAX_PASSWORD: usize = 256;
 
 /// The parameters that the time of a check depends on.
@@ -25,7 +28,8 @@ pub(crate) struct Cost {
     parameters: [u32; 3],
 }
 
-/// A parsed hash, ready to compare a password with. It has no `Debug`, so it shows neither salt nor digest.
+/// A parsed hash, ready to compare a password with. It has no `Debug`, so it shows neither salt nor
+/// digest.
 pub(crate) struct Stored(Box<dyn PasswordHash>);
 
 /// A hash of one format. It does the same work for every password of the same length.
@@ -33,11 +37,13 @@ trait PasswordHash: Send + Sync {
     /// Two hashes of the same cost take the same time for the same password.
     fn cost(&self) -> Cost;
 
-    /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a wrong password.
+    /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a
+    /// wrong password.
     fn matches(&self, password: &[u8]) -> bool;
 }
 
-/// `{SHA}` and the base64 of one SHA-1 (RFC 2307). It is unsalted and fast, so the loader of the policy warns of it.
+/// `{SHA}` and the base64 of one SHA-1 (RFC 2307). It is unsalted and fast, so the loader of the
+/// policy warns of it.
 struct Sha1([u8; 20]);
 
 /// The hash function inside PBKDF2 and SHA-crypt.
@@ -61,8 +67,8 @@ pub(crate) struct HashError {
 pub(crate) enum Weakness {
     /// It is easier to break than it should be.
     Weak(&'static str),
-    /// A check takes about a second or longer. This is an estimate from the parameters for one core of a server (2026):
-    /// a measurement would make the warning depend on the machine and its load.
+    /// A check takes about a second or longer. This is an estimate from the parameters for one core
+    /// of a server (2026): a measurement would make the warning depend on the machine and its load.
     Slow(&'static str),
 }
 
@@ -75,7 +81,8 @@ impl Stored {
     /// Parses a stored hash.
     ///
     /// # Errors
-    /// If the format is not supported, the hash is damaged, or a check would cost seconds or gigabytes.
+    /// If the format is not supported, the hash is damaged, or a check would cost seconds or
+    /// gigabytes.
     pub(crate) fn parse(text: &str) -> Parsed<Self> {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             let digest = STANDARD.decode(digest).ok().and_then(|digest| digest.try_into().ok());
@@ -131,7 +138,7 @@ fn is_of_ldap(text: &str) -> bool {
     let scheme = text.strip_prefix('{').and_then(|text| text.split_once('}')).map(|(scheme, _)| scheme);
     let scheme = scheme.unwrap_or_default().to_ascii_uppercase();
     scheme == "CRYPT"
-        || ["SHA", "SSHA", "MD5", "SMD5", "PBKDF2", "ARGON2"].iter().any(|known| scheme.starts_with(known))
+        || ["SHA", "SSHA", "MD5", "SMD5", "PBKDF2", "ARGON2"].iter().any(|prefix| scheme.starts_with(prefix))
 }
 
 fn unsupported(id: &str) -> HashError {

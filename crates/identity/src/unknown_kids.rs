@@ -2,11 +2,12 @@
 
 /// The most `kid`s that are kept until they are taken.
 const MAX_KIDS: usize = 16;
-/// The longest `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up to 64 bytes.
+/// The longest `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up to 64
+/// bytes.
 const MAX_KID: usize = 256;
 
-/// The `kid`s of tokens that no key of a set has: reasons to fetch the set again. Bounded, because whoever sends a
-/// token chooses its `kid`.
+/// The `kid`s of tokens that no key of a set has: reasons to fetch the set again. Bounded, because
+/// whoever sends a token chooses its `kid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnknownKids {
     kids: Vec<Box<str>>,
@@ -14,10 +15,10 @@ pub struct UnknownKids {
 }
 
 impl UnknownKids {
-    /// Adds a `kid`, unless it is in there or too long, or there are many already: then only that there are more is
-    /// kept.
+    /// Adds a `kid`, unless it is in there or too long, or there are many already: then only that
+    /// there are more is kept.
     pub fn add(&mut self, kid: &str) {
-        if self.kids.iter().any(|known| **known == *kid) {
+        if self.kids.iter().any(|added| **added == *kid) {
             return;
         }
         if kid.len() > MAX_KID || self.kids.len() >= MAX_KIDS {

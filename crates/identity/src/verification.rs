@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use crate::basic::{Account, PasswordResult};
+use crate::accounts::{Account, PasswordResult};
 use crate::jwt::{self, Issuer, VerifiedToken};
 use crate::memory::allocated;
 use crate::{CredentialsError, UnixTime};
@@ -14,9 +14,8 @@ use crate::{CredentialsError, UnixTime};
 /// Credentials that have to be verified before their subject is known. Hashing a password takes
 /// milliseconds, so it must not run on a thread that serves requests. Verifying a token takes
 /// microseconds (HS512) to hundreds of microseconds (ES512; November 2026; `make bench
-/// BENCH=identity`), and the whole check of a caller whose credentials are cached about one: a
-/// thread that serves requests may run one, but not many in a row. If tokens were verified as they
-/// arrive, a flood of wrong signatures would delay all other requests of the thread.
+/// BENCH=identity`): a thread that serves requests may run one, but not many in a row. Otherwise a
+/// flood of wrong signatures would delay its other requests.
 ///
 /// The credentials in it are overwritten when it is dropped.
 pub struct Verification {
@@ -30,11 +29,9 @@ pub struct Verification {
 
 pub(crate) enum PendingCredentials {
     Password {
+        /// Of another name if it is the decoy of a user that does not exist.
         account: Arc<Account>,
-        /// False if `account` is the decoy of a user that does not exist.
-        exists: bool,
-        /// The user name in the credentials. It is copied for a user that exists too, so that both
-        /// cost the same.
+        /// The user name in the credentials.
         user: Box<str>,
         password: Zeroizing<Vec<u8>>,
     },
@@ -97,33 +94,30 @@ impl Verification {
     }
 
     /// Whether the same credentials were verified before in this process against the same stored
-    /// hash, but too long ago to count now. Never true for a token.
+    /// hash, but too long ago to count now. Never true for a token, nor for credentials that the
+    /// cache has evicted.
     ///
-    /// Queues let such a verification go first, because nobody without valid credentials can cause
-    /// one: so a flood of wrong passwords does not delay users who were verified before. It can be
-    /// false for credentials that were verified, because the cache is bounded. It is only a hint:
-    /// the credentials must still be verified.
+    /// Queues let such a verification go first: nobody without valid credentials can cause one, so
+    /// a flood of wrong passwords does not delay users who were verified before.
     #[must_use]
     pub fn verified_before(&self) -> bool {
         self.verified_before
     }
 
     /// Equal for equal passwords under the same stored hash, so that equal verifications can be run
-    /// once. For a token it does not depend on the keys: the result of one policy may not count
-    /// under another. Depends on a secret of this process.
+    /// once. For a token it does not depend on the keys. Depends on a secret of this process.
     #[must_use]
     pub fn key(&self) -> u128 {
         self.key
     }
 
-    /// Runs it. Never run a password on a thread that serves requests. It takes as long for a user
-    /// that does not exist as for one that does.
+    /// Runs it. It takes as long for a user that does not exist as for one that does.
     #[must_use]
     pub fn run(self) -> VerificationResult {
         let result = match self.credentials {
-            PendingCredentials::Password { account, exists, user, password } => {
+            PendingCredentials::Password { account, user, password } => {
                 let matches = account.stored.as_ref().is_some_and(|stored| stored.matches(&password));
-                CredentialsResult::Password(PasswordResult { right: matches & exists, account, exists, user })
+                CredentialsResult::Password(PasswordResult { account, user, matches })
             }
             PendingCredentials::Token { token, issuers, now } => {
                 let result = jwt::verify(&issuers, &token, now).map(Arc::new);

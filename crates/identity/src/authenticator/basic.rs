@@ -7,16 +7,14 @@ use std::time::Duration;
 use document::Problem;
 use policy::model;
 
-use crate::basic::{Account, Accounts};
+use crate::accounts::{Account, Accounts};
 use crate::cache::{Cache, CacheHit, Lookup, Window};
 use crate::limits::Limits;
-use crate::memory::Names;
 use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
 /// How far the clock may be set back without effect on cached Basic credentials. If it is set back
-/// further, they must be verified again, so that a clock that was wrong for a while cannot keep
-/// them valid for longer. Chosen, not measured: usual corrections of the clock are far smaller, so
-/// they cause no hashing; more would let credentials stay valid for longer.
+/// further, they must be verified again: a clock that was wrong for a while cannot keep them valid
+/// for longer. Chosen, not measured: usual corrections of the clock are far smaller.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// HTTP Basic: the users, and the credentials that have been verified.
@@ -77,17 +75,6 @@ impl<T: HeapSize> Basic<T> {
         self.carried = CarriedCredentials(carried);
     }
 
-    /// Caches credentials that were verified against this account.
-    pub(super) fn insert_account(
-        &self,
-        key: u128,
-        account: &Account,
-        now: UnixTime,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> CacheHit<Arc<CachedSubject<T>>> {
-        self.insert(key, CachedSubject::new(&account.subject, attach), Names::OwnedByPolicy, now)
-    }
-
     /// The user of credentials whose password something between the client and Envoy checks
     /// (`verify: false`). The name comes from the caller, and the policy need not have it.
     pub(super) fn unverified(
@@ -97,22 +84,24 @@ impl<T: HeapSize> Basic<T> {
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> CacheHit<Arc<CachedSubject<T>>> {
-        self.credentials.find(key, now).valid().unwrap_or_else(|| {
-            let cached = CachedSubject::new(&self.accounts.unverified_subject(user), attach);
-            self.insert(key, cached, Names::OwnedBySubject, now)
-        })
+        self.credentials
+            .find(key, now)
+            .valid()
+            .unwrap_or_else(|| self.insert(key, &self.accounts.unverified_subject(user), now, attach))
     }
 
-    fn insert(
+    /// Caches credentials of this subject.
+    pub(super) fn insert(
         &self,
         key: u128,
-        cached: Arc<CachedSubject<T>>,
-        names: Names,
+        subject: &Subject,
         now: UnixTime,
+        attach: impl FnOnce(&Subject) -> T,
     ) -> CacheHit<Arc<CachedSubject<T>>> {
+        let cached = CachedSubject::new(subject, attach);
         let until = now.saturating_add(self.lifetime);
         let window = Window { from: now.saturating_sub(CLOCK_TOLERANCE), until };
-        let bytes = cached.bytes(names);
+        let bytes = cached.bytes();
         self.credentials.insert(key, cached, window, bytes)
     }
 }

@@ -1,31 +1,34 @@
-//! Callers without a verification: the names that invalid credentials claim, for logs; claims, for people and test cases;
-//! and callers whose credentials another policy has verified.
+//! Callers without a verification: the names that invalid credentials claim, for logs; claims, for
+//! people and test cases; and callers whose credentials another policy has verified.
 
 use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
-use crate::basic::Credentials;
+use crate::credentials::Credentials;
 use crate::jwt;
 use crate::names::is_name;
 use crate::{CredentialsError, HeapSize, Subject, UnixTime};
 
 use super::Authenticator;
 
-/// What invalid credentials say. Nothing of it is verified: whoever sends a request can put any name into it. For the
-/// operator and never for the client. It has no part of a password or of a signature.
+/// What invalid credentials say. Nothing of it is verified: whoever sends a request can put any
+/// name into it. For the operator and never for the client. It has no part of a password or of a
+/// signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempted {
     /// The user name, with the prefix of its source. No control characters.
     pub user: Option<String>,
     /// The issuer of a token, even if the policy does not configure it. No control characters.
     pub issuer: Option<String>,
-    /// What in the credentials led to the error, for example "`aud` is `account`, expected `shop`". No control characters.
+    /// What in the credentials led to the error, for example "`aud` is `account`, expected `shop`".
+    /// No control characters.
     pub detail: Option<String>,
 }
 
 impl<T: HeapSize> Authenticator<T> {
-    /// What the credentials in an `Authorization` header say, which are invalid because of this error. Only methods that
-    /// the policy configures are read: the user name of others may be a secret, such as an API key.
+    /// What the credentials in an `Authorization` header say, which are invalid because of this
+    /// error. Only methods that the policy configures are read: the user name of others may be a
+    /// secret, such as an API key.
     #[must_use]
     pub fn attempted(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
         match (authorization::parse(authorization), &self.basic) {
@@ -41,7 +44,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Where a token, which is malformed because its roles or groups are, probably has them: for people who explain a request.
+    /// Where a token, which is malformed because its roles or groups are, probably has them: for
+    /// people who explain a request.
     #[must_use]
     pub fn roles_elsewhere(&self, authorization: &[u8]) -> Option<String> {
         let Scheme::Bearer(token) = authorization::parse(authorization) else { return None };
@@ -50,7 +54,8 @@ impl<T: HeapSize> Authenticator<T> {
         jwt::elsewhere(&claims, &issuer.settings)
     }
 
-    /// What is malformed in these claims, which are not of a verified token: for people who test a policy.
+    /// What is malformed in these claims, which are not of a verified token: for people who test a
+    /// policy.
     #[must_use]
     pub fn malformed_claim(&self, claims: &Value) -> Option<String> {
         let mut claims = claims.as_object()?.clone();
@@ -70,17 +75,20 @@ impl<T: HeapSize> Authenticator<T> {
         Attempted { user: user.map(|user| user.to_string()), issuer: issuer.map(str::to_owned), detail }
     }
 
-    /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
+    /// The subject that a valid token with these claims would have, for test cases and tools.
+    /// Nothing is verified.
     ///
     /// # Errors
-    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
+    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the
+    /// roles are malformed.
     pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
-    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of them is required.
+    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of
+    /// them is required.
     ///
     /// # Errors
     /// If no token with these claims is valid now.
@@ -96,7 +104,8 @@ impl<T: HeapSize> Authenticator<T> {
         self.basic.as_ref()?.accounts.with_prefix(user).map(|account| &account.subject)
     }
 
-    /// The subject of the Basic user with this name, which has no prefix, once its password was verified elsewhere.
+    /// The subject of the Basic user with this name, which has no prefix, once its password was
+    /// verified elsewhere.
     ///
     /// # Errors
     /// If no password of a user with this name is valid here.
@@ -109,8 +118,8 @@ impl<T: HeapSize> Authenticator<T> {
         account.map(|account| account.subject.clone()).ok_or(CredentialsError::BadPassword)
     }
 
-    /// The subject of a token whose signature was verified elsewhere, by its [`signed_part`]. Everything but the signature
-    /// and the key is checked.
+    /// The subject of a token whose signature was verified elsewhere, by its [`signed_part`].
+    /// Everything but the signature and the key is checked.
     ///
     /// # Errors
     /// If a token with this header and these claims is not valid here, whatever its signature.
@@ -128,8 +137,8 @@ impl<T: HeapSize> Authenticator<T> {
     }
 }
 
-/// Header and payload of the token in the value of an `Authorization` header, without its signature. So they are no
-/// credentials.
+/// Header and payload of the token in the value of an `Authorization` header, without its
+/// signature. So they are no credentials.
 #[must_use]
 pub fn signed_part(authorization: &[u8]) -> Option<&[u8]> {
     match authorization::parse(authorization) {

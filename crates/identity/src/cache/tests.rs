@@ -14,7 +14,8 @@ fn seconds(from: u64, until: u64) -> Window {
     Window { from: Duration::from_secs(from), until: Duration::from_secs(until) }
 }
 
-/// A cache whose entries are valid for 100 seconds from their last use. It has one, inserted at second 1,000.
+/// A cache whose entries are valid for 100 seconds from their last use. It has one, inserted at
+/// second 1,000.
 fn renewing() -> Cache<u32> {
     let cache = Cache::new(4, HUNDRED).renewed_on_use(Duration::from_secs(100));
     cache.insert(1, 10, seconds(990, 1_100), 1);

@@ -1,4 +1,5 @@
-//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to verify with.
+//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to
+//! verify with.
 
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
 use aws_lc_rs::{constant_time, hmac};
@@ -19,8 +20,9 @@ const MIN_EXPONENT: u64 = 65_537;
 /// The largest RSA exponent: what the library accepts, and verification stays cheap.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
-/// The y coordinates of the points of edwards25519 whose order divides eight, in every encoding that decodes to them,
-/// without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and 1 once more with the prime added.
+/// The y coordinates of the points of edwards25519 whose order divides eight, in every encoding
+/// that decodes to them, without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and 1
+/// once more with the prime added.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -190,7 +192,8 @@ fn exponent(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// A number in big-endian bytes (RFC 7518, 2). Leading zeros, which some programs write, are removed.
+/// A number in big-endian bytes (RFC 7518, 2). Leading zeros, which some programs write, are
+/// removed.
 fn number(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
     Ok(bytes(jwk, name)?.into_iter().skip_while(|byte| *byte == 0).collect())
 }
@@ -232,7 +235,8 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
 /// RFC 8037, 2, and RFC 8032, 5.1.5.
 const ED25519_LENGTH: usize = 32;
 
-/// Whether eight times this point is the neutral element. Verification as in RFC 8032, 5.1.7 does not check that.
+/// Whether eight times this point is the neutral element. Verification as in RFC 8032, 5.1.7 does
+/// not check that.
 fn is_of_small_order(point: &[u8]) -> bool {
     let mut y: Vec<u8> = point.to_vec();
     y.last_mut().into_iter().for_each(|last| *last &= 0x7F);

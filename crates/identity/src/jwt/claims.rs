@@ -67,13 +67,13 @@ pub(super) fn check_audience(
     claims: &Map<String, Value>,
     accepted: &[Arc<str>],
 ) -> Result<(), CredentialsError> {
-    let named = match claims.get("aud") {
+    let audiences = match claims.get("aud") {
         None => return Err(CredentialsError::WrongAudience),
         Some(Value::String(audience)) => vec![audience.as_str()],
         Some(Value::Array(list)) => texts(list)?,
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };
-    let fits = named.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
+    let fits = audiences.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
     if fits { Ok(()) } else { Err(CredentialsError::WrongAudience) }
 }
 
@@ -226,14 +226,14 @@ pub(super) fn find_names<'a>(
 /// Microsoft Entra sends it for a user with more groups than fit in a token, and `hasgroups` where
 /// a token has to fit in a URL.
 fn marker_of_absence(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'static str> {
-    let first = &**path.0.first()?;
-    let named = claims.get("_claim_names").and_then(Value::as_object);
-    if named.is_some_and(|named| named.contains_key(first)) {
+    let name = &**path.0.first()?;
+    let claim_names = claims.get("_claim_names").and_then(Value::as_object);
+    if claim_names.is_some_and(|names| names.contains_key(name)) {
         return Some("_claim_names");
     }
     let has_groups =
         claims.get("hasgroups").is_some_and(|value| !value.is_null() && value != false && value != "false");
-    (has_groups && first == "groups" && path.0.len() == 1).then_some("hasgroups")
+    (has_groups && name == "groups" && path.0.len() == 1).then_some("hasgroups")
 }
 
 /// The array index that a reference token (RFC 6901, 4) stands for: digits without a leading zero.

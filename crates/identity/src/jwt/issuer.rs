@@ -23,7 +23,8 @@ pub(crate) struct Issuer {
     keys: Option<KeySet>,
     /// Whether the keys were fetched, and are too old to be used.
     pub(crate) has_stale_keys: bool,
-    /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its keys.
+    /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its
+    /// keys.
     unknown: Mutex<UnknownKids>,
 }
 
@@ -151,8 +152,8 @@ pub(crate) fn find_issuer<'a>(
     issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(CredentialsError::UnknownIssuer)
 }
 
-/// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
-/// party may run the issuer.
+/// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good
+/// ones: another party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
     let keys = parse_key_set(bytes, at, url, false, problems)?;
     if keys.has_secret() {

@@ -31,9 +31,8 @@ impl<'a> Token<'a> {
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, CredentialsError> {
         let [header, payload, signature] = split(text)?;
         let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
-        let header = Header::parse(&object("header", header)?)?;
-        let (payload, signature) = (object("payload", payload)?, decode("signature", signature)?);
-        Ok(Self { signed, header, payload, signature })
+        let (header, payload) = parse_signed(signed)?;
+        Ok(Self { signed, header, payload, signature: decode("signature", signature)? })
     }
 }
 

@@ -45,8 +45,8 @@ pub enum HashAlgorithm {
 /// Why a password cannot be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HashPasswordError {
-    /// No user could authenticate with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is longer than any that is
-    /// hashed.
+    /// No user could authenticate with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is
+    /// longer than any that is hashed.
     #[error("a password must not be empty, longer than 256 bytes, or have control characters")]
     Unusable,
     /// bcrypt ignores what follows 72 bytes.
@@ -61,15 +61,16 @@ pub enum HashPasswordError {
 }
 
 impl Default for HashAlgorithm {
-    /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat sheet.
+    /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat
+    /// sheet.
     fn default() -> Self {
         Self::Argon2id { memory: 19_456, passes: 2, lanes: 1 }
     }
 }
 
 impl HashAlgorithm {
-    /// The algorithm and the parameters of a stored hash, and whether it is weak; `None` if no new password can be
-    /// hashed so.
+    /// The algorithm and the parameters of a stored hash, and whether it is weak; `None` if no new
+    /// password can be hashed so.
     #[must_use]
     pub fn from_hash(hash: &str) -> Option<(Self, bool)> {
         let (stored, weakness) = super::Stored::parse(hash).ok()?;
@@ -86,11 +87,12 @@ impl HashAlgorithm {
     }
 }
 
-/// Hashes a password with a new random salt. The result is what a policy has as the `password` of a user.
+/// Hashes a password with a new random salt. The result is what a policy has as the `password` of a
+/// user.
 ///
 /// # Errors
-/// If no user could authenticate with the password, a policy would reject the parameters, or the system's random number
-/// generator fails.
+/// If no user could authenticate with the password, a policy would reject the parameters, or the
+/// system's random number generator fails.
 pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String, HashPasswordError> {
     if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
         return Err(HashPasswordError::Unusable);

@@ -13,7 +13,8 @@ const MAX_MEMORY: u32 = 1 << 20;
 const MAX_WORK: u64 = 4 << 20;
 /// The most lanes. They run one after another here.
 const MAX_LANES: u32 = 64;
-/// The least memory among the equivalent choices of OWASP's password storage cheat sheet, in KiB. Less is weak.
+/// The least memory among the equivalent choices of OWASP's password storage cheat sheet, in KiB.
+/// Less is weak.
 const RECOMMENDED_MEMORY: u32 = 7_168;
 /// The least memory over all passes among those choices, in KiB. Less is weak.
 const RECOMMENDED_WORK: u64 = 35_840;

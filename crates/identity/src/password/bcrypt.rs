@@ -1,5 +1,5 @@
-//! bcrypt: `$2b$12$` and 53 characters, of which 22 are the salt. `$2a$` and `$2y$` mean the same for a password of at
-//! most 72 bytes without NUL, and no other password is accepted.
+//! bcrypt: `$2b$12$` and 53 characters, of which 22 are the salt. `$2a$` and `$2y$` mean the same
+//! for a password of at most 72 bytes without NUL, and no other password is accepted.
 
 use base64::Engine as _;
 use base64::alphabet::BCRYPT;
@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use super::{Cost, Parsed, PasswordHash, Stored, Weakness, damaged, same, too_costly};
 
-/// bcrypt ignores what follows this many bytes. A longer password is invalid: otherwise two passwords that differ only
-/// in what follows would both be right.
+/// bcrypt ignores what follows this many bytes. A longer password is invalid: otherwise two
+/// passwords that differ only in what follows would both be right.
 pub(super) const MAX_PASSWORD: usize = 72;
 /// The highest cost that is accepted: seconds per check.
 pub(super) const MAX_COST: u32 = 16;
@@ -20,7 +20,8 @@ const RECOMMENDED_COST: u32 = 10;
 /// The lowest cost with which a check takes about a second.
 const SLOW_COST: u32 = 14;
 
-/// Trailing bits are ignored, as every implementation does: some programs leave them set in the salt.
+/// Trailing bits are ignored, as every implementation does: some programs leave them set in the
+/// salt.
 pub(super) const ALPHABET: GeneralPurpose =
     GeneralPurpose::new(&BCRYPT, NO_PAD.with_decode_allow_trailing_bits(true));
 

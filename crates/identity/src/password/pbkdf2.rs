@@ -1,7 +1,8 @@
-//! PBKDF2 (RFC 8018) in a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`, or as passlib writes it,
-//! `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`, or as OpenSearch's security plugin writes it
-//! (`CompressedPBKDF2Function` of password4j): `$3$2576980377600256$salt$digest`. There 3 is SHA-256 and 5 is SHA-512, and the
-//! number has the rounds in its upper 32 bits and the length of the digest, in bits, in its lower ones.
+//! PBKDF2 (RFC 8018) in a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`, or as passlib
+//! writes it, `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`, or as OpenSearch's
+//! security plugin writes it (`CompressedPBKDF2Function` of password4j):
+//! `$3$2576980377600256$salt$digest`. There 3 is SHA-256 and 5 is SHA-512, and the number has the
+//! rounds in its upper 32 bits and the length of the digest, in bits, in its lower ones.
 
 use std::num::NonZeroU32;
 
@@ -42,7 +43,8 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Stored> {
     Ok((Stored(Box::new(Hash { digest, rounds, salt, key })), weakness(digest, rounds)))
 }
 
-/// Parses what follows the number of the hash function in a hash of OpenSearch. What has other fields is none.
+/// Parses what follows the number of the hash function in a hash of OpenSearch. What has other
+/// fields is none.
 pub(super) fn parse_opensearch(code: &str, text: &str) -> Option<Parsed<Stored>> {
     let fields: Vec<&str> = text.split('$').collect();
     let [costs, salt, key] = fields.as_slice() else { return None };

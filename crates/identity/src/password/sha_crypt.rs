@@ -71,9 +71,9 @@ pub(super) fn write_sha512(password: &[u8], salt: &[u8], params: Params) -> Stri
     Base64ShaCrypt::encode_string(&shuffled)
 }
 
-/// The position in the digest of each byte of the written form. The digest is cut into three columns. Each row
-/// takes one byte from each column, in an order that rotates by one from row to row. The bytes that fill no row
-/// come last.
+/// The position in the digest of each byte of the written form. The digest is cut into three
+/// columns. Each row takes one byte from each column, in an order that rotates by one from row to
+/// row. The bytes that fill no row come last.
 fn positions(digest: Digest) -> impl Iterator<Item = usize> {
     let (third, turn, last): (usize, usize, &'static [usize]) = match digest {
         Digest::Sha256 => (10, 21, &[30, 31]),

@@ -1,5 +1,5 @@
-//! Checks each format with hashes that other programs wrote: crypt(3) of libxcrypt, Python's hashlib, the argon2
-//! reference implementation.
+//! Checks each format with hashes that other programs wrote: crypt(3) of libxcrypt, Python's
+//! hashlib, the argon2 reference implementation.
 
 use super::*;
 
@@ -38,7 +38,8 @@ fn hashes_written_by_other_programs_match_their_passwords() {
     }
 }
 
-/// As OpenSearch's security plugin writes them. The first was written by password4j, the others by Python's hashlib.
+/// As OpenSearch's security plugin writes them. The first was written by password4j, the others by
+/// Python's hashlib.
 const WRITTEN_FOR_OPENSEARCH: [(&str, &[u8]); 4] = [
     (
         "$3$1331439861760256$+Rqke26gKhtP60UkVR2a3SfszrOkVrMiJ6LZUWvl2vI5OpW815zKiod8Sdz3aOcuajo6c1iKEXcWjk61emmgTw==$CiH0mwqibUZD5R5HqFNpaYCkWjiYcTQe0sjG+4ZYw/A=",

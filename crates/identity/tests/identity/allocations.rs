@@ -1,4 +1,5 @@
-//! `crates/README.md`, invariant 6: the request of a caller whose credentials are cached allocates nothing.
+//! `crates/README.md`, invariant 6: the request of a caller whose credentials are cached allocates
+//! nothing.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use identity::{CredentialsError, LocalCache};
 use crate::settings::*;
 use crate::signer;
 
-/// The allocations of a hundred requests whose caller is in the thread's own cache, and of a hundred whose caller is
-/// only in the shared cache.
+/// The allocations of a hundred requests whose caller is in the thread's own cache, and of a
+/// hundred whose caller is only in the shared cache.
 fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
     let cache = &mut LocalCache::default();
     let mut authenticates =
@@ -56,7 +57,8 @@ fn an_anonymous_caller_allocates_nothing() {
     assert_eq!(counted.count_total, 0);
 }
 
-/// Whoever floods a server with invalid tokens makes it write this for each, on the threads that serve requests.
+/// Whoever floods a server with invalid tokens makes it write this for each, on the threads that
+/// serve requests.
 #[test]
 fn what_an_invalid_token_says_takes_one_decoding() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));

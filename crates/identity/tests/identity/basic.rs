@@ -82,7 +82,8 @@ fn processor_time() -> Duration {
     Duration::try_from(time).unwrap()
 }
 
-/// It takes about as long. Half of the processor time is enough to tell a hash from none, however busy the machine is.
+/// It takes about as long. Half of the processor time is enough to tell a hash from none, however
+/// busy the machine is.
 #[test]
 fn the_hash_of_an_unknown_user_is_computed() {
     let rounds = std::num::NonZeroU32::new(500_000).unwrap();
@@ -102,7 +103,8 @@ fn the_hash_of_an_unknown_user_is_computed() {
     assert!(shortest("mallory") * 2 > shortest("alice"));
 }
 
-/// Only the hash parameters of a decoy are used: its password does not authenticate an unknown user.
+/// Only the hash parameters of a decoy are used: its password does not authenticate an unknown
+/// user.
 #[test]
 fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
@@ -153,7 +155,8 @@ fn malformed_credentials_are_invalid() {
     }
 }
 
-/// RFC 4648, 3.5 and 4. If one value had two encodings, equal credentials could have two cache entries.
+/// RFC 4648, 3.5 and 4. If one value had two encodings, equal credentials could have two cache
+/// entries.
 #[test]
 fn only_canonical_base64_is_accepted() {
     let auth = people();
@@ -291,8 +294,8 @@ fn verified_credentials_expire_after_their_lifetime() {
     }
 }
 
-/// Callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
-/// locks out a caller who keeps calling.
+/// Callers whose credentials were verified before are renewed on use. Without that, a flood of
+/// wrong passwords locks out a caller who keeps calling.
 #[test]
 fn credentials_in_use_are_not_hashed_again() {
     let auth = people();

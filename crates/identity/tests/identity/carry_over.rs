@@ -137,7 +137,8 @@ fn verification_of(auth: &Auth, credentials: &str) -> VerificationResult {
     }
 }
 
-/// Whether the credentials of a verification are valid under a policy; `None` if they must be verified again.
+/// Whether the credentials of a verification are valid under a policy; `None` if they must be
+/// verified again.
 fn result_under(auth: &Auth, credentials: &str, result: &VerificationResult) -> Option<bool> {
     match try_authenticate(auth, header(credentials).as_bytes(), Some(result), now()) {
         Ok(_) => Some(true),
@@ -147,8 +148,8 @@ fn result_under(auth: &Auth, credentials: &str, result: &VerificationResult) -> 
     }
 }
 
-/// A reload also applies to requests that wait for a hash: a verification that was begun under the old policy counts
-/// under the new one only if the stored hash is the same.
+/// A reload also applies to requests that wait for a hash: a verification that was begun under the
+/// old policy counts under the new one only if the stored hash is the same.
 #[test]
 fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
@@ -160,7 +161,8 @@ fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
         let all = [&before, &same, &changed, &gone];
         let expected = [Some(right), Some(right), None, None];
         assert_eq!(all.map(|auth| result_under(auth, credentials, &result)), expected, "{credentials}");
-        // Nor is anything cached by a policy with other hashes, without Basic, or without verification.
+        // Nor is anything cached by a policy with other hashes, without Basic, or without
+        // verification.
         let other_scheme = after(&before, &Identity::default());
         let mut unverified = basic(&[("alice", BCRYPT)]);
         unverified.basic.as_mut().unwrap().verify = false;
@@ -172,7 +174,8 @@ fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was cached there");
 }
 
-/// If the user is added during the hash of its decoy, the password must be checked against the new hash.
+/// If the user is added during the hash of its decoy, the password must be checked against the new
+/// hash.
 #[test]
 fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
     let before = compile(&basic(&[("alice", BCRYPT)]));

@@ -1,4 +1,5 @@
-//! Arbitrary input: nothing panics, and nothing without a valid signature or password is authenticated.
+//! Arbitrary input: nothing panics, and nothing without a valid signature or password is
+//! authenticated.
 
 use std::sync::LazyLock;
 

@@ -362,7 +362,8 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     );
 }
 
-/// `crates/README.md`, invariant 7: the query of a URL may have an API key, and problems are logged.
+/// `crates/README.md`, invariant 7: the query of a URL may have an API key, and problems are
+/// logged.
 #[test]
 fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let address = "https://id.example.com/jwks.json?api_key=hunter2";
@@ -386,8 +387,8 @@ fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
-/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether the secret itself
-/// could be used does not matter.
+/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether
+/// the secret itself could be used does not matter.
 #[test]
 fn a_shared_secret_among_public_keys_is_rejected() {
     let secret = encode([0x5A; 64]);

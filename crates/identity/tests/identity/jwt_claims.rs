@@ -255,8 +255,8 @@ fn groups_within_a_value_of_another_type_are_invalid() {
     assert_eq!(subject_under(settings, &claims_with("a", None)).unwrap().groups.len(), 0);
 }
 
-/// OpenID Connect Core 5.6.2, and Microsoft Entra for a user in many groups. Fail closed: a `deny` rule may apply to a
-/// group that is not in the token.
+/// OpenID Connect Core 5.6.2, and Microsoft Entra for a user in many groups. Fail closed: a `deny`
+/// rule may apply to a group that is not in the token.
 #[test]
 fn groups_that_are_elsewhere_are_invalid() {
     let under = |groups: &[&str], more: Value| {
@@ -317,7 +317,8 @@ fn roles_come_from_the_configured_claim() {
     assert_eq!(names(&subject_under(pointer, &claims).unwrap().roles), ["x", "y"]);
 }
 
-/// `policies/README.md`: a list of roles under `roles_from_token`. A claim of another type is invalid all the same.
+/// `policies/README.md`: a list of roles under `roles_from_token`. A claim of another type is
+/// invalid all the same.
 #[test]
 fn only_listed_roles_count_where_roles_are_listed() {
     let mut settings = test_issuer();

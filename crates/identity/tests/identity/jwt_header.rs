@@ -119,8 +119,8 @@ fn a_token_over_16_kib_is_invalid() {
     assert_eq!(error_of(&"a".repeat(1 << 20)), CredentialsError::MalformedToken);
 }
 
-/// RFC 8725, 2.4 and RFC 7515, 4: parsers differ in which of two members they use. At every level, including names with
-/// escapes.
+/// RFC 8725, 2.4 and RFC 7515, 4: parsers differ in which of two members they use. At every level,
+/// including names with escapes.
 #[test]
 fn a_duplicate_member_name_is_invalid() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());

@@ -1,4 +1,5 @@
-//! Signatures: each algorithm, and the known attacks that make a verifier use another one (RFC 8725, 2.1 and 3.1).
+//! Signatures: each algorithm, and the known attacks that make a verifier use another one (RFC
+//! 8725, 2.1 and 3.1).
 
 use aws_lc_rs::hmac;
 use identity::CredentialsError;
@@ -101,7 +102,8 @@ fn malformed_signatures_are_invalid() {
     }
 }
 
-/// RFC 8725, 3.1: a token that names another algorithm than its key's is invalid, even if the key fits that algorithm.
+/// RFC 8725, 3.1: a token that names another algorithm than its key's is invalid, even if the key
+/// fits that algorithm.
 #[test]
 fn a_token_cannot_choose_its_algorithm() {
     let auth = all_keys();
@@ -161,7 +163,8 @@ fn unsupported_algorithms_are_invalid() {
     assert_eq!(authenticate(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken);
 }
 
-/// RFC 7518, 3.1: some libraries accept `ES521` as an alias of `ES512`. Only registered names are accepted.
+/// RFC 7518, 3.1: some libraries accept `ES521` as an alias of `ES512`. Only registered names are
+/// accepted.
 #[test]
 fn es521_is_not_another_name_of_es512() {
     let token = signed("ES512", &json!({ "alg": "ES521", "kid": "ES512" }), &claims());

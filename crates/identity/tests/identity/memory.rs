@@ -9,7 +9,8 @@ use crate::signer;
 
 const BOUND: usize = 4 << 20;
 
-/// The bytes that are still allocated after these callers have been authenticated, and how many of them are cached.
+/// The bytes that are still allocated after these callers have been authenticated, and how many of
+/// them are cached.
 fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
     let limits = Limits { basic_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
     let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
@@ -80,8 +81,8 @@ fn tokens_are_bounded() {
     assert_bounded(&issuer_of_tokens(), &tokens(12_000, claims));
 }
 
-/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their
-/// text.
+/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times
+/// as much as their text.
 #[test]
 fn tokens_with_claims_that_take_much_memory_are_bounded() {
     let claims = |number: usize| {

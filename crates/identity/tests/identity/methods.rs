@@ -1,4 +1,5 @@
-//! A policy with Basic and tokens: the scheme of the credentials decides which method verifies them.
+//! A policy with Basic and tokens: the scheme of the credentials decides which method verifies
+//! them.
 
 use identity::CredentialsError;
 

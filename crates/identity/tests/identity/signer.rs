@@ -10,7 +10,8 @@ use crate::settings::{AUDIENCE, ISSUER, NOW};
 
 static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::default);
 
-/// The public key of an algorithm (the secret one, for HS*), with `alg` and the algorithm's name as `kid`.
+/// The public key of an algorithm (the secret one, for HS*), with `alg` and the algorithm's name as
+/// `kid`.
 pub(crate) fn jwk(algorithm: &str) -> Value {
     SIGNER.jwk(algorithm)
 }

@@ -3,25 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 use document::{Problem, Secret, Warning};
 use policy::model::{self, BasicUser, SourceId};
 use serde_json::Value;
 
-use crate::Subject;
 use crate::names::prefixed;
 use crate::password::{Stored, Weakness};
-
-/// How many of the policy's hashes make up the key that decoys are chosen with: see [`decoy_key`].
-const MAX_KEY_HASHES: usize = 8;
+use crate::{CredentialsError, Subject};
 
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// The accounts with a hash, which stand in for users that do not exist. In the order of their hashes, which begin
-    /// with their parameters, so accounts of the same cost are neighbours.
+    /// The accounts with a hash, which stand in for users that do not exist. In the order of their
+    /// hashes, which begin with their parameters, so accounts of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
+    /// The text of the first of these hashes: without it, nobody can predict the decoy of a name.
     decoy_key: hmac::Key,
     user_prefix: Arc<str>,
 }
@@ -32,7 +29,8 @@ pub(crate) struct Account {
     pub(crate) name: Arc<str>,
     /// The subject of a caller who is authenticated as this user.
     pub(crate) subject: Subject,
-    /// The text of the hash in the policy. A verified password stays valid under another policy with the same text.
+    /// The text of the hash in the policy. A verified password stays valid under another policy
+    /// with the same text.
     pub(crate) hash_text: Option<Secret>,
     /// The parsed hash; `None` where passwords are not checked.
     pub(crate) stored: Option<Stored>,
@@ -41,21 +39,12 @@ pub(crate) struct Account {
 /// A password that was compared with the hash of an account.
 #[derive(Clone)]
 pub(crate) struct PasswordResult {
+    /// Of another name if it is the decoy of a user that did not exist.
     pub(crate) account: Arc<Account>,
-    /// False if `account` is the decoy of a user that did not exist.
-    pub(crate) exists: bool,
     /// The user name in the credentials.
     pub(crate) user: Box<str>,
-    /// Whether the password is right. Never true where `exists` is false.
-    pub(crate) right: bool,
-}
-
-/// The meaning of a [`PasswordResult`] under a policy.
-pub(crate) enum PasswordMatch<'a> {
-    /// The password is that of this account.
-    Right(&'a Arc<Account>),
-    /// The password is wrong, or there is no such user.
-    Wrong,
+    /// Whether it is the password of the account.
+    pub(crate) matches: bool,
 }
 
 impl Accounts {
@@ -67,9 +56,10 @@ impl Accounts {
         let by_name = accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
         let mut decoys = accounts;
         decoys.retain(|account| account.stored.is_some());
-        decoys.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        decoys.sort_unstable_by(|a, b| (a.hash(), &a.name).cmp(&(b.hash(), &b.name)));
+        let key = decoys.first().map_or("", |account| account.hash());
         Self {
-            decoy_key: decoy_key(&decoys),
+            decoy_key: hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()),
             by_name,
             decoys,
             user_prefix: Arc::clone(&settings.user_prefix),
@@ -88,19 +78,24 @@ impl Accounts {
     /// The account here that has the same name and, byte for byte, the same hash.
     pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
         self.named(&account.name)
-            .filter(|here| here.hash_text.is_some() && here.hash_text == account.hash_text)
+            .filter(|named| named.hash_text.is_some() && named.hash_text == account.hash_text)
     }
 
-    /// The meaning of a result under this policy; `None` if since then the user was added or removed,
-    /// or got another hash.
+    /// The account whose password it is, under this policy; `None` if since then the user was added
+    /// or removed, or got another hash.
     ///
-    /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
-    pub(crate) fn match_result(&self, result: &PasswordResult) -> Option<PasswordMatch<'_>> {
+    /// Both look-ups are always made, so that this costs the same for a user that exists and for
+    /// one that does not.
+    pub(crate) fn match_result(
+        &self,
+        result: &PasswordResult,
+    ) -> Option<Result<&Arc<Account>, CredentialsError>> {
         let (named, unchanged) = (self.named(&result.user), self.unchanged(&result.account));
-        match (result.exists, named, unchanged) {
-            (true, Some(_), Some(account)) if result.right => Some(PasswordMatch::Right(account)),
+        let existed = *result.account.name == *result.user;
+        match (existed, named, unchanged) {
+            (true, Some(_), Some(account)) if result.matches => Some(Ok(account)),
             // An unknown user has no right password, whatever has happened to its decoy.
-            (true, Some(_), Some(_)) | (false, None, _) => Some(PasswordMatch::Wrong),
+            (true, Some(_), Some(_)) | (false, None, _) => Some(Err(CredentialsError::BadPassword)),
             (true, ..) | (false, Some(_), _) => None,
         }
     }
@@ -113,30 +108,31 @@ impl Accounts {
         }
     }
 
-    /// The name with the prefix of its source. It costs the same for a user that exists and for one that does not.
+    /// The name with the prefix of its source. It costs the same for a user that exists and for one
+    /// that does not.
     pub(crate) fn user_name(&self, name: &str) -> Arc<str> {
         prefixed(&self.user_prefix, name)
     }
 
-    /// The account whose hash a password of this user is compared with, and whether it is that of the user; `None` if the
-    /// policy has no user with a hash.
+    /// The account whose hash a password of this user is compared with; `None` if the policy has no
+    /// user with a hash.
     ///
-    /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
-    /// the decoy. It is the same one for the same name each time, so that the cost of the hash does not show either
-    /// whether a user exists. A decoy is also chosen for a user that exists, so that this function costs the same for
-    /// both.
-    pub(crate) fn account_or_decoy(&self, user: &str) -> Option<(Arc<Account>, bool)> {
+    /// A user that does not exist must cost as much as one that exists. So an account of the policy
+    /// stands in for it, the decoy: the same one for the same name each time, as the cost of a user
+    /// that exists is the same each time. A decoy is also chosen for a user that exists, so that
+    /// this function costs the same for both.
+    pub(crate) fn account_or_decoy(&self, user: &str) -> Option<Arc<Account>> {
         let decoy = self.decoy(user);
         let account = self.named(user).filter(|account| account.stored.is_some());
-        Some((Arc::clone(account.or(decoy)?), account.is_some()))
+        account.or(decoy).cloned()
     }
 
-    /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The
-    /// choice depends on the name and the policy alone: if a restart or another replica chose differently, the cost of
-    /// a user that does not exist would change, and that of one that exists would not.
+    /// The account that stands in for a user of this name. Each account does so for an equal share
+    /// of all names. The choice depends on the name and the policy alone: a restart or another
+    /// replica chooses the same.
     ///
-    /// The hash of the name is scaled to the number of accounts, not divided by it: when an account is added or
-    /// removed, few names get another cost, where with a remainder nearly all of them would.
+    /// The hash of the name is scaled to the number of accounts: when one is added or removed, few
+    /// names get another cost. With a remainder nearly all of them would.
     fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
         let tag = hmac::sign(&self.decoy_key, name.as_bytes());
         let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
@@ -146,23 +142,10 @@ impl Accounts {
     }
 }
 
-/// The key that decoys are chosen with: without the policy's hashes, nobody can predict the decoy of a name.
-///
-/// It is made of the [`MAX_KEY_HASHES`] hashes with the least digests, whatever their order in the policy. All hashes would
-/// do too, but then each changed password would give all users that do not exist another cost, while those that exist
-/// keep theirs. A single hash could be known to its user: `{SHA}` has no salt.
-fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
-    let hashes = decoys.iter().filter_map(|account| account.hash_text.as_ref());
-    let mut digests: Vec<_> = hashes.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
-    digests.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
-    let key: Vec<u8> =
-        digests.iter().take(MAX_KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
-    hmac::Key::new(hmac::HMAC_SHA256, &key)
-}
-
 impl Account {
-    fn sort_key(&self) -> (Option<&str>, &str) {
-        (self.hash_text.as_ref().map(|secret| &*secret.0), &self.name)
+    /// The text of the hash; empty without one.
+    pub(crate) fn hash(&self) -> &str {
+        self.hash_text.as_ref().map_or("", |secret| &secret.0)
     }
 }
 
@@ -187,14 +170,13 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
     };
     match Stored::parse(&hash.0) {
         Ok((stored, weakness)) => {
-            let warning = match weakness {
+            let (kind, how) = match weakness {
                 None => return Some(stored),
                 Some(Weakness::Weak(how)) => (Warning::WeakHash, how.to_owned()),
                 Some(Weakness::Slow(how)) => {
                     (Warning::SlowHash, format!("{how}: a check takes about a second or longer"))
                 }
             };
-            let (kind, how) = warning;
             let message = format!("the password of `{name}` is hashed with {how}");
             let help = "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
             problems.push(Problem::warning(user.at.clone(), kind, message).help(help));
@@ -214,32 +196,33 @@ fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     Subject { user, issuer: None, source, groups, roles: Vec::new(), claims: Value::Null }
 }
 
-/// A warning if the hashes of these users have different parameters. `accounts` are those of the users, in their order.
+/// A warning if the hashes of these users have different parameters. `accounts` are those of the
+/// users, in their order.
 ///
-/// A user that does not exist costs as much as one of the accounts, whichever: where 60 hashes take long and one does
-/// not, hardly a name that does not exist is answered as fast as the one user is.
+/// A user that does not exist costs as much as one of the accounts, whichever. If 60 hashes take
+/// long and one does not, hardly any unknown name is answered as fast as that one user.
 fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> Option<Problem> {
     if !settings.verify {
         return None;
     }
-    let hashed = settings.users.iter().zip(accounts);
-    let hashed: Vec<_> =
-        hashed.filter_map(|(user, account)| Some((user, account.stored.as_ref()?.cost()))).collect();
-    let mut numbers = HashMap::new();
-    for (_, cost) in &hashed {
-        *numbers.entry(*cost).or_insert(0_usize) += 1;
+    let users = settings.users.iter().zip(accounts);
+    let costs: Vec<_> =
+        users.filter_map(|(user, account)| Some((user, account.stored.as_ref()?.cost()))).collect();
+    let mut counts = HashMap::new();
+    for (_, cost) in &costs {
+        *counts.entry(*cost).or_insert(0_usize) += 1;
     }
     // Of costs that are equally frequent, the first.
-    let (usual, usual_cost) = hashed.iter().rev().max_by_key(|(_, cost)| numbers.get(cost))?;
-    let mut others = hashed.iter().filter(|(_, cost)| cost != usual_cost);
+    let (usual, usual_cost) = costs.iter().rev().max_by_key(|(_, cost)| counts.get(cost))?;
+    let mut others = costs.iter().filter(|(_, cost)| cost != usual_cost);
     let (first, _) = others.next()?;
     let more = match others.count() {
         0 => String::new(),
         more => format!(" (and {more} more like this)"),
     };
     let message = format!(
-        "the password of `{}` is hashed with other parameters than that of `{}`, so the time of an answer can show that this \
-         user exists{more}",
+        "the password of `{}` is hashed with other parameters than that of `{}`, so the time of an \
+         answer can show that this user exists{more}",
         first.name, usual.name
     );
     let help = "hash all passwords with the same `--algorithm` and `--cost` of `rolegate hash-password`";

@@ -1,4 +1,5 @@
-//! Decoded Basic credentials: `user:password` in base64 (RFC 7617, 2). Kept on the stack, and overwritten after use.
+//! Decoded Basic credentials: `user:password` in base64 (RFC 7617, 2). Kept on the stack, and
+//! overwritten after use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +8,8 @@ use zeroize::Zeroize as _;
 use crate::CredentialsError;
 use crate::names::is_name;
 
-/// The longest base64 that is decoded, in bytes: room for any password that is hashed and for a long name.
+/// The longest base64 that is decoded, in bytes: room for any password that is hashed and for a
+/// long name.
 const MAX_ENCODED: usize = 2_048;
 /// The longest decoded credentials, in bytes.
 const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;

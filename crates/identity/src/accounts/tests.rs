@@ -86,7 +86,7 @@ fn a_changed_password_changes_the_cost_of_few_unknown_users() {
         differing(&one, &accounts(&after))
     };
     let large = (0..100).filter(|place| moved(*place) > 5).count();
-    assert!(large <= 3 * MAX_KEY_HASHES, "{large} of 100 changes move more than 5 % of the names");
+    assert!(large <= 10, "{large} of 100 changes move more than 5 % of the names");
 }
 
 #[test]
@@ -107,13 +107,14 @@ fn a_policy_without_accounts_has_no_decoy() {
     assert!(accounts(&[]).decoy("nobody").is_none());
 }
 
-/// It is not the first one, which would cost all unknown users the same, and users that exist something else.
+/// It is not the first one, which would cost all unknown users the same, and users that exist
+/// something else.
 #[test]
 fn the_password_of_an_unknown_user_is_hashed_like_that_of_its_decoy() {
     let accounts = accounts(&hashes(1, 40));
     for number in 0..20 {
         let name = format!("nobody {number}");
-        let (account, exists) = accounts.account_or_decoy(&name).unwrap();
-        assert!(Arc::ptr_eq(&account, accounts.decoy(&name).unwrap()) && !exists, "{name}");
+        let account = accounts.account_or_decoy(&name).unwrap();
+        assert!(Arc::ptr_eq(&account, accounts.decoy(&name).unwrap()), "{name}");
     }
 }
