@@ -1,4 +1,5 @@
-//! Measures the check of paths with many interpretations, at the greatest length that Envoy accepts.
+//! Measures the check of paths with many interpretations, at the greatest length that Envoy
+//! accepts.
 //!
 //! `cargo run --release -p authorizer --example hostile_paths`
 #![expect(
@@ -26,7 +27,8 @@ roles:
 /// Envoy's default limit for all headers of a request: 60 KiB.
 const LONGEST: usize = 60 << 10;
 
-/// A little less than the longest path that may be ambiguous: a longer one that is not canonical is denied.
+/// A little less than the longest path that may be ambiguous: a longer one that is not canonical is
+/// denied.
 const LONGEST_AMBIGUOUS: usize = 8_000;
 
 fn main() {

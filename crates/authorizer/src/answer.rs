@@ -17,20 +17,21 @@ pub struct ResponseHeader {
     pub value: Box<str>,
 }
 
-/// The value of a header of `set_headers`, rendered for one caller: all but the name of the rule, which depends on the
-/// request. So an allowed request only inserts that name.
+/// The value of a header of `set_headers`, rendered for one caller: all but the name of the rule,
+/// which depends on the request. So an allowed request only inserts that name.
 #[derive(Debug)]
 enum Rendered {
     /// The whole value; `None` removes the header.
     Complete(Option<Box<str>>),
-    /// The value contains the rule's name: the texts around it, and `None` in each place of the name.
+    /// The value contains the rule's name: the texts around it, and `None` in each place of the
+    /// name.
     WithRule(Box<[Option<Box<str>>]>),
 }
 
 /// The values of `set_headers` for one caller.
 #[derive(Debug)]
 pub(crate) struct Values {
-    all: Box<[Rendered]>,
+    values: Box<[Rendered]>,
     /// How long they are together; `None` if one of them contains the rule's name.
     pub(crate) size: Option<usize>,
 }
@@ -38,27 +39,27 @@ pub(crate) struct Values {
 impl Values {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.all.len()
+        self.values.len()
     }
 
     /// The value of the header at index `at` of `set_headers`; `None` removes the header.
     pub(crate) fn rendered<'a>(&'a self, with_rule: &'a [String], at: usize) -> Option<&'a str> {
-        match self.all.get(at)? {
+        match self.values.get(at)? {
             Rendered::Complete(value) => value.as_deref(),
             Rendered::WithRule(_) => with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
         }
     }
 
-    /// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its
-    /// strings.
+    /// Writes the values that contain the rule's name into `with_rule`, at the indices of their
+    /// headers. Reuses its strings.
     pub(crate) fn render_rule(&self, rule: &str, with_rule: &mut Vec<String>) {
         if self.size.is_some() {
             return;
         }
-        if with_rule.len() < self.all.len() {
-            with_rule.resize_with(self.all.len(), String::new);
+        if with_rule.len() < self.values.len() {
+            with_rule.resize_with(self.values.len(), String::new);
         }
-        for (value, text) in self.all.iter().zip(with_rule) {
+        for (value, text) in self.values.iter().zip(with_rule) {
             if let Rendered::WithRule(parts) = value {
                 text.clear();
                 text.extend(parts.iter().map(|part| part.as_deref().unwrap_or(rule)));
@@ -68,8 +69,8 @@ impl Values {
 
     /// The bytes that they have allocated on the heap.
     pub(crate) fn heap_size(&self) -> usize {
-        let values: usize = self.all.iter().map(Rendered::heap_size).sum();
-        identity::allocated(size_of_val(&*self.all)) + values
+        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
+        identity::allocated(size_of_val(&*self.values)) + values
     }
 }
 
@@ -97,21 +98,23 @@ pub(crate) struct TemplateValues<'a> {
 
 /// Computes the values of a policy's `set_headers` for one caller.
 ///
-/// A user name, group, role or claim that a header cannot carry unchanged would reach the upstream as a different one,
-/// so it is not sent. A user name or claim that has a control character, or begins or ends with white space, removes
-/// its whole header. A group or role like that, or with a comma, is left out of its list. Characters that are not ASCII
-/// pass, in UTF-8 (RFC 9110, 5.5: obs-text).
+/// A user name, group, role or claim that a header cannot carry unchanged would reach the upstream
+/// as a different one, so it is not sent. A user name or claim that has a control character, or
+/// begins or ends with white space, removes its whole header. A group or role like that, or with a
+/// comma, is left out of its list. Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5:
+/// obs-text).
 pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Values {
-    let all: Box<[Rendered]> = headers.iter().map(|header| render_one(&header.value.0, template)).collect();
+    let values: Box<[Rendered]> =
+        headers.iter().map(|header| render_value(&header.value.0, template)).collect();
     let size = |value: &Rendered| match value {
         Rendered::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
         Rendered::WithRule(_) => None,
     };
-    let size = all.iter().map(size).sum();
-    Values { all, size }
+    let size = values.iter().map(size).sum();
+    Values { values, size }
 }
 
-fn render_one(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {
+fn render_value(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {
     let Some(texts) = pieces.iter().map(|piece| text_of(piece, template)).collect::<Option<Vec<_>>>() else {
         return Rendered::Complete(None);
     };
@@ -129,8 +132,9 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        // The reserved roles say nothing that `{user}` does not, and a caller has them only where the policy defines
-        // them: a first rule for `anyone` would change the header of every request.
+        // The reserved roles say nothing that `{user}` does not, and a caller has them only where
+        // the policy defines them: a first rule for `anyone` would change the header of every
+        // request.
         Piece::Roles => list(shown_roles(template.roles).into_iter()),
         Piece::Groups => {
             list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
@@ -164,15 +168,16 @@ pub(crate) fn claim_text(claim: &Value) -> Option<String> {
     }
 }
 
-/// Whether a number was not rounded to an integer when it was read. Integers of more than 64 bits are read as floating-point
-/// numbers, which are rounded from 2^53 on: two tenants could become one.
+/// Whether a number was not rounded to an integer when it was read. Integers of more than 64 bits
+/// are read as floating-point numbers, which are rounded from 2^53 on: two tenants could become
+/// one.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
     number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
-/// Whether a header carries this text unchanged: it is not empty, has no control characters, which could end the line,
-/// and no white space at either end, which would be trimmed.
+/// Whether a header carries this text unchanged: it is not empty, has no control characters, which
+/// could end the line, and no white space at either end, which would be trimmed.
 fn is_sendable(text: &str) -> bool {
     !text.is_empty()
         && !text.contains(char::is_control)
@@ -180,8 +185,8 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// The most bytes of a request's id that a body shows. Envoy's id has 20 digits; another client may send one as
-/// long as a whole message.
+/// The most bytes of a request's id that a body shows. Envoy's id has 20 digits; another client may
+/// send one as long as a whole message.
 const MAX_ID_BYTES: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
@@ -208,7 +213,8 @@ impl Denials {
         }
     }
 
-    /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error named (RFC 6750, 3.1).
+    /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error
+    /// named (RFC 6750, 3.1).
     pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[ResponseHeader] {
         match (reason.status(), reason.credentials_error()) {
             (401, Some(_)) if bearer => &self.invalid_token,
@@ -296,9 +302,9 @@ fn write_html<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>,
     }
 }
 
-/// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1 controls, U+2028 and
-/// U+2029.
-pub(crate) fn push_json(character: char, body: &mut String) {
+/// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1
+/// controls, U+2028 and U+2029.
+fn push_json(character: char, body: &mut String) {
     match character {
         '"' | '\\' => body.extend(['\\', character]),
         '\u{2028}' | '\u{2029}' | '\0'..' ' | '\u{7F}'..='\u{9F}' => {

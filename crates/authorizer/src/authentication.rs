@@ -1,12 +1,10 @@
-//! How the caller of a request becomes known: by its credentials, verified on other threads or on
-//! this one, or by assumption.
+//! How the caller of a request becomes known: by its credentials, or by assumption.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, HeapSize, LocalCache, NotAuthenticated, Subject,
-    UnixTime, Verification, VerificationResult,
+    UnixTime, VerificationResult,
 };
 
 /// The caller of a request, with what the backend attaches to it. `None` is an anonymous one.
@@ -19,105 +17,56 @@ pub(crate) enum Trust {
     Verified,
     /// It is assumed. It gets no identity header.
     Assumed,
-    /// The same, to explain a decision: it takes no place in a shared cache, and no lock that other
-    /// decisions wait for.
+    /// It is assumed, to explain a decision: it takes no place in a shared cache, and no lock that
+    /// other decisions wait for.
     Explained,
 }
 
 /// A way to know the caller of a request.
-pub(crate) trait Authentication {
-    /// What is returned if credentials must be verified first.
-    type Pending;
+pub(crate) enum Authentication<'r> {
+    /// By its credentials. Unless they are in a cache, another thread verifies them: with the
+    /// result, if there is one already.
+    Deferred(Option<&'r VerificationResult>),
+    /// By its credentials, which this thread verifies.
+    Inline,
+    /// By assumption, whatever the credentials are.
+    Assumed(Result<Option<Subject>, CredentialsError>, Trust),
+}
 
-    /// Whether a caller is known by the value of its `Authorization` header, which is then
+impl Authentication<'_> {
+    /// Whether the caller is known by the value of its `Authorization` header, which is then
     /// well-formed.
-    const READS_CREDENTIALS: bool;
+    pub(crate) fn reads_credentials(&self) -> bool {
+        !matches!(self, Self::Assumed(..))
+    }
 
     /// The caller. `attach` computes what the backend attaches to a subject that is in no cache
     /// yet.
-    fn caller<'c, D: HeapSize>(
+    ///
+    /// # Errors
+    /// If its credentials are invalid. [`NotAuthenticated::Pending`] only if they are verified by
+    /// another thread.
+    pub(crate) fn caller<'c, D: HeapSize>(
         self,
         authenticator: &Authenticator<D>,
         authorization: Option<&[u8]>,
         now: UnixTime,
         cache: &'c mut LocalCache<D>,
         attach: impl Fn(&Subject, Trust) -> D,
-    ) -> Result<Result<Caller<'c, D>, CredentialsError>, Self::Pending>;
-}
-
-/// By credentials that another thread verifies, unless they are in a cache: with the result, if
-/// there is one already.
-pub(crate) struct Deferred<'r>(pub(crate) Option<&'r VerificationResult>);
-
-/// By credentials that this thread verifies: for tools and tests, as a hash takes milliseconds.
-pub(crate) struct Inline;
-
-/// By assumption, whatever the credentials are.
-pub(crate) struct Assumed {
-    pub(crate) caller: Result<Option<Subject>, CredentialsError>,
-    pub(crate) trust: Trust,
-}
-
-impl Authentication for Deferred<'_> {
-    type Pending = Verification;
-
-    const READS_CREDENTIALS: bool = true;
-
-    fn caller<'c, D: HeapSize>(
-        self,
-        authenticator: &Authenticator<D>,
-        authorization: Option<&[u8]>,
-        now: UnixTime,
-        cache: &'c mut LocalCache<D>,
-        attach: impl Fn(&Subject, Trust) -> D,
-    ) -> Result<Result<Caller<'c, D>, CredentialsError>, Verification> {
-        let attach = |subject: &Subject| attach(subject, Trust::Verified);
-        match authenticator.authenticate(authorization, self.0, now, cache, attach) {
-            Ok(caller) => Ok(Ok(caller)),
-            Err(NotAuthenticated::Invalid(error)) => Ok(Err(error)),
-            Err(NotAuthenticated::Pending(verification)) => Err(verification),
-        }
-    }
-}
-
-impl Authentication for Inline {
-    type Pending = Infallible;
-
-    const READS_CREDENTIALS: bool = true;
-
-    fn caller<'c, D: HeapSize>(
-        self,
-        authenticator: &Authenticator<D>,
-        authorization: Option<&[u8]>,
-        now: UnixTime,
-        cache: &'c mut LocalCache<D>,
-        attach: impl Fn(&Subject, Trust) -> D,
-    ) -> Result<Result<Caller<'c, D>, CredentialsError>, Infallible> {
-        let attach = |subject: &Subject| attach(subject, Trust::Verified);
-        Ok(authenticator.authenticate_inline(authorization, now, cache, attach))
-    }
-}
-
-impl Authentication for Assumed {
-    type Pending = Infallible;
-
-    const READS_CREDENTIALS: bool = false;
-
-    fn caller<'c, D: HeapSize>(
-        self,
-        _: &Authenticator<D>,
-        _: Option<&[u8]>,
-        _: UnixTime,
-        cache: &'c mut LocalCache<D>,
-        attach: impl Fn(&Subject, Trust) -> D,
-    ) -> Result<Result<Caller<'c, D>, CredentialsError>, Infallible> {
-        Ok(match self.caller {
-            Ok(Some(subject)) => {
-                let attached = attach(&subject, self.trust);
-                Ok(Some(cache.hold(Arc::new(CachedSubject { attached, subject }))))
+    ) -> Result<Caller<'c, D>, NotAuthenticated> {
+        let attach_verified = |subject: &Subject| attach(subject, Trust::Verified);
+        match self {
+            Self::Deferred(result) => {
+                authenticator.authenticate(authorization, result, now, cache, attach_verified)
             }
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        })
+            Self::Inline => {
+                Ok(authenticator.authenticate_inline(authorization, now, cache, attach_verified)?)
+            }
+            Self::Assumed(caller, trust) => {
+                let Some(subject) = caller? else { return Ok(None) };
+                let attached = attach(&subject, trust);
+                Ok(Some(cache.hold(Arc::new(CachedSubject { subject, attached }))))
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ mod request;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use identity::{Authenticator, CachedSubject, Subject, UnixTime};
+use identity::{Authenticator, CachedSubject, NotAuthenticated, Subject, UnixTime};
 use policy::canonical;
 use policy::model::Identity;
 use policy::pattern::Scope;
@@ -27,7 +27,7 @@ use crate::reason::Reason;
 use crate::request::{self as any_request, Request};
 use crate::responder::{Permitted, Responder};
 use crate::scratch::{AnswerScratch, ForwardScratch};
-use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_INDICES, PartialBulk, Verdict};
+use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_INDICES, Outcome, PartialBulk, Verdict};
 use answer::Denials;
 pub use caller::ClusterCaller;
 use compile::Compiled;
@@ -75,29 +75,28 @@ impl Cluster {
 
     /// Authorizes a request: authenticates its caller, reads what it needs, and decides by the
     /// caller's roles.
-    pub(crate) fn check<'a, A: Authentication>(
+    pub(crate) fn check<'a>(
         &'a self,
         responder: &'a Responder,
         request: &Request<'a>,
-        authentication: A,
+        authentication: Authentication<'_>,
         scratch: &'a mut Scratch,
         now: UnixTime,
-    ) -> Result<Verdict<'a>, A::Pending> {
+    ) -> Outcome<'a> {
         let Scratch { answer, cluster_callers, .. } = scratch;
         let authorization = match any_request::parse_but_path(request) {
             Ok(authorization) => authorization,
-            Err(reason) => {
-                let denied = responder.deny(request, reason, None, false, &mut answer.denial.body);
-                return Ok(Verdict::Denied(denied));
-            }
+            Err(reason) => return responder.deny_invalid(request, reason, answer),
         };
         let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
-        let caller =
-            authentication.caller(&self.authenticator, authorization, now, cluster_callers, attach)?;
-        Ok(match caller {
+        let caller = authentication.caller(&self.authenticator, authorization, now, cluster_callers, attach);
+        Outcome::Decided(match caller {
             Ok(Some(caller)) => self.evaluate(responder, request, caller, now, answer),
             Ok(None) => self.denials.unauthorized(request, Reason::MissingCredentials),
-            Err(error) => self.denials.unauthorized(request, Reason::InvalidCredentials(error)),
+            Err(NotAuthenticated::Invalid(error)) => {
+                self.denials.unauthorized(request, Reason::InvalidCredentials(error))
+            }
+            Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
         })
     }
 
@@ -121,10 +120,10 @@ impl Cluster {
             }
             Err(problem) => ("", Err((Reason::Cluster(*problem), search::Answer::default()))),
         };
-        let ((reason, answer), asked) = match forwarded {
+        let ((reason, answer), cluster) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
                 let rule = operation;
-                let asked = ClusterRequest::new(operation, needs, names, bulk);
+                let cluster = ClusterRequest::new(operation, needs, names, bulk);
                 let ForwardScratch { target: forwarded_target, document_security } = &mut scratch.forward;
                 *forwarded_target = target;
                 let fits = filters::write(&filters, document_security);
@@ -142,14 +141,14 @@ impl Cluster {
                     false => Err(Reason::DocumentSecurityTooLong),
                 };
                 match allowed {
-                    Ok(allowed) => return Verdict::Allowed(Allowed { cluster: asked, ..allowed }),
-                    Err(reason) => ((reason, search::Answer::default()), asked),
+                    Ok(allowed) => return Verdict::Allowed(Allowed { cluster, ..allowed }),
+                    Err(reason) => ((reason, search::Answer::default()), cluster),
                 }
             }
             Err(refusal) => (refusal, ClusterRequest::new(operation, needs, Vec::new(), None)),
         };
         let denied = self.denials.forbidden(request, reason, caller, &answer, &mut scratch.denial);
-        Verdict::Denied(Denied { cluster: asked, ..denied })
+        Verdict::Denied(Denied { cluster, ..denied })
     }
 
     /// Decides about a request, and says how it is forwarded: as it is, reduced to the permitted

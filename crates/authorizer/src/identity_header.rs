@@ -1,9 +1,9 @@
 //! The identity header: who the caller is, signed, so that the application can verify it.
 //!
-//! Signing with a private key takes some fifteen microseconds (Ed25519, `make bench BENCH=identity_header`). So a header is made at the first allowed request of a caller,
-//! is kept with the caller's cached credentials, and is made anew after half of its lifetime: all other requests copy it.
-//! A header is never made for a denied request, and never for a caller who was not authenticated by credentials. (With
-//! `verify: false` under `basic`, something in front of Envoy has checked the password.)
+//! Signing takes some fifteen microseconds (Ed25519, `make bench BENCH=identity_header`). So a
+//! header is made at the first allowed request of a caller, kept with the caller's cached
+//! credentials, and made anew after half of its lifetime. It is never made for a denied request,
+//! nor for a caller who was not authenticated by credentials.
 
 mod keys;
 #[cfg(test)]
@@ -45,8 +45,8 @@ enum Key {
 #[derive(Debug)]
 pub(crate) struct SignedIdentity {
     made: ArcSwapOption<Made>,
-    /// The further claims of the caller's token, which is not kept: the index of each among those of the policy, and its
-    /// value, as JSON for a JWT, as text for the compact form.
+    /// The further claims of the caller's token, which is not kept: the index of each among those
+    /// of the policy, and its value, as JSON for a JWT, as text for the compact form.
     claims: Box<[(usize, Box<str>)]>,
     /// The bytes that it will have, or more.
     size: usize,
@@ -64,8 +64,8 @@ struct Made {
 pub(crate) struct NotSigned;
 
 impl IdentitySigner {
-    /// Reads the keys of a policy. Signs once, so that a key that cannot sign is found now, and what the cryptographic
-    /// library prepares at its first signature (tens of milliseconds) delays no request.
+    /// Reads the keys of a policy. Signs once, so that a key that cannot sign is found now, and the
+    /// first signature of the library (tens of milliseconds) delays no request.
     pub(crate) fn compile(settings: &IdentityHeader) -> Result<Self, Vec<Problem>> {
         let key = match settings.format {
             IdentityFormat::Jwt => keys::signing(&settings.keys).map(|(header, key, public)| Key::Jwt {
@@ -111,7 +111,8 @@ impl IdentitySigner {
         SignedIdentity { made: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
     }
 
-    /// Writes the header of a caller to `value`, and makes it before if there is none yet or it is old.
+    /// Writes the header of a caller to `value`, and makes it before if there is none yet or it is
+    /// old.
     pub(crate) fn write(
         &self,
         place: &SignedIdentity,

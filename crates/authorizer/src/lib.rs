@@ -42,7 +42,7 @@ use identity::{
 use policy::KeyUrl;
 use policy::model::Identity;
 
-use crate::authentication::{Assumed, Authentication, Deferred, Inline, Trust};
+use crate::authentication::{Authentication, Trust};
 use crate::responder::Responder;
 use crate::scratch::AnswerScratch;
 
@@ -167,10 +167,7 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Outcome<'a> {
-        match self.check_with(Deferred(result), request, scratch, now) {
-            Ok(verdict) => Outcome::Decided(verdict),
-            Err(verification) => Outcome::Pending(verification),
-        }
+        self.check_with(Authentication::Deferred(result), request, scratch, now)
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread: for tools and
@@ -181,8 +178,7 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let Ok(verdict) = self.check_with(Inline, request, scratch, now);
-        verdict
+        self.check_with(Authentication::Inline, request, scratch, now).verdict()
     }
 
     /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for
@@ -200,9 +196,8 @@ impl Authorizer {
             Subject { source: subject.source.or_else(source), ..subject }
         };
         let caller = subject.map(|subject| subject.map(with_source));
-        let assumed = Assumed { caller, trust: Trust::Explained };
-        let Ok(verdict) = self.check_with(assumed, request, scratch, now);
-        verdict
+        let assumed = Authentication::Assumed(caller, Trust::Explained);
+        self.check_with(assumed, request, scratch, now).verdict()
     }
 
     /// Authorizes a request for a caller whom another policy has authenticated, to compare the two
@@ -214,18 +209,18 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let assumed = Assumed { caller: subject, trust: Trust::Assumed };
-        let Ok(verdict) = self.check_with(assumed, request, scratch, now);
-        verdict
+        let assumed = Authentication::Assumed(subject, Trust::Assumed);
+        self.check_with(assumed, request, scratch, now).verdict()
     }
 
-    fn check_with<'a, A: Authentication>(
+    /// The outcome is pending only with [`Authentication::Deferred`].
+    fn check_with<'a>(
         &'a self,
-        authentication: A,
+        authentication: Authentication<'_>,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
         now: UnixTime,
-    ) -> Result<Verdict<'a>, A::Pending> {
+    ) -> Outcome<'a> {
         match self.backend_of(request.host, &mut scratch.host) {
             Backend::Rules(rules) => rules.check(&self.responder, request, authentication, scratch, now),
             Backend::Cluster(cluster) => {
@@ -324,8 +319,13 @@ impl Authorizer {
     /// to a search cluster are included. It never waits.
     #[must_use]
     pub fn credential_caches(&self) -> [CacheSize; 2] {
-        let of_cluster = self.cluster.as_ref().map(|cluster| cluster.authenticator.cache_sizes());
-        sum(self.rules.authenticator.cache_sizes(), of_cluster)
+        let [mut basic, mut tokens] = self.rules.authenticator.cache_sizes();
+        if let Some(cluster) = &self.cluster {
+            let [more_basic, more_tokens] = cluster.authenticator.cache_sizes();
+            basic += more_basic;
+            tokens += more_tokens;
+        }
+        [basic, tokens]
     }
 
     /// The `kid`s that tokens have named since the last call and the key set of this URL does not
@@ -359,9 +359,4 @@ impl Scratch {
     pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
         [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
     }
-}
-
-fn sum(mut sizes: [CacheSize; 2], more: Option<[CacheSize; 2]>) -> [CacheSize; 2] {
-    sizes.iter_mut().zip(more.into_iter().flatten()).for_each(|(size, more)| *size += more);
-    sizes
 }

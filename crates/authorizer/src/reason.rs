@@ -5,7 +5,8 @@ use std::fmt;
 use identity::CredentialsError;
 use policy::canonical::{HostError, PathError};
 
-/// Why a request is denied. The list is closed: each reason has a name and a status, for logs, metrics and answers.
+/// Why a request is denied. The list is closed: each reason has a name and a status, for logs,
+/// metrics and answers.
 ///
 /// A failure of the program is not a reason: it gives no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +33,8 @@ pub enum Reason {
     NotAllowed,
     /// A `deny` rule matches: 403.
     Denied,
-    /// What a request to a search cluster needs is not known: 400 if the request is invalid, otherwise 403.
+    /// What a request to a search cluster needs is not known: 400 if the request is invalid,
+    /// otherwise 403.
     Cluster(search::Problem),
     /// The roles of a search cluster do not permit it: 403.
     NotPermitted,
@@ -44,19 +46,23 @@ pub enum Reason {
 
 /// A limit that a request can exceed.
 ///
-/// A client can cause each of these. So the answer is a denial and not an error of the server: on an error, an Envoy
-/// with `failure_mode_allow: true` lets the request through, so a client could get past the policy by causing one.
+/// A client can cause each of these. So the answer is a denial and not an error of the server: on
+/// an error, an Envoy with `failure_mode_allow: true` lets the request through, so a client could
+/// get past the policy by causing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// The request has more header lines than are read, or more aliases of the policy's headers than are removed: 400.
+    /// The request has more header lines than are read, or more aliases of the policy's headers
+    /// than are removed: 400.
     HeaderLines,
-    /// The response that allows the request would be larger than is kept in memory, as with long claims: 400.
+    /// The response that allows the request would be larger than is kept in memory, as with long
+    /// claims: 400.
     ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
     /// The body, which the decision depends on, is larger than is buffered: 413.
     BodySize,
-    /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110, 15.6.4).
+    /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110,
+    /// 15.6.4).
     Capacity,
     /// The message was not complete, or its credentials were not verified, in time: 503.
     Deadline,
@@ -80,8 +86,8 @@ pub enum Stage {
 }
 
 impl Reason {
-    /// Where a request is denied for this reason, with which HTTP status, and the reason's name. This is the only list that
-    /// sorts the reasons.
+    /// Where a request is denied for this reason, with which HTTP status, and the reason's name.
+    /// This is the only list that sorts the reasons.
     fn properties(self) -> (Stage, u16, &'static str) {
         match self {
             Self::InvalidMethod => (Stage::Request, 400, "invalid_method"),

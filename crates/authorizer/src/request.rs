@@ -1,4 +1,5 @@
-//! Parses a request. One that is malformed or ambiguous is denied here, before a password or a token is verified for it.
+//! Parses a request. A malformed or ambiguous one is denied here, before its credentials are
+//! verified.
 
 use policy::canonical::{self, Buffers, PathInterpretations};
 use search::RequestBody;
@@ -14,17 +15,18 @@ pub struct Request<'a> {
     pub host: &'a [u8],
     /// The path with its query; normalized if Envoy does that (`normalize_path`).
     pub path: &'a [u8],
-    /// The header lines, duplicates included. Names may be in any case. Pseudo-headers may be among them and are
-    /// ignored.
+    /// The header lines, duplicates included. Names may be in any case. Pseudo-headers are ignored.
     pub headers: &'a [Header<'a>],
     /// The proxy's id of the request, shown in the body of a denial; may be empty.
     pub id: &'a [u8],
-    /// The client's address, as text; empty if it is not known. Only role mappings of a search cluster use it.
+    /// The client's address, as text; empty if it is not known. Only role mappings of a search
+    /// cluster use it.
     pub client: &'a [u8],
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
-    /// Whether its body and its response can be changed: inside Envoy, but not over `ext_authz`. Then a bulk request to a search
-    /// cluster may be allowed without the items that are not permitted ([`PartialBulk`](crate::PartialBulk)).
+    /// Whether its body and its response can be changed: inside Envoy, but not over `ext_authz`.
+    /// Then a bulk request to a search cluster may be allowed in part
+    /// ([`PartialBulk`](crate::PartialBulk)).
     pub is_changeable: bool,
 }
 
@@ -37,8 +39,8 @@ pub struct Header<'a> {
     pub value: &'a [u8],
 }
 
-/// The parts of a request that the decision depends on. No other header is used, whatever it claims about the path, the
-/// method or the client.
+/// The parts of a request that the decision depends on. No other header is used, whatever it
+/// claims.
 #[derive(Debug)]
 pub struct ParsedRequest<'a> {
     /// The method.
@@ -51,16 +53,15 @@ pub struct ParsedRequest<'a> {
     pub authorization: Option<&'a [u8]>,
 }
 
-/// Buffers for the host and the interpretations of the path, reused by all requests of a thread. Written only where the
-/// canonical form differs from what was received.
+/// Buffers for the host and the interpretations of the path, reused by all requests of a thread.
 #[derive(Debug, Default)]
 pub struct ParseScratch {
     host: Vec<u8>,
     paths: Buffers,
 }
 
-/// Validates a request, and puts its host and its path into canonical form. Does not validate the value
-/// of the `Authorization` header: see [`authorization`].
+/// Validates a request, and puts its host and its path into canonical form. Does not validate the
+/// value of the `Authorization` header: see [`authorization`].
 ///
 /// # Errors
 /// If it is malformed or ambiguous.
@@ -77,7 +78,8 @@ pub fn parse<'a>(request: &Request<'a>, scratch: &'a mut ParseScratch) -> Result
     })
 }
 
-/// Validates a request to a search cluster, which reads the path itself. Returns the value of its `Authorization` header.
+/// Validates a request to a search cluster, which reads the path itself. Returns the value of its
+/// `Authorization` header.
 ///
 /// # Errors
 /// If its method, host or `Authorization` header is malformed or ambiguous.
@@ -99,8 +101,9 @@ pub fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Rea
     Ok(value)
 }
 
-/// The value of the one line of the `Authorization` header, if there is one. The header is not a list, so two of them are
-/// denied (RFC 9110, 11.6.2 and 5.3): here two lines, in [`validate_authorization`] two values in one line.
+/// The value of the one line of the `Authorization` header. The header is not a list, so two of
+/// them are denied (RFC 9110, 11.6.2 and 5.3): two lines here, two values in one in
+/// [`validate_authorization`].
 fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let mut value = None;
     for header in headers {
@@ -113,12 +116,13 @@ fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Re
     Ok(value)
 }
 
-/// Whether the value of the `Authorization` header may be credentials: it has no control bytes, and is not two values, as
-/// proxies join them with a comma.
+/// Whether the value of the `Authorization` header may be credentials: it has no control bytes, and
+/// is not two values, as proxies join them with a comma.
 ///
-/// A value that [`identity::Authenticator::authenticate`] accepts is valid: it is a scheme, spaces, and base64 or a token, none of which
-/// has such bytes. So the value of a known caller need not be read for them, which takes 50 ns for a token of 900 bytes (November 2026).
-/// Any other must be validated before it is denied for another reason, or verified.
+/// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
+/// base64 or a token. So the value of a known caller is not read again, which takes 50 ns for a
+/// token of 900 bytes (November 2026). Any other must be validated before it is denied for another
+/// reason, or verified.
 pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason> {
     let Some(value) = value else { return Ok(()) };
     // One pass without an early exit, so the compiler vectorizes it: tokens are long.
@@ -137,18 +141,18 @@ pub(crate) fn is_bearer(authorization: Option<&[u8]>) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }
 
-/// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
-/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). Requests with any other scheme are denied because it is not
-/// supported.
+/// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616,
+/// 3.4). Basic and Bearer credentials have none (RFC 7617, 2; RFC 6750, 2.1).
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
     is_token(scheme)
         && ![&b"basic"[..], b"bearer"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported))
 }
 
-/// Whether this is a token without lower-case letters. Methods are case-sensitive, and all standardized ones are in upper case
-/// (RFC 9110, 9.1). An application that ignores their case takes `delete` for the `DELETE` that a `deny` rule names, and Envoy
-/// forwards such a method over HTTP/2.
+/// Whether this is a token without lower-case letters. Methods are case-sensitive, and all
+/// standardized ones are in upper case (RFC 9110, 9.1). An application that ignores their case
+/// takes `delete` for the `DELETE` that a `deny` rule names, and Envoy forwards such a method over
+/// HTTP/2.
 #[must_use]
 pub fn is_method(text: &[u8]) -> bool {
     matches!(text, b"GET" | b"POST" | b"PUT" | b"DELETE" | b"HEAD" | b"PATCH" | b"OPTIONS")

@@ -11,8 +11,8 @@ use crate::identity_header::{IdentitySigner, NotSigned, SignedIdentity};
 use crate::reason::{Limit, Reason};
 use crate::request::Request;
 use crate::sanitizer::{Changes, HeaderSanitizer};
-use crate::scratch::ChangeScratch;
-use crate::verdict::{Allowed, Denied};
+use crate::scratch::{AnswerScratch, ChangeScratch};
+use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 
 /// What both backends need to answer requests.
 #[derive(Debug)]
@@ -118,6 +118,17 @@ impl Responder {
         let rewritten = (!target.is_empty()).then_some(target);
         let allowed = Allowed { rule, subject, path, cluster: None, rewritten, changes };
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
+    }
+
+    /// Denies a request of which nothing is known.
+    pub(crate) fn deny_invalid<'a>(
+        &'a self,
+        request: &Request<'a>,
+        reason: Reason,
+        scratch: &'a mut AnswerScratch,
+    ) -> Outcome<'a> {
+        let denied = self.deny(request, reason, None, false, &mut scratch.denial.body);
+        Outcome::Decided(Verdict::Denied(denied))
     }
 
     /// The answer to a denied request in the policy's form. Writes its body. `is_bearer`: the

@@ -8,8 +8,8 @@ use serde::Serialize;
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Revision {
-    /// Of the bytes of all files that the policy is loaded from, password files and key files among them. Their paths do
-    /// not count.
+    /// Of the bytes of all files that the policy is loaded from, password files and key files among
+    /// them. Their paths do not count.
     pub policy: Box<str>,
     /// Of the URLs and bytes of all fetched key sets; `None` if there are none.
     pub keys: Option<Box<str>>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
-use identity::{Authenticator, CachedSubject, HeapSize, Subject, UnixTime};
+use identity::{Authenticator, CachedSubject, HeapSize, NotAuthenticated, Subject, UnixTime};
 use policy::model::RuleId;
 
 use crate::authentication::{Authentication, Caller, Trust};
@@ -11,7 +11,7 @@ use crate::reason::Reason;
 use crate::request::{self, ParsedRequest, Request};
 use crate::responder::{CallerHeaders, Permitted, Responder};
 use crate::scratch::AnswerScratch;
-use crate::verdict::{Denied, Verdict};
+use crate::verdict::{Denied, Outcome, Verdict};
 use crate::{Scratch, answer};
 
 /// The rules of a policy, ready to decide about requests.
@@ -61,50 +61,38 @@ impl Rules {
     }
 
     /// Authorizes a request: parses it, authenticates its caller, and evaluates the rules.
-    pub(crate) fn check<'a, A: Authentication>(
+    pub(crate) fn check<'a>(
         &'a self,
         responder: &'a Responder,
         request: &Request<'a>,
-        authentication: A,
+        authentication: Authentication<'_>,
         scratch: &'a mut Scratch,
         now: UnixTime,
-    ) -> Result<Verdict<'a>, A::Pending> {
+    ) -> Outcome<'a> {
         let Scratch { parse, answer, callers, .. } = scratch;
         let parsed = match request::parse(request, parse) {
             Ok(parsed) => parsed,
-            Err(reason) => {
-                return Ok(Verdict::Denied(responder.deny(
-                    request,
-                    reason,
-                    None,
-                    false,
-                    &mut answer.denial.body,
-                )));
-            }
+            Err(reason) => return responder.deny_invalid(request, reason, answer),
         };
         let authorization = parsed.authorization;
+        let reads_credentials = authentication.reads_credentials();
         let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
         let caller = authentication.caller(&self.authenticator, authorization, now, callers, attach);
-        let is_valid = A::READS_CREDENTIALS && matches!(caller, Ok(Ok(_)));
+        let is_valid = reads_credentials && caller.is_ok();
         debug_assert!(!is_valid || request::validate_authorization(authorization).is_ok());
         if !is_valid && let Err(reason) = request::validate_authorization(authorization) {
-            return Ok(Verdict::Denied(responder.deny(
-                request,
-                reason,
-                None,
-                false,
-                &mut answer.denial.body,
-            )));
+            return responder.deny_invalid(request, reason, answer);
         }
-        match caller? {
-            Ok(caller) => Ok(self.evaluate(responder, request, &parsed, caller, now, answer)),
-            Err(error) => {
+        Outcome::Decided(match caller {
+            Ok(caller) => self.evaluate(responder, request, &parsed, caller, now, answer),
+            Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
                 let is_bearer = request::is_bearer(authorization);
                 let denied = responder.deny(request, reason, None, is_bearer, &mut answer.denial.body);
-                Ok(Verdict::Denied(Denied { path: parsed.paths.first(), ..denied }))
+                Verdict::Denied(Denied { path: parsed.paths.first(), ..denied })
             }
-        }
+            Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+        })
     }
 
     /// Evaluates the rules and builds the verdict. Only this function and `Cluster::evaluate` allow
@@ -168,12 +156,12 @@ impl Rules {
         let ParsedRequest { method: action, host: scope, paths, authorization: _ } = parsed;
         let decide = |resource| self.engine.decide(roles, subject, AccessRequest { action, scope, resource });
         let canonical = paths.first();
-        let first = match decide(canonical) {
+        let allowed = match decide(canonical) {
             allowed @ Decision::Allowed(_) => allowed,
             negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
         };
         if paths.is_only() {
-            return (canonical, first);
+            return (canonical, allowed);
         }
         for path in paths.all().skip(1) {
             match decide(path) {
@@ -189,7 +177,7 @@ impl Rules {
                 denied @ Decision::Denied(_) => return (path, denied),
             }
         }
-        (canonical, first)
+        (canonical, allowed)
     }
 
     /// What is attached to a subject.

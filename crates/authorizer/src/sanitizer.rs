@@ -1,32 +1,35 @@
-//! Header sanitization: sets and removes headers of an allowed request, so that a client cannot spoof what the upstream
-//! reads in them.
+//! Header sanitization: sets and removes headers of an allowed request, so that a client cannot
+//! spoof what the upstream reads in them.
 
 use crate::answer::Values;
 use crate::reason::{Limit, Reason};
 use crate::request::Header;
 use policy::model::DocumentSecurity;
 
-/// The header names of a policy's `allow_response`, in lower case, to compare with those of a request.
+/// The header names of a policy's `allow_response`, in lower case, to compare with those of a
+/// request.
 #[derive(Debug)]
 pub(crate) struct HeaderSanitizer {
     /// Set on every allowed request, or removed where the value is empty.
     set: Box<[Box<str>]>,
     /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
-    /// Set on requests to a search cluster whose answers must be filtered, and removed from all other requests. It is in neither
-    /// `set` nor `removed`.
+    /// Set on requests to a search cluster whose answers must be filtered, and removed from all
+    /// others.
     document_security: Option<Box<str>>,
     /// How long all these names are together.
     names_size: usize,
-    /// Shows for most headers of a request that they are none of these names, no alias of one and not [`CONNECTION`].
+    /// Excludes most headers of a request: they are none of these names, no alias and not
+    /// [`CONNECTION`].
     filter: NameFilter,
 }
 
-/// Which names a header may have to be a known one or an alias of one, by their length and first byte: one look-up instead of a
-/// comparison with each name.
+/// The names and their aliases, by length and first byte: one look-up instead of a comparison with
+/// each.
 #[derive(Debug)]
 struct NameFilter {
-    /// For each length, a bit for each value of the last five bits of the first byte. Names of 63 bytes and more count as equally long.
+    /// For each length, a bit for each value of the last five bits of the first byte. Names of 63
+    /// bytes and more count as equally long.
     first_bytes: [u32; 64],
 }
 
@@ -38,7 +41,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) values: &'a Values,
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
-    /// The value of the identity header: the last name in the sanitizer's `set`, if the policy has one.
+    /// The value of the identity header: the last name in the sanitizer's `set`, if the policy has
+    /// one.
     pub(crate) identity: Option<&'a str>,
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
@@ -49,15 +53,15 @@ pub(crate) struct Changes<'a> {
     pub(crate) document_security: &'a str,
 }
 
-/// The most aliases (see [`HeaderSanitizer::is_alias`]) of different names that a request may have. Each is named in the answer, which stays in memory until
-/// the client reads it. Proxies and libraries send none; one for each header of a policy is already suspicious.
+/// The most aliases (see [`HeaderSanitizer::is_alias`]) that a request may have. Each is named in
+/// the answer, which stays in memory until the client reads it. Proxies and libraries send none.
 const MAX_ALIASES: usize = 16;
 /// The header that names headers which only the next server is to see.
 const CONNECTION: &[u8] = b"connection";
 
 impl HeaderSanitizer {
-    /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
-    /// such an answer, or route the request elsewhere.
+    /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed:
+    /// Envoy would reject such an answer, or route the request elsewhere.
     pub(crate) fn new(policy: &policy::model::Policy) -> Self {
         let settings = &policy.allow_response;
         let set = settings.set_headers.iter().map(|header| &*header.name);
@@ -77,31 +81,31 @@ impl HeaderSanitizer {
         Self { set, removed, document_security, names_size, filter }
     }
 
-    /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
-    /// another character instead of `-`. Servers that pass headers on as environment variables write `_` for it (RFC 3875, 4.1.18), and
-    /// some, such as lighttpd, for all characters but letters and digits. A header with exactly the policy's name is no alias:
-    /// it is set or removed anyway.
+    /// Whether an upstream may confuse this header of a request with one of the policy's: the names
+    /// differ only in another character instead of `-`. Servers that pass headers on as environment
+    /// variables write `_` for it (RFC 3875, 4.1.18), and some, such as lighttpd, for all
+    /// characters but letters and digits. A header with exactly the policy's name is no alias: it
+    /// is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
-        !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) && self.is_like_one(name)
+        !self.names().any(|set| set.as_bytes().eq_ignore_ascii_case(name)) && self.is_name_or_alias(name)
     }
 
     /// Whether this is one of the names, or an alias of one.
-    fn is_like_one(&self, name: &[u8]) -> bool {
-        self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))
+    fn is_name_or_alias(&self, name: &[u8]) -> bool {
+        self.names().any(|set| is_alias_or_equal(set.as_bytes(), name))
     }
 
-    /// Whether this header has the next server remove a header that is set or removed here: it removes what `Connection` names
-    /// (RFC 9110, 7.6.1). Envoy does that itself, and takes the header out, but for a request to switch protocols, whose
-    /// `Connection` it passes on.
+    /// Whether this header has the next server remove a header that is set or removed here: one
+    /// that `Connection` names (RFC 9110, 7.6.1). Envoy passes `Connection` on for a request to
+    /// switch protocols.
     fn is_undone_by(&self, header: &Header<'_>) -> bool {
         header.name.eq_ignore_ascii_case(CONNECTION)
-            && header.value.split(|byte| *byte == b',').any(|name| self.is_like_one(name.trim_ascii()))
+            && header.value.split(|byte| *byte == b',').any(|name| self.is_name_or_alias(name.trim_ascii()))
     }
 
-    /// Finds the aliases among the headers of a request, each name once: removing a header removes all its lines, and
-    /// ignores case (RFC 9110, 5.1).
-    ///
-    /// Returns whether one of the names themselves may be among the headers.
+    /// Finds the aliases among the headers of a request, each name once: removing a header removes
+    /// all its lines, and ignores case (RFC 9110, 5.1). Returns whether one of the names may be
+    /// among the headers.
     ///
     /// # Errors
     /// When there are more than [`MAX_ALIASES`], or the next server would undo a change.
@@ -120,10 +124,8 @@ impl HeaderSanitizer {
             if !self.is_alias(header.name) {
                 continue;
             }
-            let same = |other: &usize| {
-                headers.get(*other).is_some_and(|other| other.name.eq_ignore_ascii_case(header.name))
-            };
-            if aliases.iter().any(same) {
+            let mut earlier = aliases.iter().filter_map(|index| headers.get(*index));
+            if earlier.any(|alias| alias.name.eq_ignore_ascii_case(header.name)) {
                 continue;
             }
             if aliases.len() == MAX_ALIASES {
@@ -146,7 +148,8 @@ impl NameFilter {
         let mut names = names.peekable();
         let connection = names.peek().map(|_| CONNECTION);
         for name in names.chain(connection) {
-            // A letter differs from its other case in a higher bit. All characters but letters and digits are the same in aliases.
+            // A letter differs from its other case in a higher bit. All characters but letters and
+            // digits are the same in aliases.
             let first = name.first().copied().unwrap_or_default();
             let bits = if first.is_ascii_alphanumeric() { 1 << (first & 31) } else { u32::MAX };
             if let Some(bits_of_length) = filter.first_bytes.get_mut(name.len().min(63)) {
@@ -163,7 +166,8 @@ impl NameFilter {
 }
 
 impl<'a> Changes<'a> {
-    /// How long all names and values are together, at most; `None` where that would have to be counted.
+    /// How long all names and values are together, at most; `None` where that would have to be
+    /// counted.
     pub(crate) fn bound(self) -> Option<usize> {
         let values =
             self.values.size.filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
@@ -211,14 +215,14 @@ fn lower(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()
 }
 
-/// Whether two names are equal if case is ignored, and each character that a name may have beside letters and digits counts as `-`
-/// (RFC 9110, 5.6.2).
-fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
+/// Whether two names are equal if case is ignored, and each character that a name may have beside
+/// letters and digits counts as `-` (RFC 9110, 5.6.2).
+fn is_alias_or_equal(a: &[u8], b: &[u8]) -> bool {
     let fold = |byte: &u8| match byte {
         b'!' | b'#'..=b'\'' | b'*' | b'+' | b'.' | b'^'..=b'`' | b'|' | b'~' => b'-',
         byte => byte.to_ascii_lowercase(),
     };
-    one.len() == other.len() && one.iter().map(fold).eq(other.iter().map(fold))
+    a.len() == b.len() && a.iter().map(fold).eq(b.iter().map(fold))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The outcome of a request: pending, or a verdict, which is what the engine's decision about the rules means for the
-//! request and its response.
+//! The outcome of a request: pending, or a verdict, the consequence of a decision for the request
+//! and its response.
 
 use std::sync::Arc;
 
-use identity::{Subject, Verification};
+use identity::{CredentialsError, Subject, Verification};
 use search::Need;
 
 use crate::answer::ResponseHeader;
@@ -15,9 +15,23 @@ use crate::sanitizer::Changes;
 pub enum Outcome<'a> {
     /// The request is allowed or denied.
     Decided(Verdict<'a>),
-    /// The credentials must be verified first: run this, then call [`Authorizer::check`](crate::Authorizer::check)
-    /// again with its result.
+    /// The credentials must be verified first: run this, then call
+    /// [`Authorizer::check`](crate::Authorizer::check) again with its result.
     Pending(Verification),
+}
+
+impl<'a> Outcome<'a> {
+    /// The verdict of a check that waits for no other thread.
+    pub(crate) fn verdict(self) -> Verdict<'a> {
+        match self {
+            Self::Decided(verdict) => verdict,
+            // Cannot happen. It denies, in case of a bug here.
+            Self::Pending(_) => {
+                let reason = Reason::InvalidCredentials(CredentialsError::BadPassword);
+                Verdict::Denied(Denied::new(reason, &[], ""))
+            }
+        }
+    }
 }
 
 /// The decision about a request: how it changes if allowed, or how it is answered if denied.
@@ -32,28 +46,29 @@ pub enum Verdict<'a> {
 /// An allowed request, and how its headers change before it is forwarded.
 #[derive(Debug)]
 pub struct Allowed<'a> {
-    /// The rule that allowed it, as `<role>: <rule>`; for a request to a search cluster, its operation.
+    /// The rule that allowed it, as `<role>: <rule>`; for a request to a search cluster, its
+    /// operation.
     pub rule: &'a str,
     /// The caller; `None` is an anonymous one.
     pub subject: Option<&'a Subject>,
-    /// The canonical path; that as received, without its query, for a request to a search cluster.
+    /// The canonical path; for a request to a search cluster as received, without its query.
     pub path: &'a [u8],
     /// What a request to a search cluster needs.
     pub cluster: Option<Box<ClusterRequest<'a>>>,
-    /// The path and query with which a request to a search cluster is forwarded, if it is reduced to the permitted indices, or has
-    /// names in place of patterns.
+    /// The path and query with which a request to a search cluster is forwarded, if it is reduced
+    /// to the permitted indices, or has names in place of patterns.
     pub(crate) rewritten: Option<&'a str>,
     pub(crate) changes: Changes<'a>,
 }
 
-/// A denied request, and how it is answered. A *denial* is any answer that does not allow, with a status from 400 to 503;
-/// *denied by the policy* is the 403 among them. An *error* is the absence of a verdict, which is not a denial.
-/// The engine's [`Decision::Denied`](engine::Decision::Denied) is narrower: a `deny` rule matched.
+/// A denied request, and how it is answered. A *denial* is any answer that does not allow, with a
+/// status from 400 to 503. An *error* is the absence of a verdict. The engine's
+/// [`Decision::Denied`](engine::Decision::Denied) is narrower: a `deny` rule matched.
 #[derive(Debug)]
 pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
-    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication
+    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured
     /// scheme.
     pub headers: &'a [ResponseHeader],
     /// The body of the answer.
@@ -62,8 +77,8 @@ pub struct Denied<'a> {
     pub rule: Option<&'a str>,
     /// The caller; `None` if it is anonymous or not authenticated.
     pub subject: Option<&'a Subject>,
-    /// The canonical path; empty if the request is invalid or was not parsed. That as received, without its query, for a
-    /// request to a search cluster.
+    /// The canonical path; empty if the request is invalid or was not parsed. For a request to a
+    /// search cluster as received, without its query.
     pub path: &'a [u8],
     /// More about the reason, for the decision log; may be empty.
     pub detail: &'a str,
@@ -86,10 +101,11 @@ pub struct ClusterRequest<'a> {
     pub operation: &'static str,
     /// The actions, and what they are performed on.
     pub needs: Vec<Need<'a>>,
-    /// The names of indices that the request is reduced to, if it is permitted on some of them only: the first ones.
+    /// The first [`MAX_INDICES`] indices that the request is reduced to, if it is permitted in
+    /// part.
     pub permitted: Vec<String>,
-    /// If it is a bulk request that is forwarded without the items that are not permitted: what is forwarded in place of its body, and what
-    /// must be added to the response. Only for an allowed request that [is changeable](crate::Request::is_changeable).
+    /// If it is a bulk request that is forwarded in part. Only for an allowed request that
+    /// [is changeable](crate::Request::is_changeable).
     pub bulk: Option<PartialBulk>,
 }
 
@@ -114,16 +130,16 @@ pub struct BulkErrors {
 }
 
 impl BulkErrors {
-    /// The cluster's response with an error for each item that was not permitted. `None` if it does not have one
-    /// item for each forwarded one: their order is the cluster's.
+    /// The cluster's response with an error for each item that was not permitted. `None` if it does
+    /// not have one item for each forwarded one: their order is the cluster's.
     #[must_use]
     pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
         let denied = self.denied.iter().map(|(position, error)| (*position, &**error));
         search::with_denied(response, self.forwarded, denied, self.size)
     }
 
-    /// The most bytes that the cluster's response may have, without the errors: a node writes some 200 bytes for an item. It
-    /// is 1 KiB for each item that is forwarded (20,000 at most), and 1 MiB more.
+    /// The most bytes that the cluster's response may have, without the errors: 1 KiB for each
+    /// forwarded item (20,000 at most; a node writes some 200 bytes), and 1 MiB more.
     #[must_use]
     pub fn response_limit(&self) -> u64 {
         u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)
@@ -146,16 +162,16 @@ impl<'a> ClusterRequest<'a> {
 }
 
 impl<'a> Allowed<'a> {
-    /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case;
-    /// values are not empty and have no control characters. `:path` is among them if a request to a search cluster is
-    /// reduced to the permitted indices, or has names in place of patterns.
+    /// Request headers to set, with their values; each replaces all headers of its name. Names are
+    /// in lower case; values are not empty and have no control characters. `:path` is among them if
+    /// the path of a request to a search cluster changes.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
-    /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
-    /// headers of the request that an upstream may confuse with one of these, such as `x_user` with `x-user`. None of
-    /// them is also in [`Allowed::set`]. A name may occur twice.
+    /// Names of request headers to remove: those in `set_headers` whose value is empty, those in
+    /// `remove_headers`, and headers of the request that an upstream may confuse with one of these,
+    /// such as `x_user` with `x-user`. None is also in [`Allowed::set`]. A name may occur twice.
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }
@@ -179,16 +195,16 @@ impl<'a> Allowed<'a> {
     }
 }
 
-/// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in memory until Envoy reads
-/// them. Chosen, not measured: Envoy accepts 60 KiB of headers from a client by default (`max_request_headers_kb`), and no
-/// policy needs to add more than that. The headers to set are those of the policy, with the caller's user
-/// name, roles and claims; at most sixteen of those to remove come from the request. A request with more is denied, as
-/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8 in `SECURITY.md`).
+/// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in
+/// memory until Envoy reads them. Chosen, not measured: Envoy accepts 60 KiB of headers from a
+/// client by default (`max_request_headers_kb`). A request with more is denied, as
+/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): a client can cause it, with long claims (S8
+/// in `SECURITY.md`).
 const MAX_CHANGES_BYTES: usize = 64 << 10;
 
 impl Verdict<'_> {
-    /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not
-    /// seen. Its caller is authenticated.
+    /// Whether the request is denied only because its body counts, and was
+    /// [`Awaited`](crate::RequestBody::Awaited) or not seen. Its caller is authenticated.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         matches!(self, Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. }))

@@ -1,4 +1,5 @@
-//! The request of a caller whose credentials are cached allocates nothing, in this crate and in those that it uses.
+//! The request of a caller whose credentials are cached allocates nothing, in this crate and in
+//! those that it uses.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -38,8 +39,8 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-/// Checks a request twice with the same scratch, reads each verdict as the server does, and counts the allocations of
-/// the second check.
+/// Checks a request twice with the same scratch, reads each verdict as the server does, and counts
+/// the allocations of the second check.
 #[track_caller]
 fn allocates_nothing(authorizer: &Authorizer, status: u16, request: &Request<'_>) {
     let mut scratch = Scratch::default();

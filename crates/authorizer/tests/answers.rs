@@ -103,7 +103,8 @@ fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
 
 #[test]
 fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
-    // RFC 3875, 4.1.18: a server that passes headers as environment variables calls all of these `HTTP_X_USER`.
+    // RFC 3875, 4.1.18: a server that passes headers as environment variables calls all of these
+    // `HTTP_X_USER`.
     let aliases =
         ["x_user", "x.user", "X_User", "x-tenant_", "x_tenant", "x.rule", "x-mail", "x.mail", "x_debug.mode"];
     let others = [
@@ -118,7 +119,8 @@ fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
         "x-debug-mode",
         "accept",
     ];
-    // lighttpd's CGI makes `_` of each character but letters and digits; these may be in a name (RFC 9110, 5.6.2).
+    // lighttpd's CGI makes `_` of each character but letters and digits; these may be in a name
+    // (RFC 9110, 5.6.2).
     let of_lighttpd: Vec<String> = "!#$%&'*+^`|~".chars().map(|other| format!("x{other}user")).collect();
     for alias in &of_lighttpd {
         let (_, removed) = changes(None, &["x-user", alias]);
@@ -167,7 +169,8 @@ fn a_request_that_has_the_next_server_remove_a_header_is_denied() {
     }
 }
 
-/// A client chooses the lines of a request. The answer, which names the aliases, must not grow with their number.
+/// A client chooses the lines of a request. The answer, which names the aliases, must not grow with
+/// their number.
 #[test]
 fn an_alias_is_removed_once_and_too_many_are_denied() {
     let (_, removed) = changes(None, &["x_user", "x.user", "X_USER"].repeat(3_000));

@@ -191,7 +191,8 @@ fn it_is_made_anew_after_half_of_its_lifetime() {
         assert_ne!(second, first, "each request has at least half of the lifetime left");
         assert_eq!(at(59), second);
         assert_ne!(at(60), second);
-        // A clock that is set back: a header from the future would be valid for longer than its lifetime.
+        // A clock that is set back: a header from the future would be valid for longer than its
+        // lifetime.
         assert_eq!(at(0).map(|value| value.len()), first.as_ref().map(String::len));
         assert_ne!(at(0), second);
     }

@@ -1,5 +1,5 @@
-//! The invariant of paths: a request is allowed only if every plausible interpretation of its path without dot segments
-//! is allowed, and no `deny` rule matches one with them.
+//! The invariant of paths: a request is allowed only if every plausible interpretation of its path
+//! without dot segments is allowed, and no `deny` rule matches one with them.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -154,7 +154,8 @@ fn is_open(path: &[u8]) -> bool {
         || shared.is_some_and(|name| !name.is_empty() && !name.contains(&b'/'))
 }
 
-/// Whether a path has no dot segments, encoded or not (RFC 3986, 6.2.2.2: they mean the same), and no empty segments.
+/// Whether a path has no dot segments, encoded or not (RFC 3986, 6.2.2.2: they mean the same), and
+/// no empty segments.
 fn is_resolved(path: &[u8]) -> bool {
     let mut segments = path.split(|byte| *byte == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -172,7 +173,8 @@ type Step = fn(&[u8]) -> Vec<u8>;
 const STEPS: [Step; 7] =
     [without_query, without_fragment, without_authority, without_parameters, slashed, merged, resolved];
 
-/// All interpretations of a path: the results of any steps in any order, and of decoding at most twice.
+/// All interpretations of a path: the results of any steps in any order, and of decoding at most
+/// twice.
 fn interpretations(raw: &[u8]) -> BTreeSet<Vec<u8>> {
     let cut = raw.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(raw.len());
     let mut found = BTreeSet::from([(raw[..cut].to_vec(), 0)]);

@@ -133,8 +133,8 @@ fn more_than_one_authorization_header_is_denied() {
         (("GET", "", "/people", &[("authorization", "Digest,Basic YTpi")]), duplicate),
         (("GET", "", "/people", &[("authorization", &format!(",{}", ALICE.1))]), duplicate),
     ]);
-    // Schemes whose credentials have commas (RFC 7616, 3.4; AWS Signature Version 4) are not supported, so one of them
-    // in front of other credentials is denied as well.
+    // Schemes whose credentials have commas (RFC 7616, 3.4; AWS Signature Version 4) are not
+    // supported, so one of them in front of other credentials is denied as well.
     let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
     assert_all(&[
         (
@@ -164,8 +164,8 @@ fn control_bytes_are_denied() {
     ]);
 }
 
-/// `check` validates a value only if it is not that of a known caller. That is right only because no value that is invalid
-/// authenticates anybody, in any way.
+/// `check` validates a value only if it is not that of a known caller. That is right only because
+/// no value that is invalid authenticates anybody, in any way.
 #[test]
 fn a_value_that_is_no_credentials_is_denied_for_the_same_reason_where_the_caller_is_known() {
     let basic = authorizer();
@@ -211,7 +211,8 @@ fn two_tokens_and_control_bytes_are_denied_before_a_token_is_verified() {
     }
 }
 
-/// Makes the caller with this value known, then inserts a comma and each control byte at each place of it.
+/// Makes the caller with this value known, then inserts a comma and each control byte at each place
+/// of it.
 #[track_caller]
 fn assert_no_other_byte_is_accepted(authorizer: &Authorizer, value: &str) {
     let scratch = &mut Scratch::default();

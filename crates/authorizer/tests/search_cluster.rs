@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
-/// `writer`, of whom nothing is verified, may write to `logs-*`, and `local` too from the machine itself.
+/// `writer`, of whom nothing is verified, may write to `logs-*`, and `local` too from the machine
+/// itself.
 fn authorizer() -> Authorizer {
     let files = MapFiles::of(
         "policy.yaml",
@@ -149,7 +150,8 @@ fn a_tenant_or_another_user_in_a_header_is_denied() {
 
 const HEADER: &str = "x-document-security";
 
-/// The header that says what to hide, as an allowed request has it; or why the request is denied. The client sends one, too.
+/// The header that says what to hide, as an allowed request has it; or why the request is denied.
+/// The client sends one, too.
 fn hidden(settings: &str, host: &str, path: &str, user: &str) -> Result<Option<String>, Reason> {
     let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:x")));
     let sent = [("authorization", authorization.as_str()), (HEADER, "{}"), ("X_Document.Security", "{}")];
@@ -247,7 +249,8 @@ fn a_role_that_shows_all_prevails_only_where_the_policy_says_so() {
     assert_eq!(ann, Err(Reason::NotPermitted));
 }
 
-/// The path with which a permitted request is forwarded: to a cluster with an index of which the inventory may not know.
+/// The path with which a permitted request is forwarded: to a cluster with an index of which the
+/// inventory may not know.
 fn forwarded(authorizer: &Authorizer, path: &str) -> Option<String> {
     let authorization = format!("Basic {}", BASE64_STANDARD.encode("ann:x"));
     let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
@@ -370,8 +373,8 @@ fn a_claim_of_backend_roles_that_is_text_is_split_at_commas_as_the_plugin_does()
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu";
 const OTHER_HASH: &str = "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.RdvScIW";
 
-/// The policy's user `ann` has the role `staff`, which alone may get `/staff`; on the cluster she has what her name is mapped to.
-/// Its own users, if there are any, are those of `users`.
+/// The policy's user `ann` has the role `staff`, which alone may get `/staff`; on the cluster she
+/// has what her name is mapped to. Its own users, if there are any, are those of `users`.
 fn of_two_hosts(search: bool, users: &str, previous: Option<&Authorizer>) -> Authorizer {
     let section = if search { "search: { folder: cluster, hosts: [search.example.com] }" } else { "" };
     let policy = format!(
@@ -394,8 +397,8 @@ fn of_two_hosts(search: bool, users: &str, previous: Option<&Authorizer>) -> Aut
     Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), previous).unwrap().0
 }
 
-/// What becomes of a request by `ann` to the policy's own application, and of one to the cluster: whether it is allowed, or
-/// `None` if her password must be verified first.
+/// What becomes of a request by `ann` to the policy's own application, and of one to the cluster:
+/// whether it is allowed, or `None` if her password must be verified first.
 fn of_ann(authorizer: &Authorizer, password: &str) -> [Option<bool>; 2] {
     [("app.example.com", "/staff"), ("search.example.com", "/logs/_doc/1")].map(|(host, path)| {
         let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("ann:{password}")));

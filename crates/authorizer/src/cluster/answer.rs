@@ -6,10 +6,11 @@ use std::fmt::Write;
 use identity::CachedSubject;
 use policy::model::Identity;
 use search::{Missing, Problem, RequestBody, Verdict as ClusterVerdict};
+use serde_json::json;
 
 use super::caller::ClusterCaller;
 use super::request::path_of;
-use crate::answer::{ResponseHeader, challenges, push_json};
+use crate::answer::{ResponseHeader, challenges};
 use crate::reason::{Limit, Reason};
 use crate::request::Request;
 use crate::scratch::DenialScratch;
@@ -53,7 +54,8 @@ impl Denials {
         Verdict::Denied(Denied { path: path_of(request), ..Denied::new(reason, &self.json, body) })
     }
 
-    /// The answer to a request of a known caller. Writes the body and the detail for the decision log.
+    /// The answer to a request of a known caller. Writes the body and the detail for the decision
+    /// log.
     pub(super) fn forbidden<'a>(
         &'a self,
         request: &Request<'a>,
@@ -97,20 +99,17 @@ fn write_body(reason: Reason, text: &str, body: &mut String) {
         _ => "illegal_argument_exception",
     };
     body.clear();
-    body.push_str("{\"error\":{\"root_cause\":[{");
-    write_error(kind, text, body);
-    body.push_str("}],");
-    write_error(kind, text, body);
-    let _ = write!(body, "}},\"status\":{}}}", reason.status());
+    let (error, status) = (error_members(kind, text), reason.status());
+    // Writing to a string does not fail.
+    let _ = write!(body, "{{\"error\":{{\"root_cause\":[{{{error}}}],{error}}},\"status\":{status}}}");
 }
 
-pub(super) fn write_error(kind: &str, text: &str, body: &mut String) {
-    body.extend(["\"type\":\"", kind, "\",\"reason\":\""]);
-    text.chars().for_each(|character| push_json(character, body));
-    body.push('"');
+/// The members of an error object, in JSON.
+pub(super) fn error_members(kind: &str, text: &str) -> String {
+    format!("\"type\":\"{kind}\",\"reason\":{}", json!(text))
 }
 
-/// Why the request is denied, for the decision log: what is missing, or the problem.
+/// Why the request is denied, for the decision log: the missing privileges, or the problem.
 fn write_detail(reason: Reason, answer: &search::Answer, detail: &mut String) {
     detail.clear();
     if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {

@@ -1,22 +1,24 @@
-//! Bulk requests of which only some items are permitted, where the request and its response can be changed.
+//! Bulk requests of which only some items are permitted, where the request and its response can be
+//! changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use policy::model::Bulk;
 use search::{Caller, DeniedItem, Need};
+use serde_json::json;
 
-use super::answer::{explained, write_error};
+use super::answer::{error_members, explained};
 use super::{Cluster, Forwarded};
-use crate::answer::push_json;
 use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 
-/// The most bytes that the errors of a request may take: they are kept until the response arrives. A request with more is denied as a
-/// whole.
+/// The most bytes that the errors of a request may take: they are kept until the response arrives.
+/// A request with more is denied as a whole.
 const MAX_ERRORS: usize = 4 << 20;
 
 impl Cluster {
-    /// Whether this is a bulk request with items of which only some may be permitted to a caller, and forwarded.
+    /// Whether this is a bulk request of which only some items may be permitted to a caller, and
+    /// forwarded.
     #[must_use]
     pub fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
         let mut indices = 0;
@@ -29,7 +31,8 @@ impl Cluster {
             && indices > 1
     }
 
-    /// A bulk request with its permitted items only. It is read and decided about like any other: it must be permitted as it is.
+    /// A bulk request with its permitted items only. It is read and decided about like any other:
+    /// it must be permitted as it is.
     pub(super) fn permitted_items(
         &self,
         request: &search::Request<'_>,
@@ -75,20 +78,7 @@ impl Cluster {
 
 /// The error of an item, as the plugin writes it.
 fn error(item: &DeniedItem<'_>, why: &str) -> String {
-    let mut text = String::new();
-    text.extend(["{\"", item.operation, "\":{\"_index\":\""]);
-    item.index.chars().for_each(|character| push_json(character, &mut text));
-    text.push_str("\",\"_id\":");
-    match &item.id {
-        Some(id) => {
-            text.push('"');
-            id.chars().for_each(|character| push_json(character, &mut text));
-            text.push('"');
-        }
-        None => text.push_str("null"),
-    }
-    text.push_str(",\"status\":403,\"error\":{");
-    write_error("security_exception", why, &mut text);
-    text.push_str("}}}");
-    text
+    let DeniedItem { operation, index, id, position: _ } = item;
+    let (index, id, error) = (json!(index), json!(id), error_members("security_exception", why));
+    format!("{{\"{operation}\":{{\"_index\":{index},\"_id\":{id},\"status\":403,\"error\":{{{error}}}}}}}")
 }

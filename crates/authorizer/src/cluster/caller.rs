@@ -40,7 +40,7 @@ impl Cluster {
     pub fn subject(&self, subject: &Subject) -> search::Subject {
         let mut backend_roles: Vec<String> = Vec::new();
         for name in subject.groups.iter().chain(&subject.roles) {
-            if !backend_roles.iter().any(|known| **known == **name) {
+            if !backend_roles.iter().any(|role| **role == **name) {
                 backend_roles.push(name.to_string());
             }
         }

@@ -38,7 +38,8 @@ pub(super) struct Compiled {
 }
 
 impl Cluster {
-    /// Compiles the section, if the policy has it. `unchanged` is what the same section was compiled to before.
+    /// Compiles the section, if the policy has it. `unchanged` is what the same section was
+    /// compiled to before.
     ///
     /// # Errors
     /// Every problem of the cluster's files, with the warnings about them.
@@ -126,7 +127,8 @@ impl Compiled {
     }
 }
 
-/// The role files of a policy's search cluster. None if it has no cluster, or the files have errors.
+/// The role files of a policy's search cluster. None if it has no cluster, or the files have
+/// errors.
 #[must_use]
 pub fn cluster_config(policy: &Policy) -> Option<SecurityConfig> {
     Some(load_config(policy.search.as_ref()?).ok()?.config)
@@ -141,10 +143,10 @@ fn has_users(section: &model::Search) -> bool {
     section.files.iter().any(|file| file.path.ends_with("internal_users.yml"))
 }
 
-/// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
-/// own users; and with tokens of the policy's issuers.
+/// How callers authenticate: as users of `internal_users.yml` if the cluster has that file,
+/// otherwise as the policy's own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let own = has_users(section).then(|| Basic {
+    let basic = has_users(section).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
         verify: true,
@@ -152,17 +154,17 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         group_prefix: "".into(),
         at: section.at.clone(),
     });
-    let others = || policy.identity.basic.clone().map(|basic| Basic { realm: REALM.into(), ..basic });
+    let basic = basic.or_else(|| Some(Basic { realm: REALM.into(), ..policy.identity.basic.clone()? }));
     let as_the_plugin_reads = |issuer: &Issuer| Issuer {
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
     };
     let jwt = policy.identity.jwt.iter().map(as_the_plugin_reads).collect();
-    Identity { basic: own.or_else(others), jwt }
+    Identity { basic, jwt }
 }
 
-/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or that of
-/// Dashboards itself.
+/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or
+/// that of Dashboards itself.
 fn ambiguous_users(
     section: &model::Search,
     config: &SecurityConfig,
@@ -206,8 +208,8 @@ fn is_mapped_by_name(config: &SecurityConfig, name: &str) -> bool {
     patterns.any(|pattern| !pattern.is_anything() && pattern.matches(name))
 }
 
-/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants are
-/// not configured, they are asked for by default, whether Dashboards is used or not.
+/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants
+/// are not configured, they are asked for by default, whether Dashboards is used or not.
 fn dashboards_server<'c>(
     config: &'c SecurityConfig,
     inventory: Option<&search::Inventory>,

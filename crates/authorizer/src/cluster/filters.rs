@@ -1,30 +1,35 @@
-//! What must be filtered in the answer of the cluster, as the value of a header for what stands behind.
+//! What must be filtered in the answer of the cluster, as the value of a header for the next
+//! server.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use search::{Filter, MAX_FILTERS};
+use serde_json::{Map, Value, json};
 
 /// The most bytes of the value. A node accepts 8 KiB of headers (`http.max_header_size`).
 const MAX_LENGTH: usize = 6 << 10;
 
-/// Writes JSON in ASCII: an object with the names of indices, and for each what the role files call `dls`, `fls` and
-/// `masked_fields`. Nothing if there is nothing to filter. Says whether it is short enough for a header.
+/// Writes JSON in ASCII: an object with the names of indices, and for each the `dls`, `fls` and
+/// `masked_fields` of the role files. Writes nothing if there is nothing to filter. Returns whether
+/// it is short enough for a header.
 #[must_use]
 pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     text.clear();
-    // So many are not all of them.
+    // A set of more than `MAX_FILTERS` is incomplete.
     if filters.len() > MAX_FILTERS {
         return false;
     }
     for Filter { name, queries, fields, masked_fields } in filters {
+        let lists = [
+            ("dls", queries.iter().map(String::as_str).collect::<Value>()),
+            ("fls", fields.iter().map(|field| &**field).collect()),
+            ("masked_fields", masked_fields.iter().map(|field| &**field).collect()),
+        ];
+        let lists = lists.into_iter().filter(|(_, list)| *list != json!([]));
+        let lists: Map<String, Value> = lists.map(|(key, list)| (key.to_owned(), list)).collect();
         text.push(if text.is_empty() { '{' } else { ',' });
-        write_text(name, text);
-        text.push_str(":{");
-        write_list("dls", queries.iter().map(String::as_str), text);
-        write_list("fls", fields.iter().map(|field| &**field), text);
-        write_list("masked_fields", masked_fields.iter().map(|field| &**field), text);
-        text.push('}');
+        push_ascii(&format!("{}:{}", json!(name), Value::Object(lists)), text);
         if text.len() >= MAX_LENGTH {
             text.clear();
             text.shrink_to(MAX_LENGTH);
@@ -37,27 +42,10 @@ pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     true
 }
 
-/// Writes a member of an object, unless the list is empty.
-fn write_list<'t>(key: &str, texts: impl Iterator<Item = &'t str>, text: &mut String) {
-    for (number, one) in texts.enumerate() {
-        if number > 0 {
-            text.push(',');
-        } else {
-            let separator = if text.ends_with('{') { "" } else { "," };
-            text.extend([separator, "\"", key, "\":["]);
-        }
-        write_text(one, text);
-    }
-    if text.ends_with('"') {
-        text.push(']');
-    }
-}
-
-fn write_text(one: &str, text: &mut String) {
-    text.push('"');
-    for character in one.chars() {
+/// Writes JSON with an escape for each character that is not ASCII: these are in its strings only.
+fn push_ascii(json: &str, text: &mut String) {
+    for character in json.chars() {
         match character {
-            '"' | '\\' => text.extend(['\\', character]),
             ' '..='~' => text.push(character),
             _ => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
@@ -67,7 +55,6 @@ fn write_text(one: &str, text: &mut String) {
             }
         }
     }
-    text.push('"');
 }
 
 #[cfg(test)]

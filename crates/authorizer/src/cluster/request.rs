@@ -3,7 +3,7 @@
 use identity::UnixTime;
 
 use super::Cluster;
-use crate::request::{Header, Request};
+use crate::request::Request;
 
 const DESCRIBE_BODY: [&str; 2] = ["content-type", "content-encoding"];
 /// The tenant of a request. The security plugin takes another index in place of that of OpenSearch
@@ -50,13 +50,13 @@ impl Cluster {
 #[must_use]
 pub fn reads_header(name: &[u8]) -> bool {
     let mut names = DESCRIBE_BODY.iter().chain(&TENANT).chain(&IMPERSONATION);
-    names.any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    names.any(|header| name.eq_ignore_ascii_case(header.as_bytes()))
 }
 
 /// Whether one of these headers is there, and not empty.
 fn has_header(request: &Request<'_>, names: &[&str]) -> bool {
-    let is_one = |line: &Header<'_>| names.iter().any(|name| line.name.eq_ignore_ascii_case(name.as_bytes()));
-    request.headers.iter().any(|line| is_one(line) && !line.value.is_empty())
+    let mut lines = request.headers.iter().filter(|line| !line.value.is_empty());
+    lines.any(|line| names.iter().any(|name| line.name.eq_ignore_ascii_case(name.as_bytes())))
 }
 
 /// The value of a header that may be there once.

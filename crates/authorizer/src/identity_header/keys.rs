@@ -112,7 +112,8 @@ impl SigningKey {
         }
     }
 
-    /// The thumbprint of the public key (RFC 7638): the members in the order of their names, without white space.
+    /// The thumbprint of the public key (RFC 7638): the members in the order of their names,
+    /// without white space.
     fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(digest(&SHA256, self.members().to_string().as_bytes()))
     }
