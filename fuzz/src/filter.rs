@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use identity::FetchedKeys;
 use rolegate::Authorization;
-use rolegate::abi::{Attribute, hooks};
+use rolegate::abi::hooks;
 use rolegate::fake::{self, FakeStream, Host, RouteConfig};
 
 use crate::memory::{KEYS, Memory};
@@ -358,7 +358,7 @@ impl World {
         let lines: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         let Some(mut stream) = self.host.stream(&lines) else { failed("a stream is not accepted") };
         for (_, address) in source {
-            stream = stream.with_attribute(Attribute::SourceAddress, &address);
+            stream = stream.with_source_address(&address);
         }
         let (policy, fixed) = match how {
             b'o' => (Some(&self.other), None),

@@ -1,71 +1,70 @@
-//! Envoy's interface for dynamic modules, and safe types above it: a [`Filter`] is what a module implements, and a
-//! [`Stream`] is what it gets for each request. This module and its submodules have all the crate's `unsafe`, except
-//! for the exported symbols in `exports.rs` and the fake host of the tests.
+//! Envoy's interface for dynamic modules, and safe types above it: a module implements a
+//! [`Filter`], which gets a [`Stream`] for each request. This module and its submodules have all
+//! the crate's `unsafe`, except for `exports.rs`, `allocator.rs` and the fake host of the tests.
 //!
-//! Envoy calls hooks (`hooks.rs`) and offers callbacks (`callbacks.rs`). Their names and types are those of Envoy 1.38
-//! to 1.40, declared here by hand: Envoy's own SDK is not published as a package and needs libclang to be built.
+//! Envoy calls hooks (`hooks.rs`) and offers callbacks (`callbacks.rs`). Their names and types are
+//! those of Envoy 1.38 to 1.40, declared here by hand: Envoy's own SDK is not published as a
+//! package and needs libclang to be built.
 
 #![expect(unsafe_code, reason = "Envoy's interface is one of C functions and raw pointers")]
 
-mod body;
 mod callbacks;
-mod grpc;
 pub mod hooks;
 mod message;
-pub mod response;
+pub(crate) mod response;
 mod scheduler;
 mod setup;
 mod stream;
 
 use std::fmt;
 
-pub use body::Body;
 pub use callbacks::{Buffer, Callbacks, Pair};
 pub use message::Headers;
 pub use scheduler::Scheduler;
 pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
-pub use stream::{Attribute, Handled, Route, Stream};
+#[cfg(any(test, feature = "fake-host"))]
+pub(crate) use stream::SOURCE_ADDRESS;
+pub use stream::{Handled, Route, Stream};
 
-/// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
+/// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its
+/// listeners.
 ///
-/// Each method may panic: a request that is being decided is then answered with [`Filter::panicked`], and a configuration is
-/// rejected.
+/// Each method may panic: a request that is being decided is then answered with
+/// [`Filter::panicked`], and a configuration is rejected. Those for requests are called on the
+/// worker thread of the connection, and must not block.
 pub trait Filter: Send + Sync + Sized + 'static {
     /// What a route configures (`typed_per_filter_config`).
     type Route: Send + Sync + 'static;
-    /// What a request keeps between the calls below. It is dropped on the worker thread, when the stream ends.
+    /// What a request keeps between the calls below. It is dropped on the worker thread, when the
+    /// stream ends.
     type State: Default + 'static;
 
-    /// Reads a filter configuration: `filter_name` and the bytes of `filter_config`. Called on Envoy's main thread.
-    ///
-    /// # Errors
-    /// The message, which may have several lines, is logged; Envoy then rejects the configuration.
-    fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Result<Self, String>;
+    /// Reads a filter configuration, `filter_name` and the bytes of `filter_config`, on Envoy's
+    /// main thread. `None`, after lines in the log, has Envoy reject it.
+    fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Option<Self>;
 
-    /// Reads the configuration of a route, on Envoy's main thread. There are no metrics to define here. If `validating`, Envoy
-    /// only checks its configuration ([`Setup::validating`]).
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    fn route(name: &[u8], config: &[u8], validating: bool) -> Result<Self::Route, String>;
+    /// Reads the configuration of a route, as [`Self::new`]. There are no metrics to define here.
+    /// If `validating`, Envoy only checks its configuration ([`Setup::validating`]).
+    fn route(name: &[u8], config: &[u8], validating: bool) -> Option<Self::Route>;
 
-    /// Decides about a request, on the worker thread of its connection, or pauses it, or buffers its body. Must not block.
+    /// Decides about a request, or pauses it, or buffers its body.
     fn request_headers(&self, state: &mut Self::State, stream: Stream<'_, Self>) -> Handled;
 
-    /// Goes on with a request whose body is buffered ([`Stream::buffer`]): more of it has arrived. Must not block.
+    /// Goes on with a request whose body is buffered ([`Stream::buffer`]): more of it has arrived.
     fn request_body(&self, state: &mut Self::State, stream: Stream<'_, Self>) -> Handled;
 
-    /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
+    /// Goes on with a paused request, after [`Scheduler::commit`] of `event`.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// The body in place of that of a successful response (2xx) to a request that was allowed with [`Stream::await_response`]. Called once,
-    /// with the whole body. Must not block.
+    /// The body in place of that of a successful response (2xx) to a request that was allowed with
+    /// [`Stream::await_response`]. Called once, with the whole body.
     ///
     /// # Errors
     /// The body of a response with status 502, in JSON, if the response cannot be changed.
     fn response(&self, state: &mut Self::State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>>;
 
-    /// Counts a panic of one of the three methods for requests as an error, and returns the answer to that request.
+    /// Counts a panic of one of the three methods for requests as an error, and returns the answer
+    /// to that request.
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 
@@ -76,7 +75,8 @@ pub struct Reply<'a> {
     pub status: u16,
     /// Its headers: names and values.
     pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// Its body. Envoy adds `content-type: text/plain` if it is not empty and `headers` has no type.
+    /// Its body. Envoy adds `content-type: text/plain` if it is not empty and `headers` has no
+    /// type.
     pub body: &'a [u8],
     /// The reason, for `%RESPONSE_CODE_DETAILS%` in access logs. Without spaces.
     pub details: &'a str,
@@ -102,19 +102,19 @@ pub enum Level {
     Error = 4,
 }
 
-/// Writes `text` to Envoy's log (the logger `dynamic_modules`), one entry per line. Works on any thread, once Envoy has
-/// loaded the module.
+/// Writes `text` to Envoy's log (the logger `dynamic_modules`), one entry per line, from any
+/// thread.
 pub fn log(level: Level, text: impl fmt::Display) {
     if let Some(callbacks) = callbacks::loaded() {
         callbacks.write_log(level, &text.to_string());
     }
 }
 
-/// Has `run` called when the process exits by itself: Envoy has destroyed its filters before. Also when the library is
-/// unloaded.
+/// Has `run` called when the process exits by itself, after Envoy has destroyed its filters, and
+/// when the library is unloaded.
 pub fn at_exit(run: extern "C" fn()) {
-    // SAFETY: the C library calls the function, which takes nothing, before the library is unloaded. Without memory for
-    // it, it is not called.
+    // SAFETY: the C library calls the function, which takes nothing, before the library is
+    // unloaded. Without memory for it, it is not called.
     let _ = unsafe { libc::atexit(run) };
 }
 

@@ -1,9 +1,11 @@
 //! The admin listener of a policy: the pages of [`server::admin`], on a thread of its own.
 //!
-//! Envoy creates the new configuration of a listener before it drops the old one. So a policy with new settings takes over the
-//! address of the same policy with the old ones: the pages are about the newest, and so is its console.
+//! Envoy creates the new configuration of a listener before it drops the old one. So a policy with
+//! new settings takes over the address of the same policy with the old ones: pages and console show
+//! the newest.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -20,12 +22,13 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::settings::FilterSettings;
-use crate::start_error::cannot_start;
+use crate::start_error::StartError;
 
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
 
-/// A shared policy on the pages of its listener. Dropping it removes it, and the last one closes the listener.
+/// A shared policy on the pages of its listener. Dropping it removes it, and the last one closes
+/// the listener.
 #[derive(Debug)]
 pub(crate) struct Shown {
     listener: Arc<AdminListener>,
@@ -63,21 +66,22 @@ struct SampledConsole {
 pub(crate) type Threads = Arc<Mutex<Vec<Arc<ThreadCounters>>>>;
 
 /// The counters of a shared policy.
-struct Counters {
-    threads: Threads,
-    hashing: Arc<Hashing>,
+pub(crate) struct Counters {
+    pub(crate) threads: Threads,
+    pub(crate) hashing: Arc<Hashing>,
 }
 
 /// A listener and its thread, which may have to be waited for.
-struct Known {
+struct OpenListener {
     address: Address,
     listener: Weak<AdminListener>,
     thread: JoinHandle<()>,
 }
 
-static LISTENERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static LISTENERS: Mutex<Vec<OpenListener>> = Mutex::new(Vec::new());
 
-/// Shows a shared policy at an address. Opens the listener, if this policy with other settings has not done so.
+/// Shows a shared policy at an address. Opens the listener, if this policy with other settings has
+/// not done so.
 ///
 /// # Errors
 /// If the address cannot be bound, or another policy has it.
@@ -85,33 +89,36 @@ pub(crate) fn show(
     address: &Address,
     settings: &FilterSettings,
     runtime: &Runtime,
-    threads: Threads,
-    hashing: Arc<Hashing>,
-) -> Result<Shown, String> {
-    let authorization = Arc::new(Counters { threads, hashing });
-    let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
-    let (shadow, otlp) = (runtime.shadow().cloned(), runtime.otlp().clone());
-    let caches = runtime.caches();
-    let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs: None, authorization });
+    counters: Counters,
+) -> Result<Shown, StartError> {
+    let metrics = Arc::new(Metrics {
+        status: Arc::clone(runtime.status()),
+        shadow: runtime.shadow().cloned(),
+        caches: runtime.caches(),
+        decisions: Arc::clone(runtime.decision_lines()),
+        otlp: runtime.otlp().clone(),
+        logs: None,
+        authorization: Arc::new(counters),
+    });
     let console = settings.admin.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
     let policy = &settings.policy.policy;
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
-    for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
+    for ended in listeners.extract_if(.., |open| open.listener.strong_count() == 0) {
         let _ = ended.thread.join();
     }
-    let known = listeners.iter().find(|known| known.address == *address);
-    let listener = match known.and_then(|known| known.listener.upgrade()) {
+    let open = listeners.iter().find(|open| open.address == *address);
+    let listener = match open.and_then(|open| open.listener.upgrade()) {
         Some(listener) if listener.policy == *policy => listener,
         Some(listener) => {
-            let other = &listener.policy;
-            return Err(format!("`admin` {address} is that of the policy {other}: choose another address"));
+            let policy = listener.policy.clone();
+            return Err(StartError::AddressInUse { address: address.clone(), policy });
         }
         None => {
             let (listener, thread) = AdminListener::open(address, policy)?;
             let listener = Arc::new(listener);
-            let known = Known { address: address.clone(), listener: Arc::downgrade(&listener), thread };
-            listeners.push(known);
+            let (address, weak) = (address.clone(), Arc::downgrade(&listener));
+            listeners.push(OpenListener { address, listener: weak, thread });
             listener
         }
     };
@@ -119,7 +126,10 @@ pub(crate) fn show(
         samples: listener.executor.spawn(console.samples()).abort_handle(),
         console: Arc::new(console),
     });
-    let number = listener.views.add(metrics, runtime.reloads(), console);
+    let mut views = listener.views.lock();
+    let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
+    views.push(View { number, metrics, reloads: runtime.reloads(), console });
+    drop(views);
     Ok(Shown { listener, number })
 }
 
@@ -127,16 +137,15 @@ fn start_console(
     settings: &FilterSettings,
     runtime: &Runtime,
     metrics: &Arc<Metrics>,
-) -> Result<Console, String> {
-    let sources = console::Sources {
+) -> io::Result<Console> {
+    Console::start(console::Sources {
         metrics: Arc::clone(metrics),
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials().cloned(),
         hosts: settings.admin.console_host.clone(),
         runs_in: RunsIn::Envoy,
-    };
-    Console::start(sources).map_err(cannot_start)
+    })
 }
 
 impl Drop for SampledConsole {
@@ -146,7 +155,8 @@ impl Drop for SampledConsole {
 }
 
 impl Shown {
-    /// Makes it the newest again: an update of a listener goes back to these settings while requests still use them.
+    /// Makes it the newest again: an update of a listener goes back to these settings while
+    /// requests still use them.
     pub(crate) fn again(&self) {
         let mut views = self.listener.views.lock();
         if let Some(place) = views.iter().position(|view| view.number == self.number) {
@@ -163,45 +173,34 @@ impl Drop for Shown {
 }
 
 impl AdminListener {
-    fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), String> {
-        let BoundSocket { address, listener, file } =
-            BoundSocket::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
-        let executor = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
-        let (views, handle) = (Arc::<Views>::default(), executor.handle().clone());
-        let (end, ended) = oneshot::channel::<()>();
-        let source: Arc<dyn Backend> = Arc::<Views>::clone(&views);
+    fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), StartError> {
+        let BoundSocket { address, listener, file } = BoundSocket::new(address, SOCKET_MODE)?;
+        let executor = Builder::new_current_thread().enable_all().build()?;
+        let views = Arc::<Views>::default();
         let admin = {
             let _entered = executor.enter();
-            Admin::new(listener, Pages::All, source).map_err(cannot_start)?
+            Admin::new(listener, Pages::All, Arc::clone(&views) as Arc<dyn Backend>)?
         };
-        let serve = move || {
+        let (end, ended) = oneshot::channel::<()>();
+        let listener = Self { policy: policy.clone(), views, executor: executor.handle().clone(), _end: end };
+        let thread = spawn("rolegate-admin", Priority::Normal, move || {
             executor.block_on(async {
                 tokio::select! {
                     () = admin.run() => {}
-                    // An error is the end, too: the sender was dropped.
+                    // Dropping the sender is an error here, and the end.
                     _ = ended => {}
                 }
             });
             drop((executor, file));
-        };
-        let thread = spawn("rolegate-admin", Priority::Normal, serve);
+        })?;
         Pages::All.log(&address);
-        let listener = Self { policy: policy.clone(), views, executor: handle, _end: end };
-        thread.map(|thread| (listener, thread)).map_err(cannot_start)
+        Ok((listener, thread))
     }
 }
 
 impl Views {
     fn lock(&self) -> MutexGuard<'_, Vec<View>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a shared policy, and returns its number.
-    fn add(&self, metrics: Arc<Metrics>, reloads: Reloads, console: Option<SampledConsole>) -> u64 {
-        let mut views = self.lock();
-        let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
-        views.push(View { number, metrics, reloads, console });
-        number
     }
 }
 
@@ -224,7 +223,8 @@ impl Backend for Views {
 
 impl AuthorizationStats for Counters {
     fn decisions(&self) -> Totals {
-        // Copied, so that the lock is held for a moment only: a worker of Envoy takes it before its first request.
+        // Copied, to hold the lock for a moment only: a worker of Envoy takes it before its first
+        // request.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Totals::sum(threads.iter().map(|counters| &**counters))
     }

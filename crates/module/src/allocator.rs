@@ -1,9 +1,10 @@
-//! The library's memory allocator: Envoy's, but for large blocks, which are mapped, and so return to the system when they
-//! are freed.
+//! The library's memory allocator: Envoy's, except for large blocks. Those are mapped, so that the
+//! system gets them back when they are freed.
 //!
-//! Envoy's allocator (tcmalloc) keeps what is freed: the 19 MiB of one argon2id hash, or a replaced policy, stayed resident
-//! for ever. With `policies/people` the library added 23 MiB to Envoy, of which these were 19 (2026-11-22). An allocator of
-//! our own beside it (mimalloc 3) returned them, but took 12 MiB for itself.
+//! Envoy's allocator (tcmalloc) keeps freed memory: the 19 MiB of one argon2id hash, or a replaced
+//! policy, stayed resident for ever. With `policies/people` the library added 23 MiB to Envoy, of
+//! which these were 19 (2026-11-22). mimalloc 3 beside it returned them, but took 12 MiB for
+//! itself.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to define, and memory is mapped by C functions")]
 
@@ -14,8 +15,8 @@ use std::ptr;
 #[derive(Debug)]
 pub(crate) struct LargeBlocks;
 
-/// Blocks from this size on are mapped, each by a system call. No request of a caller whose credentials are cached
-/// allocates as much.
+/// Blocks from this size on are mapped, each by a system call. No request of a caller whose
+/// credentials are cached allocates as much.
 const LARGE: usize = 1 << 20;
 /// What a mapping is aligned to at least.
 const PAGE: usize = 4096;
@@ -24,8 +25,8 @@ fn is_mapped(size: usize, align: usize) -> bool {
     size >= LARGE && align <= PAGE
 }
 
-// SAFETY: a block is mapped if its layout says so, and freed by the same rule: `Layout` is the same in all calls for one
-// block. A mapping is aligned to a page, and unused by others.
+// SAFETY: a block is mapped if its layout says so, and freed by the same rule: `Layout` is the same
+// in all calls for one block. A mapping is aligned to a page, and unused by others.
 unsafe impl GlobalAlloc for LargeBlocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(layout.size(), layout.align()) {
@@ -46,7 +47,8 @@ unsafe impl GlobalAlloc for LargeBlocks {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_mapped(layout.size(), layout.align()) {
-            // SAFETY: it was mapped with this size, and the caller no longer uses it. It cannot fail: a whole mapping goes.
+            // SAFETY: it was mapped with this size, and the caller no longer uses it. Unmapping a
+            // whole mapping cannot fail.
             unsafe { libc::munmap(block.cast(), layout.size()) };
             return;
         }
@@ -55,28 +57,22 @@ unsafe impl GlobalAlloc for LargeBlocks {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        match (is_mapped(layout.size(), layout.align()), is_mapped(size, layout.align())) {
-            (true, true) => {
-                // SAFETY: it was mapped with this size, and the caller uses only what is returned.
-                let moved = unsafe { libc::mremap(block.cast(), layout.size(), size, libc::MREMAP_MAYMOVE) };
-                if moved == libc::MAP_FAILED { ptr::null_mut() } else { moved.cast() }
-            }
+        if !is_mapped(layout.size(), layout.align()) && !is_mapped(size, layout.align()) {
             // SAFETY: the caller's promise is the same, and `System` allocated it.
-            (false, false) => unsafe { System.realloc(block, layout, size) },
-            (true, false) | (false, true) => {
-                // SAFETY: the caller promises that `size` rounded up to this alignment is at most `isize::MAX`.
-                let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-                // SAFETY: `size` is not zero: the caller promises that.
-                let to = unsafe { self.alloc(new) };
-                if !to.is_null() {
-                    // SAFETY: both blocks have that many bytes, and are distinct.
-                    unsafe { ptr::copy_nonoverlapping(block, to, layout.size().min(size)) };
-                    // SAFETY: the caller no longer uses it.
-                    unsafe { self.dealloc(block, layout) };
-                }
-                to
-            }
+            return unsafe { System.realloc(block, layout, size) };
         }
+        // SAFETY: the caller promises that `size` rounded up to this alignment is at most
+        // `isize::MAX`.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: `size` is not zero: the caller promises that.
+        let to = unsafe { self.alloc(new) };
+        if !to.is_null() {
+            // SAFETY: both blocks have that many bytes, and are distinct.
+            unsafe { ptr::copy_nonoverlapping(block, to, layout.size().min(size)) };
+            // SAFETY: the caller no longer uses it.
+            unsafe { self.dealloc(block, layout) };
+        }
+        to
     }
 }
 

@@ -1,5 +1,5 @@
-//! The symbols that Envoy looks for in the library: the hooks of [`ExportedFilter`], and the ones that a filter must have
-//! even if it needs none of them. Envoy names a missing one in its log.
+//! The symbols that Envoy looks for in the library: the hooks of [`ExportedFilter`], and the ones
+//! that a filter must have even if it needs none of them. Envoy names a missing one in its log.
 
 #![expect(unsafe_code, reason = "symbols that are exported by name are unsafe to define")]
 

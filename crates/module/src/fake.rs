@@ -1,5 +1,6 @@
-//! An Envoy for tests: it has the callbacks, calls the hooks of a filter as Envoy does, and records what the filter asks
-//! for. It frees bytes as soon as Envoy may, so that a sanitizer finds their later use.
+//! An Envoy for tests: it has the callbacks, calls the hooks of a filter as Envoy does, and records
+//! what the filter asks for. It frees bytes as soon as Envoy may, so that a sanitizer finds their
+//! later use.
 
 #![expect(unsafe_code, reason = "it stands on the other side of the interface")]
 #![expect(clippy::unwrap_used, reason = "a failed test is what it is for")]
@@ -16,7 +17,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::abi::{Attribute, Buffer, Filter, hooks, response};
+use crate::abi::{Buffer, Filter, SOURCE_ADDRESS, hooks, response};
 #[cfg(test)]
 pub(crate) use callbacks::only_the_log;
 use envoy::{BUFFER_LIMIT, Envoy, object};
@@ -30,10 +31,10 @@ pub struct Host<F: Filter> {
     types: PhantomData<F>,
 }
 
-/// The metrics of a configuration: definitions (name, labels), and values by name and label values.
+/// The metrics of a configuration: their names, and values by name.
 #[derive(Debug, Default)]
 struct Metrics {
-    defined: RefCell<Vec<(String, usize)>>,
+    defined: RefCell<Vec<String>>,
     values: RefCell<BTreeMap<String, u64>>,
 }
 
@@ -73,7 +74,8 @@ thread_local! {
     static ON_ANSWER: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// Has another filter do this while the next answer of this thread is sent, such as beginning another stream.
+/// Has another filter do this while the next answer of this thread is sent, such as beginning
+/// another stream.
 pub fn on_answer(meanwhile: impl FnOnce() + 'static) {
     ON_ANSWER.set(Some(Box::new(meanwhile)));
 }
@@ -101,7 +103,8 @@ impl<F: Filter> Host<F> {
         let envoy = Rc::as_ptr(&metrics).cast_mut().cast();
         // Copies, which are freed when the hook has returned.
         let (name, config) = (name.to_vec(), config.to_vec());
-        // SAFETY: the name and the configuration live until the hook returns; `envoy` lives longer than the filter.
+        // SAFETY: the name and the configuration live until the hook returns; `envoy` lives longer
+        // than the filter.
         let filter = unsafe { hooks::config_new::<F>(envoy, Buffer::of(&name), Buffer::of(&config)) };
         (!filter.is_null()).then(|| Self { filter, metrics, types: PhantomData })
     }
@@ -125,10 +128,8 @@ impl<F: Filter> Host<F> {
             metadata: RefCell::default(),
             metrics: Rc::clone(&self.metrics),
             route: Cell::new(ptr::null()),
-            worker: Cell::new(0),
             sent: RefCell::default(),
             resumed: Cell::new(0),
-            route_cleared: Cell::new(0),
             response: Message::default(),
             buffer_limit: Cell::new(BUFFER_LIMIT),
             is_full: Cell::new(false),
@@ -157,11 +158,10 @@ impl<F: Filter> Host<F> {
     /// The names of the metrics that it has defined.
     #[must_use]
     pub fn metric_names(&self) -> Vec<String> {
-        self.metrics.defined.borrow().iter().map(|(name, _)| name.clone()).collect()
+        self.metrics.defined.borrow().clone()
     }
 
-    /// The value of a metric with these label values, such as `requests` or `requests{allowed,rule}`. That of a histogram is
-    /// the sum.
+    /// The value of a metric. That of a histogram is the sum.
     #[must_use]
     pub fn metric(&self, name: &str) -> u64 {
         self.metrics.values.borrow().get(name).copied().unwrap_or_default()
@@ -183,10 +183,10 @@ impl<F: Filter> Drop for RouteConfig<F> {
 }
 
 impl<'a, F: Filter> FakeStream<'a, F> {
-    /// Gives it an attribute.
+    /// Gives it the attribute `source.address`.
     #[must_use]
-    pub fn with_attribute(self, attribute: Attribute, value: &[u8]) -> Self {
-        self.envoy.attributes.borrow_mut().insert(attribute as u32, value.into());
+    pub fn with_source_address(self, address: &[u8]) -> Self {
+        self.envoy.attributes.borrow_mut().insert(SOURCE_ADDRESS, address.into());
         self
     }
 
@@ -230,13 +230,6 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self.envoy.header_count.set(Some(count));
     }
 
-    /// On this worker thread.
-    #[must_use]
-    pub fn on_worker(self, worker: u32) -> Self {
-        self.envoy.worker.set(worker);
-        self
-    }
-
     /// Ends as soon as a response is sent or it goes on, before that call of the filter returns.
     #[must_use]
     pub fn ending_at_once(self) -> Self {
@@ -244,16 +237,16 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
-    /// The same, but the filter hears of it only after that call, as from Envoy since 1.40. Until then the stream has neither
-    /// headers nor bodies, and ignores what is done to it.
+    /// The same, but the filter hears of it only after that call, as from Envoy since 1.40. Until
+    /// then the stream has neither headers nor bodies, and ignores what is done to it.
     #[must_use]
     pub fn ending_at_once_unheard(self) -> Self {
         self.envoy.destroys_later.set(true);
         self.ending_at_once()
     }
 
-    /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`] or [`hooks::STOP`]. After the end of the stream
-    /// nothing is called.
+    /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`] or [`hooks::STOP`]. After
+    /// the end of the stream nothing is called.
     pub fn request_headers(&self, end_of_stream: bool) -> u32 {
         let slot = self.envoy.slot.get();
         if slot.is_null() {
@@ -402,12 +395,6 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.envoy.resumed.get()
-    }
-
-    /// How often the filter has asked for another choice of the route.
-    #[must_use]
-    pub fn route_cleared(&self) -> u32 {
-        self.envoy.route_cleared.get()
     }
 
     /// Its headers now.

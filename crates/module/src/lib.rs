@@ -1,13 +1,15 @@
 //! rolegate inside Envoy: a library that Envoy loads as an HTTP filter.
 //!
-//! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a stand-in for Envoy, for tests.
-//! `allocator` returns large blocks to the system. Only these four have `unsafe`, with their submodules.
+//! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for,
+//! `fake` a stand-in for Envoy, for tests. `allocator` returns large blocks to the system. Only
+//! these four have `unsafe`, with their submodules.
 //!
-//! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
-//! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current. A
-//! `start_error` says what the system did not give it.
-//! A request with an unverified token waits in `token_queue`. A verdict is applied to the request as an `owned_verdict`,
-//! and counted in `stats`. `log` writes to Envoy's log, and `admin` serves the admin pages.
+//! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker
+//! threads, each with its `worker`, by a `shared_policy`, which all filters and routes with the
+//! same settings use and which keeps itself current. A request with an unverified token waits in
+//! `token_queue`. A verdict is applied to the request as an `owned_verdict`, and counted in
+//! `stats`. `start_error` says why a configuration is rejected, `log` writes to Envoy's log, and
+//! `admin` serves the admin pages.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -28,7 +30,8 @@ mod stats;
 mod token_queue;
 mod worker;
 
-/// Not in tests, which count allocations, and not with `fake-host`, with which `fuzz/sanitize` builds: sanitizers have their own.
+/// Not in tests, which count allocations, and not with `fake-host`, with which `fuzz/sanitize`
+/// builds: sanitizers have their own.
 #[cfg(not(any(test, feature = "fake-host")))]
 #[global_allocator]
 static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;

@@ -54,7 +54,8 @@ pub(crate) fn start() {
     });
 }
 
-/// Only this project's own lines: the HTTP stack would print headers at `debug`, and with them credentials.
+/// Only this project's own lines: the HTTP stack would print headers at `debug`, and with them
+/// credentials.
 fn subscriber() -> impl Subscriber + Send + Sync {
     let ours = ["console", "rolegate", "runtime", "server"].map(|name| (name, Level::DEBUG));
     let lines = tracing_subscriber::fmt::layer()

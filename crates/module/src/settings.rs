@@ -1,7 +1,9 @@
-//! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` or a string as such.
+//! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` or a string as
+//! such.
 //!
-//! Settings that `rolegate serve` also has are declared for both in [`runtime::settings`] and [`server::admin`], with the same
-//! names, values and messages. The defaults are those of `rolegate serve`, but for `admin`, which is `off`.
+//! Settings that `rolegate serve` also has are declared for both in [`runtime::settings`] and
+//! [`server::admin`], with the same names, values and messages. The defaults are those of `rolegate
+//! serve`, but for `admin`, which is `off`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,15 +30,18 @@ pub(crate) struct FilterSettings {
     #[command(flatten)]
     pub(crate) hashing: HashingSettings,
 
-    /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
+    /// Maximum time that a request waits for the verification of its password; then it is denied
+    /// with 503.
     #[arg(long, default_value = "2s", value_parser = units::positive_duration)]
     pub(crate) hash_timeout: Duration,
 
-    /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is buffered as a whole.
+    /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is
+    /// buffered as a whole.
     #[arg(long, default_value = "10MiB", value_parser = units::size)]
     pub(crate) max_request_body: usize,
 
-    /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later filters.
+    /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later
+    /// filters.
     #[arg(long, default_value_t = false, action = ArgAction::Set)]
     pub(crate) metadata: bool,
 }
@@ -56,13 +61,15 @@ pub(crate) enum SettingsError {
     /// There is none.
     #[error("`filter_config` is missing: it needs at least `policy`")]
     Missing,
-    /// It has these problems. Their places say nothing to people: Envoy has made the text from YAML.
+    /// It has these problems. Their places say nothing to people: Envoy has made the text from
+    /// YAML.
     #[error("{}", .0.iter().map(without_place).collect::<Vec<_>>().join("; "))]
     Wrong(Vec<Problem>),
     /// The configuration of a route says neither that it is disabled nor which policy it has.
     #[error("`disabled: false` says nothing: leave it out, or name a `policy`")]
     NotDisabled,
-    /// Envoy has not turned the `Struct` of a route into JSON: 1.38 does so with those of filters only.
+    /// Envoy has not turned the `Struct` of a route into JSON: 1.38 does so with those of filters
+    /// only.
     #[error(
         "this Envoy does not read the `Struct` of a route: write its `filter_config` as a \
          `google.protobuf.StringValue` with JSON"
@@ -115,7 +122,8 @@ impl RouteSettings {
         match serde_json::from_slice(config) {
             Ok(Disabled { disabled: true }) => Ok(Self::Disabled),
             Ok(Disabled { disabled: false }) => Err(SettingsError::NotDisabled),
-            // A `Struct` in the format of protocol buffers begins with its first field, after which comes a length.
+            // A `Struct` in the format of protocol buffers begins with its first field, after which
+            // comes a length.
             Err(_) if config.starts_with(b"\n") && !config.trim_ascii_start().starts_with(b"{") => {
                 Err(SettingsError::NotJson)
             }

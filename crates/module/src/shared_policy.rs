@@ -13,18 +13,18 @@ use runtime::hashing::{self, Hashing};
 use runtime::lines::Counts;
 use runtime::settings::warn_of_settings;
 use runtime::status::Status;
-use runtime::threads::{Priority, run_within, spawn};
+use runtime::threads::{Priority, Unfinished, run_within, spawn};
 use runtime::{ActivePolicy, Caches, LoadedPolicy, Runtime, ShadowStats};
 use server::AdminAddress;
+use server::admin::AdminSettings;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::abi::{self, Scheduler};
-use crate::admin::{self, Shown, Threads};
+use crate::admin::{self, Counters, Shown, Threads};
 use crate::settings::FilterSettings;
-use crate::start_error::cannot_start;
-use crate::stats::Observed;
+use crate::start_error::StartError;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub(crate) struct SharedPolicy {
     pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
     /// How its shadow policy compares, if it has one.
-    shadow: Option<Arc<ShadowStats>>,
-    caches: Caches,
+    pub(crate) shadow: Option<Arc<ShadowStats>>,
+    pub(crate) caches: Caches,
     /// Counters of its decision log.
-    lines: Arc<Counts>,
+    pub(crate) lines: Arc<Counts>,
     /// The snapshot that worker threads decide with.
     pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
@@ -51,16 +51,17 @@ pub(crate) struct SharedPolicy {
     _fetching: oneshot::Sender<()>,
 }
 
-/// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
-/// not change these settings keeps the policy, its caches and its keys.
+/// The policies that filters and routes use now. Envoy creates the new configuration of a listener
+/// before it drops the old one: so an update with the same settings keeps the policy, its caches
+/// and its keys.
 static SHARED_POLICIES: Mutex<Vec<Weak<SharedPolicy>>> = Mutex::new(Vec::new());
 
 impl SharedPolicy {
-    /// The policy with these settings: the one that is in use already, or else a new one, which is started.
+    /// The policy with these settings, which is started unless it is in use already.
     ///
     /// # Errors
-    /// What is wrong with the policy, one line for each problem, or that the system gives no thread.
-    pub(crate) fn get_or_start(settings: FilterSettings) -> Result<Arc<Self>, String> {
+    /// If it cannot be loaded or started.
+    pub(crate) fn get_or_start(settings: FilterSettings) -> Result<Arc<Self>, StartError> {
         let mut policies = SHARED_POLICIES.lock().unwrap_or_else(PoisonError::into_inner);
         policies.retain(|policy| policy.strong_count() > 0);
         let same = |policy: &Arc<Self>| policy.settings == settings;
@@ -78,58 +79,49 @@ impl SharedPolicy {
     /// Checks the policy without starting anything.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn validate(settings: &FilterSettings) -> Result<(), String> {
+    /// If it cannot be loaded.
+    pub(crate) fn validate(settings: &FilterSettings) -> Result<(), StartError> {
         load(settings).map(drop)
     }
 
-    /// Each policy in use. `None` while another thread starts one: that may take seconds.
-    pub(crate) fn all_observed() -> Option<Vec<Observed>> {
+    /// The policies in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn try_all() -> Option<Vec<Arc<Self>>> {
         let policies = match SHARED_POLICIES.try_lock() {
             Ok(policies) => policies,
             Err(TryLockError::Poisoned(policies)) => policies.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let observed = |policy: Arc<Self>| Observed {
-            status: Arc::clone(&policy.status),
-            shadow: policy.shadow.clone(),
-            caches: policy.caches.clone(),
-            hashing: Arc::clone(&policy.hashing),
-            lines: Arc::clone(&policy.lines),
-        };
-        Some(policies.iter().filter_map(Weak::upgrade).map(observed).collect())
+        Some(policies.iter().filter_map(Weak::upgrade).collect())
     }
 
-    fn start(settings: FilterSettings) -> Result<Self, String> {
+    fn start(settings: FilterSettings) -> Result<Self, StartError> {
         static FINISH: Once = Once::new();
         FINISH.call_once(|| abi::at_exit(finish));
-        let loaded = load(&settings)?;
-        let is_off = settings.admin.address == AdminAddress::Off;
+        let mut loaded = load(&settings)?;
+        let AdminSettings { address, console, console_host } = &settings.admin;
+        let is_off = *address == AdminAddress::Off;
         warn_of_settings([
-            ("console", settings.admin.console && is_off, "`admin` is `off`"),
-            (
-                "console-host",
-                !settings.admin.console && !settings.admin.console_host.is_empty(),
-                "`console` is `false`",
-            ),
+            ("console", *console && is_off, "`admin` is `off`"),
+            ("console-host", !console && !console_host.is_empty(), "`console` is `false`"),
         ]);
-        let loaded = if settings.admin.console && !is_off { loaded.with_denials() } else { loaded };
-        let runtime = run_bounded(move || loaded.start())?.map_err(cannot_start)?;
+        if *console && !is_off {
+            loaded = loaded.with_denials();
+        }
+        let runtime = run_bounded(move || loaded.start())??;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = hashing::threads(settings.hashing.hash_threads.into());
-        let hashing = Hashing::start(threads, settings.hashing.hash_queue.into(), cache_result)
-            .map_err(cannot_start)?;
+        let hashing = Hashing::start(threads, settings.hashing.hash_queue.into(), cache_result)?;
         let hashing = Arc::new(hashing);
         let threads = Threads::default();
-        let admin = match &settings.admin.address {
+        let admin = match address {
             AdminAddress::On(address) => {
-                let counted = (Arc::clone(&threads), Arc::clone(&hashing));
-                Some(admin::show(address, &settings, &runtime, counted.0, counted.1)?)
+                let counters = Counters { threads: Arc::clone(&threads), hashing: Arc::clone(&hashing) };
+                Some(admin::show(address, &settings, &runtime, counters)?)
             }
             AdminAddress::Off => None,
         };
-        let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait).map_err(cannot_start)?;
+        let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait)?;
         runtime.status().listen();
         Ok(Self {
             settings,
@@ -158,7 +150,8 @@ impl SharedPolicy {
 }
 
 impl Drop for SharedPolicy {
-    /// On a thread of its own: the end waits until the decision log is written, and Envoy's threads must not.
+    /// On a thread of its own: the end waits until the decision log is written, and Envoy's threads
+    /// must not wait.
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
@@ -174,8 +167,8 @@ impl Drop for SharedPolicy {
 /// The threads that end policies.
 static ENDING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
-/// Waits for them, so that Envoy does not exit before the last lines of the decision log are written. Each waits only for a
-/// limited time.
+/// Waits for them, so that the last lines of the decision log are written before Envoy exits. Each
+/// waits only for a limited time.
 extern "C" fn finish() {
     let ending = mem::take(&mut *ENDING.lock().unwrap_or_else(PoisonError::into_inner));
     for thread in ending {
@@ -185,21 +178,20 @@ extern "C" fn finish() {
 }
 
 /// Loads the policy. This thread, Envoy's main one, only waits, and only for some time.
-fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
+fn load(settings: &FilterSettings) -> Result<LoadedPolicy, StartError> {
     let settings = settings.policy.clone();
     settings.warn();
-    let loaded = run_bounded(move || LoadedPolicy::load_unwarned(settings))?;
-    let loaded = loaded.map_err(|error| error.to_string())?;
+    let loaded = run_bounded(move || LoadedPolicy::load_unwarned(settings))??;
     loaded.warn();
     Ok(loaded)
 }
 
-/// Opens and reads files while Envoy's main thread waits, but not for ever: until a configuration is
-/// loaded Envoy neither starts nor updates anything. The largest policy takes much less time.
-fn run_bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+/// Opens and reads files while Envoy's main thread waits, but not for ever: until a configuration
+/// is loaded Envoy neither starts nor updates anything. The largest policy takes much less time.
+fn run_bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
     const MAX_TIME: Duration = Duration::from_secs(60);
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    run_within(MAX_TIME, &RUNNING, "rolegate-load", work).map_err(|error| error.to_string())
+    run_within(MAX_TIME, &RUNNING, "rolegate-load", work)
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.
@@ -214,7 +206,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
             tokio::spawn(fetching);
             first.await;
             drop(tried);
-            // An error is the end, too: the sender was dropped.
+            // Dropping the sender is an error here, and the end.
             let _ = ended.await;
         });
         // A DNS lookup may still run on a blocking thread: do not wait for it.

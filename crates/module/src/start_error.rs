@@ -1,9 +1,42 @@
-//! What Envoy's log says of a policy that cannot start.
+//! Why a configuration of Envoy is rejected.
 
 use std::io;
 
-/// The message about a thread or the like that the system does not give.
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
-pub(crate) fn cannot_start(error: io::Error) -> String {
-    format!("rolegate cannot start: {}", runtime::start_error(&error, "`hash-threads`"))
+use runtime::LoadError;
+use runtime::settings::PolicySource;
+use runtime::threads::Unfinished;
+use server::{Address, BindError};
+
+use crate::abi::MetricError;
+use crate::settings::SettingsError;
+
+/// Why a filter or a route has no policy. Envoy's log shows it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// Its configuration cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The policy cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Its files were not read in time.
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
+    /// The system gives no thread or the like.
+    #[error("cannot start: {}", runtime::start_error(.0, "`hash-threads`"))]
+    System(#[from] io::Error),
+    /// The address of the admin pages cannot be bound.
+    #[error("`admin`: {0}")]
+    Bind(#[from] BindError),
+    /// Another policy has that address.
+    #[error("`admin` {address} is that of the policy {policy}: choose another address")]
+    AddressInUse {
+        /// The address.
+        address: Address,
+        /// The policy that has it.
+        policy: PolicySource,
+    },
+    /// Envoy does not define a metric.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
 }

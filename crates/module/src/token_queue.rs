@@ -1,5 +1,6 @@
-//! Admits requests with unverified tokens one at a time: a worker thread verifies one token per iteration of Envoy's event
-//! loop, so that a flood of tokens with wrong signatures does not delay the requests of other callers.
+//! Admits requests with unverified tokens one at a time: a worker thread verifies one token per
+//! iteration of Envoy's event loop, so that a flood of tokens with wrong signatures does not delay
+//! the requests of other callers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,8 +18,8 @@ pub(crate) struct TokenQueue {
     busy: Cell<bool>,
 }
 
-/// What a request in the queue holds until its token is verified. Dropping it leaves the queue or, if the request is
-/// admitted, admits the next one.
+/// What a request in the queue holds until its token is verified. Dropping it leaves the queue or,
+/// if the request is admitted, admits the next one.
 #[derive(Debug)]
 pub(crate) struct Admission {
     queue: Rc<TokenQueue>,
@@ -40,7 +41,8 @@ impl Entry {
 
 /// The event that tells a request that it may verify its token.
 pub(crate) const ADMITTED: u64 = 3;
-/// The event that tells a request that one from another network has taken its place in the full queue.
+/// The event that tells a request that one from another network has taken its place in the full
+/// queue.
 pub(crate) const DISPLACED: u64 = 4;
 
 impl TokenQueue {

@@ -12,7 +12,7 @@ use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
-use crate::abi::{Attribute, Filter, Headers, Stream};
+use crate::abi::{Filter, Headers, Stream};
 use crate::owned_verdict::OwnedVerdict;
 use crate::shared_policy::SharedPolicy;
 use crate::stats::GAUGE_INTERVAL;
@@ -56,7 +56,8 @@ pub(crate) struct Decided {
 /// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
 const MAX_HEADERS: usize = 10_000;
 
-/// The largest copy of a body that is kept for the next one, in bytes. Most bulk requests are smaller.
+/// The largest copy of a body that is kept for the next one, in bytes. Most bulk requests are
+/// smaller.
 const KEEP: usize = 1 << 20;
 
 /// The header lines of a request. Up to 48 are on the stack.
@@ -74,8 +75,8 @@ impl Worker {
             if workers.len() > 1 {
                 workers.retain(|worker| worker.policy.strong_count() > 0);
             }
-            let found = workers.iter().find(|worker| worker.policy.as_ptr() == Arc::as_ptr(policy));
-            if let Some(worker) = found {
+            let mut existing = workers.iter();
+            if let Some(worker) = existing.find(|worker| worker.policy.as_ptr() == Arc::as_ptr(policy)) {
                 return Rc::clone(worker);
             }
             let worker = Self::new(policy);
@@ -104,8 +105,8 @@ impl Worker {
         })
     }
 
-    /// The policy, for a request that must wait. Others do not hold it: all threads would write to its number of references, for each
-    /// request. `None` if nothing uses the policy any more.
+    /// The policy, for a request that must wait. Others do not hold it: all threads would write to
+    /// its number of references, for each request. `None` if nothing uses the policy any more.
     pub(crate) fn policy(&self) -> Option<Arc<SharedPolicy>> {
         self.policy.upgrade()
     }
@@ -119,13 +120,14 @@ impl Worker {
         due
     }
 
-    /// Sets the gauges again soon: another thread was changing what some of them show. Not with the next request, as each attempt
-    /// allocates.
+    /// Sets the gauges again soon, as another thread was changing some of their values. Not with
+    /// the next request: each attempt allocates.
     pub(crate) fn retry_gauges(&self, now: Instant) {
         self.gauges.set(Some(now + GAUGE_INTERVAL / 10));
     }
 
-    /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not read.
+    /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not
+    /// read.
     ///
     /// # Errors
     /// If no decision can be made: the request is then answered with 503, and counted as an error.
@@ -145,10 +147,9 @@ impl Worker {
                 && request.body == RequestBody::Awaited
                 && stream.is_complete()
                 && stream.body_size() <= self.max_request_body;
-            let body = reads_body.then(|| stream.body());
             let mut copy = reads_body.then(|| self.body.borrow_mut());
-            if let (Some(body), Some(copy)) = (&body, &mut copy) {
-                request.body = RequestBody::Whole(body.bytes(copy));
+            if let Some(copy) = &mut copy {
+                request.body = RequestBody::Whole(stream.body(copy));
             }
             if has_shadow || authorizer.cluster().is_some_and(Cluster::reads_client) {
                 request.client = client(stream);
@@ -217,14 +218,12 @@ impl Worker {
         received: Received,
         decided_at: Instant,
     ) -> Box<OwnedVerdict> {
-        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread, which is decided meanwhile.
+        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread.
         let mut copy = self.buffers.take().unwrap_or_default();
         copy.set(verdict, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
-        self.thread.record(
-            verdict,
-            DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
-        );
+        let context = DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] };
+        self.thread.record(verdict, context);
         copy
     }
 }
@@ -237,14 +236,15 @@ impl fmt::Debug for Worker {
 
 /// The client's address without its port; empty if it has none.
 pub(crate) fn client<'s, F: Filter>(stream: &'s Stream<'_, F>) -> &'s [u8] {
-    let address = stream.attribute(Attribute::SourceAddress).unwrap_or_default();
+    let address = stream.source_address().unwrap_or_default();
     let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
     let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
     host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
 }
 
-/// The request of these headers, whose body can be had unless it upgrades to another protocol: then what follows is no body,
-/// and may never end. Envoy passes repeated headers as separate lines.
+/// The request of these headers. Its body can be buffered unless it upgrades to another protocol:
+/// then the bytes that follow are no body, and may never end. Envoy passes repeated headers as
+/// separate lines.
 fn read<'a, 'l>(headers: &Headers<'a>, lines: &'l mut Lines<'a>) -> Request<'l>
 where
     'a: 'l,

@@ -1,6 +1,6 @@
-//! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. They are not linked: so an
-//! Envoy that lacks one gets a message that says so, instead of an error of the dynamic linker, and tests can offer
-//! their own.
+//! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. They are
+//! not linked: so an Envoy that lacks one gets a message that says so, and tests can offer their
+//! own.
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::Level;
 
-/// The version of the interface in 1.40. Envoy loads modules with any version, and logs a warning if it is not its own.
+/// The version of the interface in 1.40. Envoy logs a warning if a module's version is not its own.
 const V0_2: &CStr = c"v0.2.0";
 /// The version in 1.38 and 1.39.
 const V0_1: &CStr = c"v0.1.0";
@@ -18,8 +18,8 @@ const NEW_IN_V0_2: &CStr = c"envoy_dynamic_module_callback_log_v2";
 /// The versions of Envoy that have all callbacks in [`Callbacks`].
 const ENVOYS: &str = "1.38, 1.39 and 1.40";
 
-/// Bytes, passed by value. Its owner is the one who passes it: ours are read only during a call; Envoy's stay until the
-/// hook that we are in returns, or until we change what they belong to.
+/// Bytes, passed by value. Who passes them owns them: ours are read only during a call; Envoy's
+/// stay until the running hook returns, or until we change what they belong to.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Buffer {
@@ -48,7 +48,8 @@ impl Buffer {
         if self.start.is_null() {
             return &[];
         }
-        // SAFETY: not null, and the caller says that `length` bytes stay there. Bytes need no alignment, and no bytes may be anywhere.
+        // SAFETY: not null, and the caller says that `length` bytes stay there. Bytes need no
+        // alignment.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
@@ -73,9 +74,11 @@ impl Pair {
 
 /// Envoy's object for a stream (with its filter), a filter configuration, or a scheduler.
 type Object = *mut c_void;
-/// The arguments of all three functions that define metrics: configuration, name, labels, how many, where the id goes.
+/// The arguments of all three functions that define metrics: configuration, name, labels, how many,
+/// where the id goes.
 pub(super) type Define = unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
-/// The arguments of all three functions that record metrics: stream, id, values of the labels, how many, amount.
+/// The arguments of all three functions that record metrics: stream, id, values of the labels, how
+/// many, amount.
 type Record = unsafe extern "C" fn(Object, usize, *const Buffer, usize, u64) -> u32;
 
 macro_rules! callbacks {
@@ -93,16 +96,18 @@ macro_rules! callbacks {
             /// The name of the first one that is missing.
             ///
             /// # Safety
-            /// What `symbol` returns for a name is null, or the function that Envoy exports with this name.
+            /// What `symbol` returns for a name is null, or the function that Envoy exports with
+            /// this name.
             unsafe fn find(symbol: impl Fn(&CStr) -> *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($field: {
-                        let found = symbol($symbol);
-                        if found.is_null() {
+                        let function = symbol($symbol);
+                        if function.is_null() {
                             return Err($symbol);
                         }
-                        // SAFETY: not null, so the function with this name, which has this type in each Envoy of `ENVOYS`.
-                        unsafe { mem::transmute::<*mut c_void, $type>(found) }
+                        // SAFETY: not null, so the function with this name, which has this type in
+                        // each Envoy of `ENVOYS`.
+                        unsafe { mem::transmute::<*mut c_void, $type>(function) }
                     },)*
                 })
             }
@@ -113,8 +118,6 @@ macro_rules! callbacks {
 callbacks! {
     /// Level, line.
     log: unsafe extern "C" fn(u32, Buffer) = c"envoy_dynamic_module_callback_log";
-    /// The number of worker threads. Only on the main thread.
-    concurrency: unsafe extern "C" fn() -> u32 = c"envoy_dynamic_module_callback_get_concurrency";
     /// Whether Envoy only checks a configuration (`--mode validate`). Only on the main thread.
     validating: unsafe extern "C" fn() -> bool = c"envoy_dynamic_module_callback_is_validation_mode";
     /// Metrics are defined with a configuration; the result is 0 if that worked.
@@ -131,7 +134,8 @@ callbacks! {
     record: Record = c"envoy_dynamic_module_callback_http_filter_record_histogram_value";
     /// Stream, which headers: how many lines there are.
     header_count: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_headers_size";
-    /// Stream, which headers, room for as many as `header_count` says: whether they were written there.
+    /// Stream, which headers, room for as many as `header_count` says: whether they were written
+    /// there.
     headers: unsafe extern "C" fn(Object, u32, *mut Pair) -> bool = c"envoy_dynamic_module_callback_http_get_headers";
     /// Stream, which headers, name, value: replaces all lines of this name; no value removes them.
     set_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_set_header";
@@ -144,10 +148,11 @@ callbacks! {
     body_size: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_size";
     /// Stream, which body: how many pieces it is in. 0 if there is none.
     body_pieces: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_chunks_size";
-    /// Stream, which body, room for as many pieces as `body_pieces` says: whether they were written there.
+    /// Stream, which body, room for as many pieces as `body_pieces` says: whether they were written
+    /// there.
     body: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool = c"envoy_dynamic_module_callback_http_get_body_chunks";
-    /// Stream, which body, bytes to add at its end: whether they were added. The part that was buffered before begins with them
-    /// if there is none.
+    /// Stream, which body, bytes to add at its end: whether they were added. If nothing was
+    /// buffered before, the buffered part begins with them.
     append_body: unsafe extern "C" fn(Object, u32, Buffer) -> bool = c"envoy_dynamic_module_callback_http_append_body";
     /// Stream, which body, how many bytes to remove at its start: whether there is such a body.
     drain_body: unsafe extern "C" fn(Object, u32, usize) -> bool = c"envoy_dynamic_module_callback_http_drain_body";
@@ -164,16 +169,12 @@ callbacks! {
     /// Stream, attribute, where its value goes: whether it has one that is a string.
     attribute: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool =
         c"envoy_dynamic_module_callback_http_filter_get_attribute_string";
-    /// Stream, namespace, key, value. Envoy 1.39 and 1.40 also take several at once, which is not faster (420 to 480 ns for
-    /// five, in November 2026).
+    /// Stream, namespace, key, value. Envoy 1.39 and 1.40 also take several at once, which is not
+    /// faster.
     set_metadata: unsafe extern "C" fn(Object, Buffer, Buffer, Buffer) =
         c"envoy_dynamic_module_callback_http_set_dynamic_metadata_string";
-    /// Stream: its route is chosen again.
-    clear_route_cache: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_clear_route_cache";
     /// Stream: what the hook for a route's configuration returned, or null.
     route: unsafe extern "C" fn(Object) -> *const c_void = c"envoy_dynamic_module_callback_get_most_specific_route_config";
-    /// Stream: the index of its worker thread.
-    worker: unsafe extern "C" fn(Object) -> u32 = c"envoy_dynamic_module_callback_http_filter_get_worker_index";
     /// Stream: goes on with it, after a hook stopped it.
     resume: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_filter_continue_decoding";
     /// Stream: a new scheduler, which is ours to delete.
@@ -191,13 +192,13 @@ pub(super) fn loaded() -> Option<&'static Callbacks> {
     LOADED.get()
 }
 
-/// Finds the callbacks in the running program, and the version of its interface. `None`, after a line in its log, if a
-/// callback is missing.
+/// Finds the callbacks in the running program, and the version of its interface. `None`, after a
+/// line in its log, if a callback is missing.
 pub(super) fn load() -> Option<&'static CStr> {
     // SAFETY: the name ends with a zero byte.
     let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: the module is loaded into Envoy, which exports no other symbols with these names, or into a program that has
-    // none of them.
+    // SAFETY: the module is loaded into Envoy, which exports no other symbols with these names, or
+    // into a program that has none of them.
     unsafe { load_from(symbol) }
 }
 
@@ -216,7 +217,8 @@ pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<
                 missing.to_string_lossy()
             );
             let found = symbol(c"envoy_dynamic_module_callback_log");
-            // SAFETY: null is `None`; else this is the function, whose type is the same in each Envoy that has it.
+            // SAFETY: null is `None`; else this is the function, whose type is the same in each
+            // Envoy that has it.
             let log =
                 unsafe { mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(found) };
             if let Some(log) = log {
@@ -238,7 +240,8 @@ impl Callbacks {
     /// Writes `text` to the log, one entry per line.
     pub(super) fn write_log(&self, level: Level, text: &str) {
         for line in text.lines() {
-            // SAFETY: `line` lives until the call returns, which copies it. May be called on any thread.
+            // SAFETY: `line` lives until the call returns, which copies it. May be called on any
+            // thread.
             unsafe { (self.log)(level as u32, Buffer::of(line.as_bytes())) };
         }
     }

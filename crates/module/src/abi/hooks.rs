@@ -1,7 +1,13 @@
-//! The hooks: what Envoy calls, for one type of filter. `exports.rs` gives them the names that Envoy looks for.
+//! The hooks: what Envoy calls, for one type of filter. `exports.rs` gives them the names that
+//! Envoy looks for.
 //!
-//! No panic leaves a hook. Whatever is not decided is not forwarded: a hook that Envoy calls in a wrong order stops the
-//! request.
+//! Envoy calls `config_new`, `config_destroy` and the hooks for routes on its main thread, all
+//! others on the worker thread of the stream. It passes what `config_new`, `route_new` or
+//! `filter_new` returned, until it calls the hook that destroys it, and keeps bytes until the hook
+//! returns. That is what makes the hooks safe, and why they are `unsafe`.
+//!
+//! No panic leaves a hook. Whatever is not decided is not forwarded: a hook that Envoy calls in a
+//! wrong order stops the request.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{c_char, c_void};
@@ -19,21 +25,21 @@ use super::{Filter, Level, Reply, log};
 pub const CONTINUE: u32 = 0;
 /// For headers and trailers: stops.
 pub const STOP: u32 = 1;
-/// For bodies: stops, and buffers them. Envoy answers a request whose body is larger than the buffers with 413.
+/// For bodies: stops, and buffers them. Envoy answers 413 if a body is larger than the buffers.
 pub const STOP_AND_BUFFER: u32 = 1;
 /// For bodies: stops, and lets no more in than fits the buffers.
 pub const STOP_AND_WATERMARK: u32 = 2;
 
-/// Envoy has loaded the library. Returns the version of the interface, or null if this Envoy lacks a callback: then Envoy
-/// rejects the module.
-pub extern "C" fn program_init() -> *const c_char {
+/// Envoy has loaded the library. Returns the version of the interface; null, with which Envoy
+/// rejects the module, if this Envoy lacks a callback.
+pub(crate) extern "C" fn program_init() -> *const c_char {
     let Some(version) = callbacks::load() else { return ptr::null() };
     panic::set_hook(Box::new(report));
     version.as_ptr()
 }
 
-/// Writes where a panic happened to the log. Its message is left out: `unwrap`, indexing and the like print the value that
-/// they failed on, which may be a secret.
+/// Logs where a panic happened, without its message: `unwrap`, indexing and the like print the
+/// value that they failed on, which may be a secret.
 fn report(panic: &PanicHookInfo<'_>) {
     let place = runtime::threads::note_place(panic);
     log(Level::Error, format!("rolegate panicked at {place}: this is a bug"));
@@ -53,23 +59,14 @@ pub(super) fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// The pointer to what `new` returns; null, after lines in the log, if it fails or panics.
-fn created<T>(new: impl FnOnce() -> Result<T, String>) -> *const c_void {
-    match contained(|| new().map(Box::new)) {
-        Some(Ok(created)) => Box::into_raw(created).cast_const().cast(),
-        Some(Err(why)) => {
-            log(Level::Error, why);
-            ptr::null()
-        }
-        None => ptr::null(),
-    }
+/// The pointer to what `new` returns; null if it returns none or panics.
+fn created<T>(new: impl FnOnce() -> Option<T>) -> *const c_void {
+    let created = contained(|| new().map(Box::new)).flatten();
+    created.map_or(ptr::null(), |created| Box::into_raw(created).cast_const().cast())
 }
 
 /// Creates a filter from its configuration, on the main thread.
-///
-/// # Safety
-/// As Envoy calls it.
-pub unsafe extern "C" fn config_new<F: Filter>(
+pub(crate) unsafe extern "C" fn config_new<F: Filter>(
     envoy: *mut c_void,
     name: Buffer,
     config: Buffer,
@@ -84,20 +81,15 @@ pub unsafe extern "C" fn config_new<F: Filter>(
     created(|| F::new(name, config, &mut setup))
 }
 
-/// Drops a filter. Envoy calls this once, after `filter_destroy` of each of its streams: they share its ownership.
-///
-/// # Safety
-/// As Envoy calls it, with what `config_new` returned.
-pub unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void) {
+/// Drops a filter. Envoy calls this once, after `filter_destroy` of each of its streams: they share
+/// its ownership.
+pub(crate) unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void) {
     // SAFETY: `config_new` has leaked it as this type, and nobody uses it any more.
     unsafe { free(filter.cast::<F>()) };
 }
 
 /// Creates the configuration of a route, on the main thread.
-///
-/// # Safety
-/// As Envoy calls it.
-pub unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *const c_void {
+pub(crate) unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *const c_void {
     let Some(callbacks) = callbacks::loaded() else { return ptr::null() };
     // SAFETY: Envoy keeps both until we return.
     let name = unsafe { name.bytes() };
@@ -109,22 +101,19 @@ pub unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *
 }
 
 /// Drops the configuration of a route.
-///
-/// # Safety
-/// As Envoy calls it, with what `route_new` returned.
-pub unsafe extern "C" fn route_destroy<F: Filter>(route: *const c_void) {
+pub(crate) unsafe extern "C" fn route_destroy<F: Filter>(route: *const c_void) {
     // SAFETY: `route_new` has leaked it as this type, and nobody uses it any more.
     unsafe { free(route.cast::<Tagged<F::Route>>()) };
 }
 
-/// A stream begins. Null if there is a panic: Envoy 1.40 then answers with 500; earlier ones call the hooks with it, which stop the
-/// request.
-///
-/// # Safety
-/// As Envoy calls it, with what `config_new` returned.
-pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *mut c_void) -> *const c_void {
+/// A stream begins. Null if there is a panic: Envoy 1.40 then answers with 500; earlier ones call
+/// the hooks with null, which stop the request.
+pub(crate) unsafe extern "C" fn filter_new<F: Filter>(
+    filter: *const c_void,
+    _envoy: *mut c_void,
+) -> *const c_void {
     created(|| {
-        Ok(Slot::<F> {
+        Some(Slot::<F> {
             filter: filter.cast(),
             state: RefCell::default(),
             phase: Cell::new(Phase::New),
@@ -138,29 +127,20 @@ pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *m
     })
 }
 
-/// A stream has ended. Envoy before 1.40 may call this within another hook of the stream, which then drops the state when it
-/// returns. Later ones call it after the hook: until then the stream is without headers and body, and ignores what is done to it.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
-    let slot = slot.cast::<Slot<F>>();
+/// A stream has ended. Envoy before 1.40 may call this within another hook of the stream, which
+/// then drops the state when it returns. Later ones call it after the hook: until then the stream
+/// is without headers and body, and ignores what is done to it.
+pub(crate) unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
+    let pointer = slot.cast::<Slot<F>>();
     // SAFETY: `filter_new` has leaked it, and it is freed below or by the hook that has entered it.
-    let entered = unsafe { slot.as_ref() }.is_some_and(Slot::end);
-    if !entered {
-        // SAFETY: no other hook uses it, and Envoy calls this once.
-        unsafe { free(slot) };
+    let Some(slot) = (unsafe { pointer.as_ref() }) else { return };
+    if let Some(scheduler) = slot.scheduler.get() {
+        scheduler.close();
     }
-}
-
-impl<F: Filter> Slot<F> {
-    /// The stream has ended. Returns whether a hook is using this object.
-    fn end(&self) -> bool {
-        if let Some(scheduler) = self.scheduler.get() {
-            scheduler.close();
-        }
-        self.destroyed.set(true);
-        self.entered.get()
+    slot.destroyed.set(true);
+    if !slot.entered.get() {
+        // SAFETY: no other hook uses it, and Envoy calls this once.
+        unsafe { free(pointer) };
     }
 }
 
@@ -178,10 +158,7 @@ pub(super) unsafe fn free<T>(created: *const T) {
 }
 
 /// Decides about a request.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn request_headers<F: Filter>(
+pub(crate) unsafe extern "C" fn request_headers<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
     end_of_stream: bool,
@@ -193,20 +170,17 @@ pub unsafe extern "C" fn request_headers<F: Filter>(
         at.slot.complete.set(end_of_stream);
         at.call(|filter, state, stream| filter.request_headers(state, stream))
     };
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     match unsafe { within(envoy, slot, decide) } {
         Phase::Allowed => CONTINUE,
-        // The hook for bodies is called meanwhile. After `StopAllIteration` it would not be, and `resume` would pass the
-        // headers on before the body has arrived.
+        // Envoy goes on calling the hook for bodies. After `StopAllIteration` it would not, and
+        // `resume` would pass the headers on before the body has arrived.
         Phase::Paused | Phase::Buffering | Phase::New | Phase::Replied => STOP,
     }
 }
 
 /// Goes on with a paused request.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c_void, event: u64) {
+pub(crate) unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c_void, event: u64) {
     let decide = |at: &Entered<'_, F>| {
         let before = at.slot.phase.get();
         if before != Phase::Paused {
@@ -216,25 +190,23 @@ pub unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c
         let after = at.call(|filter, state, stream| filter.scheduled(state, stream, event));
         at.slot.phase.set(after);
         if after == Phase::Allowed {
-            // SAFETY: the stream is alive: the filter has not replied. It may end within this call, and is not used after it.
+            // SAFETY: the stream is alive: the filter has not replied. It may end within this call,
+            // and is not used after it.
             unsafe { (at.callbacks.resume)(at.envoy) };
         }
         after
     };
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     unsafe { within(envoy, slot, decide) };
 }
 
 /// A part of the body: passed on if the request was allowed, and kept if it may be.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn request_body<F: Filter>(
+pub(crate) unsafe extern "C" fn request_body<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
     end_of_stream: bool,
 ) -> u32 {
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     match unsafe { more::<F>(envoy, slot, end_of_stream) } {
         Phase::Allowed => CONTINUE,
         Phase::Buffering => STOP_AND_BUFFER,
@@ -243,11 +215,8 @@ pub unsafe extern "C" fn request_body<F: Filter>(
 }
 
 /// The trailers, which end the body.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn request_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+pub(crate) unsafe extern "C" fn request_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     match unsafe { more::<F>(envoy, slot, true) } {
         Phase::Allowed => CONTINUE,
         Phase::New | Phase::Paused | Phase::Buffering | Phase::Replied => STOP,
@@ -266,7 +235,7 @@ unsafe fn more<F: Filter>(envoy: *mut c_void, slot: *const c_void, end_of_stream
     let decide = |at: &Entered<'_, F>| {
         let before = at.slot.phase.get();
         at.slot.has_body.set(true);
-        // After the end there is nothing more: what is decided about would not be what is passed on.
+        // Nothing follows the end: Envoy would pass on more than was decided about.
         if at.slot.complete.replace(end_of_stream) && before != Phase::New {
             return at.deny();
         }
@@ -303,13 +272,14 @@ unsafe fn within<F: Filter>(
     }
 }
 
-/// Runs a hook with the object of its stream, and frees it if the stream has ended meanwhile, unless this hook runs within
-/// another one.
+/// Runs a hook with the object of its stream, and frees the object if the stream has ended
+/// meanwhile, unless this hook runs within another one.
 ///
 /// # Safety
 /// `filter_new` returned the object, and the stream had not ended when the outermost hook began.
 pub(super) unsafe fn entering<F: Filter, T>(pointer: *const Slot<F>, run: impl FnOnce(&Slot<F>) -> T) -> T {
-    // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has entered it.
+    // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has
+    // entered it.
     let slot = unsafe { &*pointer };
     let outer = slot.entered.replace(true);
     let result = run(slot);
@@ -354,7 +324,8 @@ impl<F: Filter> Entered<'_, F> {
     }
 
     fn stream(&self) -> Stream<'_, F> {
-        // SAFETY: `envoy` is the stream of this hook. A `Stream` cannot leave it, and is used up by what may end the stream.
+        // SAFETY: `envoy` is the stream of this hook. A `Stream` cannot leave it, and each method
+        // that may end the stream uses it up.
         let message = unsafe { Message::of(self.envoy, self.callbacks, Side::Request) };
         Stream { message, slot: self.slot }
     }

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 
-use super::body::Body;
 use super::callbacks::{Buffer, Callbacks, Pair};
 
 /// A request or a response, in a hook of its stream.
@@ -18,34 +17,14 @@ pub(super) struct Message {
     side: Side,
 }
 
-/// Which of the two messages of a stream.
+/// Which of the two messages of a stream. The number is that of its headers, and that of the part
+/// of its body that the hook for bodies is called with. The part that was buffered before has the
+/// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(super) enum Side {
-    Request,
-    Response,
-}
-
-impl Side {
-    /// Its headers, as callbacks number them.
-    fn headers(self) -> u32 {
-        match self {
-            Self::Request => 0,
-            Self::Response => 2,
-        }
-    }
-
-    /// The part of its body that the hook for bodies is called with.
-    fn received(self) -> u32 {
-        match self {
-            Self::Request => 0,
-            Self::Response => 2,
-        }
-    }
-
-    /// The part of its body that was buffered before.
-    fn buffered(self) -> u32 {
-        self.received() + 1
-    }
+    Request = 0,
+    Response = 2,
 }
 
 // In all of these `envoy` is alive: says who has called `of`.
@@ -53,8 +32,8 @@ impl Message {
     /// The request or the response of a stream.
     ///
     /// # Safety
-    /// `envoy` is the stream of the hook that we are in, and the result is used neither after the hook nor once the stream may
-    /// have ended.
+    /// `envoy` is the stream of the running hook, and the result is used neither after the hook nor
+    /// once the stream may have ended.
     pub(super) unsafe fn of(envoy: *mut c_void, callbacks: &'static Callbacks, side: Side) -> Self {
         Self { envoy, callbacks, side }
     }
@@ -64,10 +43,10 @@ impl Message {
         let pairs = &mut headers.pairs;
         pairs.clear();
         // SAFETY: `envoy` is alive.
-        let count = unsafe { (self.callbacks.header_count)(self.envoy, self.side.headers()) };
+        let count = unsafe { (self.callbacks.header_count)(self.envoy, self.side as u32) };
         pairs.reserve(count);
         // SAFETY: there is room for the `count` lines that Envoy writes.
-        if unsafe { (self.callbacks.headers)(self.envoy, self.side.headers(), pairs.as_mut_ptr()) } {
+        if unsafe { (self.callbacks.headers)(self.envoy, self.side as u32, pairs.as_mut_ptr()) } {
             // SAFETY: it has written them all.
             unsafe { pairs.set_len(count) };
         }
@@ -80,29 +59,55 @@ impl Message {
         headers
     }
 
-    /// Replaces all lines of the header `name` by one; without a value, by none. Returns whether Envoy did so.
+    /// Replaces all lines of the header `name` by one; without a value, by none. Returns whether
+    /// Envoy did so.
     pub(super) fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = if value.is_empty() { Buffer::NULL } else { Buffer::of(value) };
-        // SAFETY: `envoy` is alive; both are copied before the call returns. A null value removes the lines.
-        unsafe { (self.callbacks.set_header)(self.envoy, self.side.headers(), Buffer::of(name), value) }
+        // SAFETY: `envoy` is alive; both are copied before the call returns. A null value removes
+        // the lines.
+        unsafe { (self.callbacks.set_header)(self.envoy, self.side as u32, Buffer::of(name), value) }
     }
 
     /// How many bytes of the body have arrived.
     pub(super) fn body_size(&self) -> usize {
         // SAFETY: `envoy` is alive.
-        let of = |part: u32| unsafe { (self.callbacks.body_size)(self.envoy, part) };
-        self.parts().into_iter().flatten().map(of).sum()
+        let size = |part| unsafe { (self.callbacks.body_size)(self.envoy, part) };
+        self.parts().map(size).sum()
     }
 
-    /// The body, as far as it has arrived. Nothing is copied.
-    pub(super) fn body(&self) -> Body<'_> {
-        // SAFETY: `envoy` is alive, and its body is changed only with `&mut self`.
-        unsafe { Body::read(self.callbacks, self.envoy, self.parts().into_iter().flatten()) }
+    /// The body, as far as it has arrived. Only one of several pieces is copied, into `copy`.
+    pub(super) fn body<'b>(&'b self, copy: &'b mut Vec<u8>) -> &'b [u8] {
+        let mut pieces: SmallVec<[Buffer; 8]> = SmallVec::new();
+        for part in self.parts() {
+            // SAFETY: `envoy` is alive.
+            let count = unsafe { (self.callbacks.body_pieces)(self.envoy, part) };
+            if count == 0 {
+                continue;
+            }
+            let start = pieces.len();
+            pieces.resize(start + count, Buffer::NULL);
+            let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
+            // SAFETY: there is room for the `count` pieces that Envoy writes.
+            if !unsafe { (self.callbacks.body)(self.envoy, part, room) } {
+                pieces.truncate(start);
+            }
+        }
+        let mut pieces = pieces.iter().filter(|piece| piece.length > 0).map(|piece| {
+            // SAFETY: Envoy keeps the pieces until the hook returns or a setter is called. Both end
+            // the borrow `'b`.
+            let bytes: &'b [u8] = unsafe { piece.bytes() };
+            bytes
+        });
+        let first = pieces.next().unwrap_or_default();
+        let Some(second) = pieces.next() else { return first };
+        copy.clear();
+        [first, second].into_iter().chain(pieces).for_each(|piece| copy.extend_from_slice(piece));
+        copy
     }
 
-    /// Replaces the body, which has arrived as a whole. Returns whether it could be done: if not, the body is empty.
+    /// Replaces the body, which has arrived as a whole. If it returns false, the body is empty.
     pub(super) fn replace_body(&mut self, body: &[u8]) -> bool {
-        for part in self.parts().into_iter().flatten() {
+        for part in self.parts() {
             // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
             let size = unsafe { (self.callbacks.body_size)(self.envoy, part) };
             if size > 0 {
@@ -110,12 +115,13 @@ impl Message {
                 unsafe { (self.callbacks.drain_body)(self.envoy, part, size) };
             }
         }
-        // Envoy ends the stream within the call, with 413 or 500, if it buffers more than its limit.
+        // Envoy ends the stream within the call, with 413 or 500, if it buffers more than its
+        // limit.
         self.raise_buffer_limit(u64::try_from(body.len()).unwrap_or(u64::MAX));
-        let bytes = Buffer::of(body);
-        // The buffered part comes first. Where there is none yet, because the body has arrived at once, Envoy makes one.
+        let (buffered, bytes) = (self.side as u32 + 1, Buffer::of(body));
+        // The buffered part comes first. If the body has arrived at once, Envoy makes that part.
         // SAFETY: the same; the bytes are copied before the call returns.
-        body.is_empty() || unsafe { (self.callbacks.append_body)(self.envoy, self.side.buffered(), bytes) }
+        body.is_empty() || unsafe { (self.callbacks.append_body)(self.envoy, buffered, bytes) }
     }
 
     /// Has Envoy buffer at least this many bytes of a body.
@@ -129,24 +135,25 @@ impl Message {
         }
     }
 
-    /// The parts that the body is in: one if an earlier filter has buffered it, and passes it on as a whole. Then the two are the
-    /// same bytes.
-    fn parts(&self) -> [Option<u32>; 2] {
+    /// The parts of the body. If an earlier filter has buffered it and passes it on as a whole,
+    /// both parts are the same bytes, and this returns one.
+    fn parts(&self) -> impl Iterator<Item = u32> + use<> {
         let are_the_same = match self.side {
             Side::Request => self.callbacks.is_request_body_buffered,
             Side::Response => self.callbacks.is_response_body_buffered,
         };
         // SAFETY: `envoy` is alive.
         let are_the_same = unsafe { are_the_same(self.envoy) };
-        [Some(self.side.buffered()), (!are_the_same).then(|| self.side.received())]
+        let received = self.side as u32;
+        std::iter::once(received + 1).chain((!are_the_same).then_some(received))
     }
 }
 
 /// The lines of headers that need no allocation.
 const INLINE: usize = 64;
 
-/// The headers of a request or a response: names in lower case, and values. By default none: they are read into it, not returned, as
-/// its 2 KiB would be copied for each request.
+/// The headers of a request or a response: names in lower case, and values. They are read into it
+/// and not returned: its 2 KiB would be copied for each request.
 #[derive(Default)]
 pub struct Headers<'a> {
     pairs: SmallVec<[Pair; INLINE]>,
@@ -158,8 +165,8 @@ impl<'a> Headers<'a> {
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
         self.pairs.iter().map(|pair| {
-            // SAFETY: Envoy keeps names and values until the hook returns or a setter is called. Both end the borrow `'a`
-            // of the stream.
+            // SAFETY: Envoy keeps names and values until the hook returns or a setter is called.
+            // Both end the borrow `'a` of the stream.
             let name = unsafe { pair.key.bytes() };
             // SAFETY: the same.
             let value = unsafe { pair.value.bytes() };

@@ -1,5 +1,6 @@
-//! The hooks for responses. Nearly all responses go on as they are; one that a filter [awaits](super::Stream::await_response) is
-//! buffered, and goes on with the body that the filter gives it.
+//! The hooks for responses. Nearly all responses go on as they are; one that a filter
+//! [awaits](super::Stream::await_response) is buffered, and goes on with the body that the filter
+//! gives it.
 
 use std::ffi::c_void;
 
@@ -10,10 +11,7 @@ use super::message::{Message, Side};
 use super::stream::{ResponsePhase, Slot};
 
 /// The headers of a response have arrived.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn response_headers<F: Filter>(
+pub(crate) unsafe extern "C" fn response_headers<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
     end_of_stream: bool,
@@ -28,22 +26,19 @@ pub unsafe extern "C" fn response_headers<F: Filter>(
             response.fail(b"");
             return CONTINUE;
         }
-        // Those of another body. Beside trailers there is no length.
+        // They describe another body. Beside trailers there is no length.
         response.message.set_header(b"content-length", b"");
         response.message.set_header(b"etag", b"");
         response.message.raise_buffer_limit(limit);
         response.slot.response.set(ResponsePhase::Buffering);
         STOP
     };
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     unsafe { within(envoy, slot, begin) }
 }
 
 /// A part of the body of a response has arrived.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn response_body<F: Filter>(
+pub(crate) unsafe extern "C" fn response_body<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
     end_of_stream: bool,
@@ -60,15 +55,12 @@ pub unsafe extern "C" fn response_body<F: Filter>(
         }
         CONTINUE
     };
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     unsafe { within(envoy, slot, more) }
 }
 
 /// The trailers of a response, which end its body.
-///
-/// # Safety
-/// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn response_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
+pub(crate) unsafe extern "C" fn response_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
     let end = |response: &mut Response<'_, F>| {
         if response.slot.response.get() == ResponsePhase::Buffering {
             // Envoy takes no body here that has not begun.
@@ -81,11 +73,12 @@ pub unsafe extern "C" fn response_trailers<F: Filter>(envoy: *mut c_void, slot: 
         }
         CONTINUE
     };
-    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     unsafe { within(envoy, slot, end) }
 }
 
-/// Runs a hook of a response. It may run within a hook of the request, because going on with a request may answer it at once.
+/// Runs a hook of a response. It may run within a hook of the request, because going on with a
+/// request may answer it at once.
 ///
 /// # Safety
 /// `slot` is null, or `filter_new` returned it and the stream `envoy` has not ended.
@@ -128,15 +121,15 @@ impl<F: Filter> Response<'_, F> {
         headers.iter().any(|(name, value)| name == b":status" && value.starts_with(b"2"))
     }
 
-    /// Replaces the whole body by that of the filter, and returns its length. If the filter has none, the response is no longer
-    /// a successful one. `None` if the stream has ended meanwhile.
+    /// Replaces the whole body by that of the filter, and returns its length. If the filter has
+    /// none, the response fails. `None` if the stream has ended meanwhile.
     fn change(&mut self) -> Option<usize> {
         self.slot.response.set(ResponsePhase::Untouched);
         let changed = contained(|| {
             // SAFETY: the filter is dropped after its last stream.
             let filter = unsafe { &*self.slot.filter };
             let mut copy = Vec::new();
-            filter.response(&mut self.slot.state.borrow_mut(), self.message.body().bytes(&mut copy))
+            filter.response(&mut self.slot.state.borrow_mut(), self.message.body(&mut copy))
         });
         let (is_changed, body) = match changed {
             Some(Ok(body)) => (true, body),
@@ -154,8 +147,7 @@ impl<F: Filter> Response<'_, F> {
         Some(body.len())
     }
 
-    /// Has the client not take it for the response to its request: with another status, and without what the headers say about
-    /// another body than this one.
+    /// Makes it a 502, without the headers that describe another body than this one.
     fn fail(&mut self, body: &[u8]) {
         let content_type: &[u8] = if body.is_empty() { b"" } else { b"application/json" };
         for (name, value) in [

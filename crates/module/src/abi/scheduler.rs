@@ -7,47 +7,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::callbacks::Callbacks;
 
-/// Schedules [`Filter::scheduled`](super::Filter::scheduled) for one request. It may be used and dropped on any thread,
-/// and outlive its request: then it does nothing.
+/// Schedules [`Filter::scheduled`](super::Filter::scheduled) for one request. Any thread may use
+/// and drop it. Once its request has ended it does nothing.
 #[derive(Clone)]
 pub struct Scheduler {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    /// Envoy's object, until the stream ends. The lock is held while Envoy queues an event. Envoy's object has a reference to
-    /// the event loop of the worker, which must not be used once Envoy has stopped its workers; each stream ends before
-    /// that, and its end takes the object away under the same lock.
-    object: Mutex<Option<Owned>>,
+    /// `None` once the stream has ended. `commit` holds the lock while Envoy queues an event:
+    /// Envoy's object refers to the worker's event loop, which must not be used once Envoy has
+    /// stopped its workers. Each stream ends before that, and takes the object away under this
+    /// lock.
+    object: Arc<Mutex<Option<Object>>>,
 }
 
 impl Scheduler {
     /// A scheduler for the stream `envoy`; `None` if Envoy gives none.
     ///
     /// # Safety
-    /// We are in a hook of this stream.
+    /// A hook of this stream is running.
     pub(super) unsafe fn new(callbacks: &'static Callbacks, envoy: *mut c_void) -> Option<Self> {
         // SAFETY: `envoy` is alive, says the caller.
         let object = NonNull::new(unsafe { (callbacks.scheduler_new)(envoy) })?;
-        let object = Mutex::new(Some(Owned { object, callbacks }));
-        Some(Self { shared: Arc::new(Shared { object }) })
+        Some(Self { object: Arc::new(Mutex::new(Some(Object { object, callbacks }))) })
     }
 
-    /// Has [`Filter::scheduled`](super::Filter::scheduled) called with `event`, on the worker thread of the request.
-    /// Returns false if the request has ended. May be called several times: later events of a request that is no longer
-    /// paused are ignored.
+    /// Has [`Filter::scheduled`](super::Filter::scheduled) called with `event`, on the worker
+    /// thread of the request. Returns false if the request has ended. Events of a request that is
+    /// no longer paused are ignored.
     pub fn commit(&self, event: u64) -> bool {
-        let object = self.shared.object.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(owned) = &*object else { return false };
-        // SAFETY: the object is ours until `Owned` is dropped, and the lock keeps the stream from ending meanwhile. Envoy
-        // allows this call on any thread.
-        unsafe { (owned.callbacks.scheduler_commit)(owned.object.as_ptr(), event) };
+        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Object { object, callbacks }) = &*object else { return false };
+        // SAFETY: the object is ours until `Object` is dropped, and the lock keeps the stream from
+        // ending meanwhile. Envoy allows this call on any thread.
+        unsafe { (callbacks.scheduler_commit)(object.as_ptr(), event) };
         true
     }
 
     /// Ends it, with its stream.
     pub(super) fn close(&self) {
-        self.shared.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -58,15 +54,16 @@ impl fmt::Debug for Scheduler {
 }
 
 /// Envoy's scheduler object. Dropping it deletes it.
-struct Owned {
+struct Object {
     object: NonNull<c_void>,
     callbacks: &'static Callbacks,
 }
 
-// SAFETY: Envoy allows any thread to commit and to delete the object, if not at the same time: it is behind a lock.
-unsafe impl Send for Owned {}
+// SAFETY: any thread may commit and delete the object, if not at the same time: it is behind a
+// lock.
+unsafe impl Send for Object {}
 
-impl Drop for Owned {
+impl Drop for Object {
     fn drop(&mut self) {
         // SAFETY: it is ours, and deleted once.
         unsafe { (self.callbacks.scheduler_delete)(self.object.as_ptr()) };

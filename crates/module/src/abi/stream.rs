@@ -8,51 +8,21 @@ use std::sync::atomic::AtomicU8;
 
 use smallvec::SmallVec;
 
-use super::Body;
 use super::callbacks::{Buffer, Pair};
-use super::grpc;
 use super::message::{Headers, Message};
 use super::scheduler::Scheduler;
-use super::setup::{Counter, Gauge, Histogram, buffers};
+use super::setup::{Counter, Gauge, Histogram};
 use super::{Filter, Reply};
 
 /// Which headers: those of the request.
 const REQUEST: u32 = 0;
 
-/// An attribute of a request whose value is a string (Envoy's documentation: "Attributes"). Only those that 1.38 has too:
-/// it logs an error when it is asked for another one, such as `connection.requested_server_name`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Attribute {
-    /// `request.path`: with the query.
-    Path = 0,
-    /// `request.host`.
-    Host = 2,
-    /// `request.scheme`.
-    Scheme = 3,
-    /// `request.method`.
-    Method = 4,
-    /// `request.id`: the header `x-request-id`.
-    RequestId = 9,
-    /// `request.protocol`, such as `HTTP/1.1`.
-    Protocol = 10,
-    /// `request.query`.
-    Query = 11,
-    /// `source.address`: of the downstream connection, with its port.
-    SourceAddress = 24,
-    /// `destination.address`, with its port.
-    DestinationAddress = 26,
-    /// `connection.tls_version`.
-    TlsVersion = 31,
-    /// `connection.subject_peer_certificate`: of the client's certificate.
-    PeerSubject = 33,
-    /// `connection.dns_san_peer_certificate`: the first one.
-    PeerDnsSan = 35,
-    /// `connection.uri_san_peer_certificate`: the first one.
-    PeerUriSan = 37,
-}
+/// The attribute `source.address` (Envoy's documentation: "Attributes"): the address of the
+/// downstream connection, with its port.
+pub(crate) const SOURCE_ADDRESS: u32 = 24;
 
-/// What was done with a request: for a hook of headers, Envoy's `FilterHeadersStatus`. Only the three methods of [`Stream`] that end its use create one.
+/// What was done with a request: for a hook of headers, Envoy's `FilterHeadersStatus`. Only the
+/// methods of [`Stream`] that end its use create one.
 #[derive(Debug)]
 #[must_use]
 pub struct Handled(pub(super) Phase);
@@ -86,8 +56,9 @@ pub(super) enum ResponsePhase {
 
 /// The module's object for a stream: what Envoy gets a pointer to.
 ///
-/// It is only ever used through shared references, because Envoy may call a hook of a stream while another one runs:
-/// sending a response ends the stream, and calls the hook that destroys this object.
+/// It is only used through shared references, because Envoy may call a hook of a stream while
+/// another one runs: sending a response ends the stream, and calls the hook that destroys this
+/// object.
 pub(super) struct Slot<F: Filter> {
     pub(super) filter: *const F,
     pub(super) state: RefCell<F::State>,
@@ -105,8 +76,9 @@ pub(super) struct Slot<F: Filter> {
 
 /// A request in a hook of its filter.
 ///
-/// Bytes of Envoy that it returns are borrowed from it, because changing the request frees them. It is used up by
-/// [`Self::proceed`], [`Self::reply`] and [`Self::pause`]: after them the stream may have ended.
+/// Bytes of Envoy that it returns are borrowed from it, because changing the request frees them. It
+/// is used up by [`Self::proceed`], [`Self::reply`], [`Self::pause`] and [`Self::buffer`]: after
+/// them the stream may have ended.
 pub struct Stream<'a, F: Filter> {
     pub(super) message: Message,
     pub(super) slot: &'a Slot<F>,
@@ -118,11 +90,12 @@ impl<F: Filter> fmt::Debug for Stream<'_, F> {
     }
 }
 
-// In all of these: `envoy` is the stream of the hook we are in, and alive, because a `Stream` is created by such a hook,
-// cannot leave it (`'a`), cannot be sent to another thread (`*mut`), and is used up by what may end the stream.
+// In all of these: `envoy` is the stream of the running hook, and alive. A `Stream` is created by
+// such a hook, cannot leave it (`'a`), cannot be sent to another thread (`*mut`), and is used up by
+// each method that may end the stream.
 impl<F: Filter> Stream<'_, F> {
-    /// Reads all headers of the request in their order, those with `:` and repeated lines among them. Nothing of them is copied; up
-    /// to 64 lines cost no allocation.
+    /// Reads all headers of the request in their order, those with `:` and repeated lines among
+    /// them. Nothing of them is copied; up to 64 lines cost no allocation.
     pub fn read_headers<'s>(&'s self, headers: &mut Headers<'s>) {
         self.message.read_headers(headers);
     }
@@ -145,20 +118,22 @@ impl<F: Filter> Stream<'_, F> {
         if self.slot.has_body.get() { self.message.body_size() } else { 0 }
     }
 
-    /// The body, as far as it has arrived. Nothing is copied.
+    /// The body, as far as it has arrived. Only one that Envoy has in several pieces is copied,
+    /// into `copy`.
     #[must_use]
-    pub fn body(&self) -> Body<'_> {
-        if self.slot.has_body.get() { self.message.body() } else { Body::none() }
+    pub fn body<'b>(&'b self, copy: &'b mut Vec<u8>) -> &'b [u8] {
+        if self.slot.has_body.get() { self.message.body(copy) } else { b"" }
     }
 
-    /// Replaces the body, which has arrived as a whole. Returns false, and the request must not go on, if that cannot be done.
+    /// Replaces the body, which has arrived as a whole. If it returns false, the request must not
+    /// go on.
     pub fn replace_body(&mut self, body: &[u8]) -> bool {
         // Envoy may have ended the stream meanwhile: then nothing may be done with it.
         self.message.replace_body(body) && !self.slot.destroyed.get()
     }
 
-    /// Has [`Filter::response`] change the response, if its status is 2xx and its body has at most so many bytes; Envoy answers with 500
-    /// in place of a larger one.
+    /// Has [`Filter::response`] change the response, if its status is 2xx and its body has at most
+    /// so many bytes. Envoy answers with 500 in place of a larger one.
     pub fn await_response(&mut self, limit: u64) {
         self.slot.response.set(ResponsePhase::Awaited(limit));
     }
@@ -168,15 +143,14 @@ impl<F: Filter> Stream<'_, F> {
         self.message.raise_buffer_limit(limit);
     }
 
-    /// The value of an attribute; `None` if the request has none.
+    /// The address of the downstream connection, with its port, if it has one.
     #[must_use]
-    pub fn attribute(&self, attribute: Attribute) -> Option<&[u8]> {
-        let mut value = Buffer::NULL;
+    pub fn source_address(&self) -> Option<&[u8]> {
+        let (message, mut value) = (&self.message, Buffer::NULL);
         // SAFETY: `envoy` is alive, and `value` is written during the call only.
-        let found = unsafe {
-            (self.message.callbacks.attribute)(self.message.envoy, attribute as u32, &raw mut value)
-        };
-        // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes `&mut self`.
+        let found = unsafe { (message.callbacks.attribute)(message.envoy, SOURCE_ADDRESS, &raw mut value) };
+        // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes
+        // `&mut self`.
         found.then(|| unsafe { value.bytes() })
     }
 
@@ -185,44 +159,32 @@ impl<F: Filter> Stream<'_, F> {
     pub fn route(&self) -> Route<'_, F::Route> {
         // SAFETY: `envoy` is alive.
         let config = unsafe { (self.message.callbacks.route)(self.message.envoy) };
-        // SAFETY: Envoy keeps the route, which owns its configuration, until the hook returns or the route is chosen
-        // again, which takes `&mut self`.
+        // SAFETY: Envoy keeps the route, which owns its configuration, until the hook returns or
+        // the route is chosen again, which takes `&mut self`.
         unsafe { Tagged::read(config) }
     }
 
-    /// The index of this worker thread, from 0.
-    #[must_use]
-    pub fn worker(&self) -> u32 {
-        // SAFETY: `envoy` is alive.
-        unsafe { (self.message.callbacks.worker)(self.message.envoy) }
-    }
-
-    /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set an empty header. Returns
-    /// false, and changes nothing, if `value` has a line break or a zero byte.
+    /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set
+    /// an empty header. Returns false, and changes nothing, if `value` has a line break or a zero
+    /// byte.
     pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
         fits(value) && self.message.set_header(name, value)
     }
 
     /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
     pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let (message, name, line) = (&self.message, Buffer::of(name), Buffer::of(value));
         // SAFETY: `envoy` is alive; both are copied before the call returns.
-        fits(value)
-            && unsafe {
-                (self.message.callbacks.add_header)(
-                    self.message.envoy,
-                    REQUEST,
-                    Buffer::of(name),
-                    Buffer::of(value),
-                )
-            }
+        fits(value) && unsafe { (message.callbacks.add_header)(message.envoy, REQUEST, name, line) }
     }
 
-    /// Removes all lines of the header `name`. Returns false, and the request must not go on, if Envoy cannot.
+    /// Removes all lines of the header `name`. If it returns false, the request must not go on.
     pub fn remove_header(&mut self, name: &[u8]) -> bool {
         self.message.set_header(name, b"")
     }
 
-    /// Sets dynamic metadata in `namespace`, for later filters and access logs. Takes Envoy 100 ns for each entry.
+    /// Sets dynamic metadata in `namespace`, for later filters and access logs: 100 ns for each
+    /// entry.
     pub fn set_metadata(&mut self, namespace: &str, entries: &[(&str, &[u8])]) {
         let namespace = Buffer::of(namespace.as_bytes());
         for (key, value) in entries {
@@ -232,43 +194,25 @@ impl<F: Filter> Stream<'_, F> {
         }
     }
 
-    /// Has Envoy choose the route again, after headers were changed.
-    pub fn clear_route_cache(&mut self) {
-        // SAFETY: `envoy` is alive.
-        unsafe { (self.message.callbacks.clear_route_cache)(self.message.envoy) };
-    }
-
-    /// Adds `by` to a counter with these values of its labels.
-    pub fn count(&self, counter: Counter, labels: &[&str], by: u64) {
-        let labels = buffers(labels);
-        // SAFETY: `envoy` is alive; the labels are copied before the call returns. Envoy checks the id and their number.
-        unsafe {
-            (self.message.callbacks.count)(self.message.envoy, counter.0, labels.as_ptr(), labels.len(), by)
-        };
+    /// Adds `by` to a counter.
+    pub fn count(&self, counter: Counter, by: u64) {
+        let Message { callbacks, envoy, .. } = self.message;
+        // SAFETY: `envoy` is alive, and no labels are read. Envoy checks the id.
+        unsafe { (callbacks.count)(envoy, counter.0, ptr::null(), 0, by) };
     }
 
     /// Sets a gauge.
-    pub fn set_gauge(&self, gauge: Gauge, labels: &[&str], to: u64) {
-        let labels = buffers(labels);
+    pub fn set_gauge(&self, gauge: Gauge, to: u64) {
+        let Message { callbacks, envoy, .. } = self.message;
         // SAFETY: as in `count`.
-        unsafe {
-            (self.message.callbacks.set_gauge)(self.message.envoy, gauge.0, labels.as_ptr(), labels.len(), to)
-        };
+        unsafe { (callbacks.set_gauge)(envoy, gauge.0, ptr::null(), 0, to) };
     }
 
     /// Records a value in a histogram.
-    pub fn record(&self, histogram: Histogram, labels: &[&str], value: u64) {
-        let labels = buffers(labels);
+    pub fn record(&self, histogram: Histogram, value: u64) {
+        let Message { callbacks, envoy, .. } = self.message;
         // SAFETY: as in `count`.
-        unsafe {
-            (self.message.callbacks.record)(
-                self.message.envoy,
-                histogram.0,
-                labels.as_ptr(),
-                labels.len(),
-                value,
-            )
-        };
+        unsafe { (callbacks.record)(envoy, histogram.0, ptr::null(), 0, value) };
     }
 
     /// Wakes this request when it is paused. `None` if Envoy gives no scheduler.
@@ -288,54 +232,75 @@ impl<F: Filter> Stream<'_, F> {
         Handled(Phase::Allowed)
     }
 
-    /// Keeps the request until [`Scheduler::commit`]. Of its body no more is let in than fits the buffers. If nobody commits,
-    /// only Envoy's timeouts end it.
+    /// Keeps the request until [`Scheduler::commit`]. Of its body no more is let in than fits the
+    /// buffers. If nobody commits, only Envoy's timeouts end it.
     pub fn pause(self) -> Handled {
         Handled(Phase::Paused)
     }
 
-    /// Keeps the request until more of its body has arrived: [`Filter::request_body`] is called next.
+    /// Keeps the request until more of its body has arrived: [`Filter::request_body`] is called
+    /// next.
     pub fn buffer(self) -> Handled {
         Handled(Phase::Buffering)
     }
 
-    /// Answers the request with a local reply, a gRPC request with its gRPC status. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
+    /// Answers the request with a local reply. If a header's value has a line break or a zero byte,
+    /// the answer is [`Reply::FAILURE`].
+    ///
+    /// Envoy answers a gRPC request with 200, and says what went wrong in `grpc-status`. For its
+    /// own filters it derives that from the HTTP status. For a module's reply it takes 0, which is
+    /// "OK", unless the reply has that header.
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
         if self.slot.destroyed.get() {
-            // A setter has ended it, as when Envoy buffers more than it may. There is nothing left to answer.
+            // A setter has ended it, as when Envoy buffers more than it may.
             return Handled(Phase::Replied);
         }
         let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
         let reply = if unfit { &Reply::FAILURE } else { reply };
         let mut headers: SmallVec<[Pair; 8]> =
             reply.headers.iter().map(|(name, value)| Pair::of(name, value)).collect();
-        if grpc::is_grpc(&self.headers()) {
-            headers.push(Pair::of(grpc::NAME, grpc::status(reply.status)));
+        if is_grpc(&self.headers()) {
+            headers.push(Pair::of(b"grpc-status", grpc_status(reply.status)));
         }
         // Before the call, in which the stream may end.
         self.slot.phase.set(Phase::Replied);
         self.slot.response.set(ResponsePhase::Untouched);
+        let Message { callbacks, envoy, .. } = self.message;
+        let (lines, count) = (headers.as_ptr(), headers.len());
         let (body, details) = (Buffer::of(reply.body), Buffer::of(reply.details.as_bytes()));
-        let status = u32::from(reply.status);
         // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
-        unsafe {
-            (self.message.callbacks.send_response)(
-                self.message.envoy,
-                status,
-                headers.as_ptr(),
-                headers.len(),
-                body,
-                details,
-            );
-        }
+        unsafe { (callbacks.send_response)(envoy, reply.status.into(), lines, count, body, details) };
         Handled(Phase::Replied)
     }
 }
 
 /// Envoy's HTTP/1.1 codec writes values as they are.
 fn fits(value: &[u8]) -> bool {
-    // One pass without an early exit, so that the compiler vectorizes it: a signed identity is long.
+    // One pass without an early exit, so that the compiler vectorizes it: a signed identity is
+    // long.
     !value.iter().fold(false, |found, byte| found | matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// Whether Envoy takes these for the headers of a gRPC request: the content type is
+/// `application/grpc`, alone or with `+` and the encoding of the messages. `application/grpc-web`
+/// is not gRPC.
+fn is_grpc(headers: &Headers<'_>) -> bool {
+    let content_type = headers.iter().find(|(name, _)| *name == b"content-type");
+    content_type
+        .and_then(|(_, value)| value.strip_prefix(b"application/grpc"))
+        .is_some_and(|suffix| matches!(suffix.first(), None | Some(b'+')))
+}
+
+/// The gRPC status for an HTTP status: gRPC's "HTTP to gRPC Status Code Mapping", as Envoy uses it.
+fn grpc_status(http: u16) -> &'static [u8] {
+    match http {
+        400 => b"13",
+        401 => b"16",
+        403 => b"7",
+        404 => b"12",
+        429 | 502 | 503 | 504 => b"14",
+        _ => b"2",
+    }
 }
 
 /// The configuration of a request's route.
@@ -345,12 +310,12 @@ pub enum Route<'a, R> {
     None,
     /// What [`Filter::route`] returned.
     Of(&'a R),
-    /// The route's configuration was created by another library, such as another version of this one that is loaded from
+    /// Another library has created it, such as another version of this one that is loaded from
     /// another file. It cannot be read.
     Foreign,
 }
 
-/// A route's configuration as Envoy keeps it, marked as created by this library: nothing prevents a route from naming
+/// A route's configuration as Envoy keeps it, marked as created by this library: a route may name
 /// another one.
 #[repr(C)]
 pub(super) struct Tagged<R> {
@@ -367,14 +332,14 @@ impl<R> Tagged<R> {
     }
 
     /// # Safety
-    /// `config` is null, or what a hook for routes, of this library or another one, has returned; then it is alive as long as
-    /// `'a`.
+    /// `config` is null, or a hook for routes, of this library or another one, has returned it and
+    /// it is alive as long as `'a`.
     unsafe fn read<'a>(config: *const c_void) -> Route<'a, R> {
         if config.is_null() {
             return Route::None;
         }
-        // SAFETY: what another library returns may have no address to read there: no interface excludes that. All known
-        // SDKs return a heap object of at least one pointer.
+        // SAFETY: no interface says that there is an address to read in the object of another
+        // library. All known SDKs return a heap object of at least one pointer.
         let tag = unsafe { config.cast::<*const AtomicU8>().read_unaligned() };
         if !ptr::eq(tag, &raw const TAG) {
             return Route::Foreign;

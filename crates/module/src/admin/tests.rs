@@ -204,7 +204,8 @@ fn an_address_of_another_policy_or_process_rejects_the_configuration() {
     );
 }
 
-/// A denial is shown by the console of the settings that denied it; the pages are those of the newest.
+/// A denial is shown by the console of the settings that denied it; the pages are those of the
+/// newest.
 #[test]
 fn the_console_is_off_unless_the_newest_settings_have_it() {
     let test = Test::new();

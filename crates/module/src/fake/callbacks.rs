@@ -4,7 +4,6 @@
 use std::ffi::CStr;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::{Buffer, Callbacks, Pair};
@@ -16,7 +15,6 @@ use super::{LOG, Metrics, Sent, VALIDATING};
 pub(super) fn install() {
     Callbacks {
         log,
-        concurrency: workers,
         validating,
         define_counter: define,
         define_gauge: define,
@@ -40,9 +38,7 @@ pub(super) fn install() {
         set_buffer_limit,
         attribute,
         set_metadata,
-        clear_route_cache,
         route,
-        worker,
         resume,
         scheduler_new,
         scheduler_commit,
@@ -54,15 +50,11 @@ pub(super) fn install() {
 /// The callback of this name in an Envoy that has only the log.
 #[cfg(test)]
 pub(crate) fn only_the_log(name: &CStr) -> *mut c_void {
-    if name == c"envoy_dynamic_module_callback_log" { log as *mut c_void } else { ptr::null_mut() }
+    if name == c"envoy_dynamic_module_callback_log" { log as *mut c_void } else { std::ptr::null_mut() }
 }
 
 unsafe extern "C" fn log(_level: u32, line: Buffer) {
     LOG.with_borrow_mut(|log| log.push(text(line)));
-}
-
-unsafe extern "C" fn workers() -> u32 {
-    2
 }
 
 unsafe extern "C" fn validating() -> bool {
@@ -73,50 +65,37 @@ unsafe extern "C" fn define(
     config: *mut c_void,
     name: Buffer,
     _labels: *const Buffer,
-    count: usize,
+    label_count: usize,
     id: *mut usize,
 ) -> u32 {
+    assert_eq!(label_count, 0);
     // SAFETY: the module passes the configuration of the hook, which is a `Metrics`.
     let metrics = unsafe { &*config.cast::<Metrics>() };
     let mut defined = metrics.defined.borrow_mut();
     // SAFETY: the module's variable.
     unsafe { id.write(defined.len()) };
-    defined.push((text(name), count));
+    defined.push(text(name));
     0
 }
 
-unsafe extern "C" fn add(envoy: *mut c_void, id: usize, labels: *const Buffer, count: usize, by: u64) -> u32 {
-    // SAFETY: the arguments are those of the callback.
-    uncounted(|| unsafe { measure(envoy, id, labels, count, |value| value + by) })
+unsafe extern "C" fn add(envoy: *mut c_void, id: usize, _: *const Buffer, labels: usize, by: u64) -> u32 {
+    measure(envoy, id, labels, |value| value + by)
 }
 
-unsafe extern "C" fn set(envoy: *mut c_void, id: usize, labels: *const Buffer, count: usize, to: u64) -> u32 {
-    // SAFETY: the arguments are those of the callback.
-    uncounted(|| unsafe { measure(envoy, id, labels, count, |_| to) })
+unsafe extern "C" fn set(envoy: *mut c_void, id: usize, _: *const Buffer, labels: usize, to: u64) -> u32 {
+    measure(envoy, id, labels, |_| to)
 }
 
-unsafe fn measure(
-    envoy: *mut c_void,
-    id: usize,
-    labels: *const Buffer,
-    count: usize,
-    change: impl FnOnce(u64) -> u64,
-) -> u32 {
-    let metrics = &stream(envoy).metrics;
-    let Some((mut name, expected)) = metrics.defined.borrow().get(id).cloned() else { return 1 };
-    if expected != count {
-        return 2;
-    }
-    if count > 0 {
-        // SAFETY: the module passes that many.
-        let labels = unsafe { std::slice::from_raw_parts(labels, count) };
-        let values: Vec<String> = labels.iter().map(|label| text(*label)).collect();
-        name = format!("{name}{{{}}}", values.join(","));
-    }
-    let mut values = metrics.values.borrow_mut();
-    let value = values.entry(name).or_default();
-    *value = change(*value);
-    0
+fn measure(envoy: *mut c_void, id: usize, labels: usize, change: impl FnOnce(u64) -> u64) -> u32 {
+    assert_eq!(labels, 0);
+    uncounted(|| {
+        let metrics = &stream(envoy).metrics;
+        let Some(name) = metrics.defined.borrow().get(id).cloned() else { return 1 };
+        let mut values = metrics.values.borrow_mut();
+        let value = values.entry(name).or_default();
+        *value = change(*value);
+        0
+    })
 }
 
 unsafe extern "C" fn header_count(envoy: *mut c_void, which: u32) -> usize {
@@ -126,7 +105,8 @@ unsafe extern "C" fn header_count(envoy: *mut c_void, which: u32) -> usize {
 
 unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) -> bool {
     let headers = stream(envoy).headers(which).borrow();
-    // SAFETY: the module has room for as many as `header_count` says; without any, no pointer is read.
+    // SAFETY: the module has room for as many as `header_count` says; without any, no pointer is
+    // read.
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
     for (place, (name, value)) in into.iter_mut().zip(headers.iter()) {
         place.write(Pair::of(name, value));
@@ -197,7 +177,8 @@ unsafe extern "C" fn body_pieces(envoy: *mut c_void, which: u32) -> usize {
 
 unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> bool {
     let pieces = stream(envoy).body(which).borrow();
-    // SAFETY: the module has room for as many as `body_pieces` says; without any, no pointer is read.
+    // SAFETY: the module has room for as many as `body_pieces` says; without any, no pointer is
+    // read.
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
     for (place, piece) in into.iter_mut().zip(pieces.iter()) {
         place.write(Buffer::of(piece));
@@ -205,7 +186,8 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
     !pieces.is_empty()
 }
 
-/// As in Envoy, the buffered part begins if there is none, and one that is too large ends the stream.
+/// As in Envoy, the buffered part begins if there is none, and one that is too large ends the
+/// stream.
 unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) -> bool {
     let envoy = stream(envoy);
     if envoy.has_ended_unheard() {
@@ -275,18 +257,8 @@ unsafe extern "C" fn set_metadata(envoy: *mut c_void, namespace: Buffer, key: Bu
     stream(envoy).metadata.borrow_mut().insert(key, text(value));
 }
 
-unsafe extern "C" fn clear_route_cache(envoy: *mut c_void) {
-    let envoy = stream(envoy);
-    envoy.route_cleared.set(envoy.route_cleared.get() + 1);
-    envoy.route.set(ptr::null());
-}
-
 unsafe extern "C" fn route(envoy: *mut c_void) -> *const c_void {
     stream(envoy).route.get()
-}
-
-unsafe extern "C" fn worker(envoy: *mut c_void) -> u32 {
-    stream(envoy).worker.get()
 }
 
 unsafe extern "C" fn resume(envoy: *mut c_void) {
@@ -327,7 +299,8 @@ unsafe extern "C" fn scheduler_delete(scheduler: *mut c_void) {
     scheduler.lock().unwrap().schedulers -= 1;
 }
 
-/// Runs what only the fake host allocates for, uncounted in a test that counts the module's allocations.
+/// Runs what only the fake host allocates for, uncounted in a test that counts the module's
+/// allocations.
 fn uncounted<T>(run: impl FnOnce() -> T) -> T {
     #[cfg(test)]
     {
@@ -341,7 +314,8 @@ fn uncounted<T>(run: impl FnOnce() -> T) -> T {
 
 /// The stream that a callback gets.
 fn stream<'a>(envoy: *mut c_void) -> &'a Envoy {
-    // SAFETY: modules pass what their hook got: this is only used while a `FakeStream` calls a hook.
+    // SAFETY: modules pass what their hook got: this is only used while a `FakeStream` calls a
+    // hook.
     unsafe { &*envoy.cast::<Envoy>() }
 }
 

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use super::message::{Line, Message, Pieces};
 use super::{Metrics, Sent};
 
-/// How many bytes of a body are buffered at most, as by default (`per_connection_buffer_limit_bytes`).
+/// How many bytes of a body are buffered at most, as by default
+/// (`per_connection_buffer_limit_bytes`).
 pub(super) const BUFFER_LIMIT: u64 = 1 << 20;
 
 /// Envoy's object for a stream. Callbacks get a pointer to it.
@@ -22,10 +23,8 @@ pub(super) struct Envoy {
     pub(super) metadata: RefCell<BTreeMap<String, String>>,
     pub(super) metrics: Rc<Metrics>,
     pub(super) route: Cell<*const c_void>,
-    pub(super) worker: Cell<u32>,
     pub(super) sent: RefCell<Option<Sent>>,
     pub(super) resumed: Cell<u32>,
-    pub(super) route_cleared: Cell<u32>,
     pub(super) buffer_limit: Cell<u64>,
     /// Whether it has stopped to read the request, because its buffers are full.
     pub(super) is_full: Cell<bool>,
@@ -35,9 +34,11 @@ pub(super) struct Envoy {
     pub(super) header_count: Cell<Option<usize>>,
     /// What schedulers have committed, and whether the stream is there to receive it.
     pub(super) events: Arc<Mutex<Events>>,
-    /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
+    /// Whether sending a response and going on end the stream at once, as they do in Envoy outside
+    /// the hooks for headers.
     pub(super) ends_at_once: Cell<bool>,
-    /// Whether the module's object is destroyed only after the hook in which the stream ends, as by Envoy since 1.40.
+    /// Whether the module's object is destroyed only after the hook in which the stream ends, as by
+    /// Envoy since 1.40.
     pub(super) destroys_later: Cell<bool>,
     /// The module's object; null once the stream has ended.
     pub(super) slot: Cell<*const c_void>,
@@ -55,7 +56,8 @@ pub(super) struct Events {
     pub(super) schedulers: usize,
 }
 
-/// Which headers and which part of the body: those of the response, and its part that was buffered before.
+/// Which headers and which part of the body: those of the response, and its part that was buffered
+/// before.
 pub(super) const RESPONSE: u32 = 2;
 pub(super) const RESPONSE_BUFFERED: u32 = 3;
 /// The part of the request's body that was buffered before.

@@ -11,14 +11,15 @@ pub(super) type Line = (Box<[u8]>, Box<[u8]>);
 #[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) headers: RefCell<Vec<Line>>,
-    /// The part of its body that the hook for bodies is called with. A part without pieces does not exist.
+    /// The part of its body that the hook for bodies is called with. A part without pieces does not
+    /// exist.
     pub(super) received: RefCell<Pieces>,
     /// What was buffered before.
     pub(super) buffered: RefCell<Pieces>,
     /// Whether the part that the hook is called with is the buffered one.
     pub(super) passes_buffered: Cell<bool>,
-    /// Whether the last part of a body is added to the buffered ones before the hook is called with it. What Envoy does depends on its
-    /// version.
+    /// Whether the last part of a body is added to the buffered ones before the hook is called with
+    /// it. What Envoy does depends on its version.
     pub(super) joins_last: Cell<bool>,
     /// What has gone on.
     pub(super) passed_on: RefCell<Vec<u8>>,

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use tempfile::TempDir;
 
 use super::Authorization;
-use crate::abi::{Attribute, hooks};
+use crate::abi::hooks;
 use crate::fake::{self, FakeStream, Host};
 
 /// `{SHA}` costs nothing to verify, so that a test sees more of the order of events.
@@ -76,7 +76,8 @@ fn basic(pair: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(pair))
 }
 
-/// Delivers events until the request is decided. Returns the status of a response; 200 if it went on.
+/// Delivers events until the request is decided. Returns the status of a response; 200 if it went
+/// on.
 fn decided(stream: &FakeStream<'_, Authorization>) -> u32 {
     if stream.request_headers(true) == hooks::CONTINUE {
         return 200;
@@ -95,8 +96,9 @@ fn decided(stream: &FakeStream<'_, Authorization>) -> u32 {
     panic!("never decided");
 }
 
-/// Whether this process runs only the test of this name. If not, one is started that does, and must pass. Needed by tests of what a
-/// process has once: its threads, and the gauges, which are sums over the policies of all tests.
+/// Whether this process runs only the test of this name. If not, one is started that does, and must
+/// pass. Needed by tests of what a process has once: its threads, and the gauges, which are sums
+/// over the policies of all tests.
 fn alone(test: &str) -> bool {
     const ALONE: &str = "TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -144,8 +146,8 @@ fn a_request_is_allowed_with_its_headers_changed_or_answered() {
     assert!(host.metric("rolegate.authorization_ns") > 0);
 }
 
-/// The second request of a caller does not wait, and allocates nothing but the object of its stream, which Envoy begins
-/// before.
+/// The second request of a caller does not wait, and allocates nothing but the object of its
+/// stream, which Envoy begins before.
 #[test]
 fn a_known_caller_costs_no_allocation() {
     let test = Test::new();
@@ -171,7 +173,8 @@ fn a_known_caller_costs_no_allocation() {
     }
 }
 
-/// Nor does the second request with a token, also with a role of its own and headers from its claims.
+/// Nor does the second request with a token, also with a role of its own and headers from its
+/// claims.
 #[test]
 fn a_known_token_costs_no_allocation() {
     let (folder, signer) = (tempfile::tempdir().unwrap(), testbed::tokens::Signer::default());
@@ -263,7 +266,8 @@ fn a_grpc_request_is_denied_with_a_grpc_status() {
     assert_eq!(foreign.sent().unwrap().headers, [(b"grpc-status".to_vec(), b"14".to_vec())]);
 }
 
-/// The user may be changed while the first password is hashed: then the request waits for another one.
+/// The user may be changed while the first password is hashed: then the request waits for another
+/// one.
 #[test]
 fn the_time_of_an_earlier_wait_does_not_end_another_one() {
     let test = Test::new();
@@ -422,8 +426,7 @@ fn the_client_is_the_address_without_its_port() {
     let test = Test::new();
     let host = test.host("");
     for (address, client) in [("192.0.2.1:80", "192.0.2.1"), ("[2001:db8::1]:80", "2001:db8::1"), ("", "")] {
-        let stream =
-            get(&host, "/reports/1", &[]).with_attribute(Attribute::SourceAddress, address.as_bytes());
+        let stream = get(&host, "/reports/1", &[]).with_source_address(address.as_bytes());
         assert_eq!(stream.request_headers(true), hooks::STOP);
         drop(stream);
         let log = test.folder.path().join("decisions");

@@ -43,7 +43,8 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             "`10MB` for `max-request-body`: not a size: write one such as",
         ),
         (r#"{"policy": "p", "max-request-body": 0}"#, "`0` for `max-request-body`: not a size"),
-        // What was left empty in Envoy's YAML must not mean the default, such as trust in every public authority.
+        // What was left empty in Envoy's YAML must not mean the default, such as trust in every
+        // public authority.
         (r#"{"policy": "p", "bundle-ca": null}"#, "a value for `bundle-ca` is expected"),
         (r#"{"policy": "p", "otlp-ca": ""}"#, "a value for `otlp-ca` is expected"),
         (r#"{"policy": "p", "bundle-public-key": []}"#, "at least one value for `bundle-public-key`"),

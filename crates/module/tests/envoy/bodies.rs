@@ -38,7 +38,8 @@ async fn a_body_is_decided_about_in_whatever_pieces_it_arrives() {
     for options in each_form() {
         let stack = start(&search.file, &options).await;
         for version in VERSIONS {
-            // The first request waits for its password, too. The largest is larger than what Envoy buffers by default.
+            // The first request waits for its password, too. The largest is larger than what Envoy
+            // buffers by default.
             for (items, size) in
                 [(15_000, 60_000), (1, usize::MAX), (1, 1), (1, 100), (200, 1000), (15_000, usize::MAX)]
             {
@@ -84,7 +85,8 @@ async fn a_body_over_the_bound_gets_413() {
     }
 }
 
-/// Envoy reads no more than its buffers hold while a password is hashed. Then the body is read on, or is too large.
+/// Envoy reads no more than its buffers hold while a password is hashed. Then the body is read on,
+/// or is too large.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_fills_the_buffers_while_its_password_is_hashed_is_answered() {
     let search = Example::named("search").unwrap();
@@ -104,7 +106,8 @@ async fn a_body_that_fills_the_buffers_while_its_password_is_hashed_is_answered(
     }
 }
 
-/// A body that never ends is neither passed on nor in the way of others, and is forgotten when its client leaves.
+/// A body that never ends is neither passed on nor in the way of others, and is forgotten when its
+/// client leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_never_ends_is_never_passed_on() {
     let search = Example::named("search").unwrap();

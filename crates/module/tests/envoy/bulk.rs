@@ -71,8 +71,8 @@ async fn each_item_gets_its_own_result() {
     for options in each_form() {
         let stack = start(folder.path(), &options).await;
         for version in [Version::Http1, Version::Http2] {
-            // The first request waits for its password, too. Requests and responses of the largest are larger than what Envoy buffers by
-            // default.
+            // The first request waits for its password, too. Requests and responses of the largest
+            // are larger than what Envoy buffers by default.
             for (items, size) in
                 [(20_000, 60_000), (2, usize::MAX), (2, 1), (300, 1_000), (20_000, usize::MAX)]
             {
@@ -99,7 +99,8 @@ fn result(item: &Value) -> (String, u64) {
     (result["_id"].as_str().unwrap().to_owned(), result["status"].as_u64().unwrap())
 }
 
-/// The errors of the items that are not permitted may be larger than the response and what Envoy buffers.
+/// The errors of the items that are not permitted may be larger than the response and what Envoy
+/// buffers.
 #[tokio::test(flavor = "multi_thread")]
 async fn nearly_all_items_may_be_denied() {
     let folder = policy();
@@ -125,7 +126,8 @@ async fn nearly_all_items_may_be_denied() {
     }
 }
 
-/// A filter between this one and the application, such as `ext_proc`, may have buffered the response. Here it is Lua.
+/// A filter between this one and the application, such as `ext_proc`, may have buffered the
+/// response. Here it is Lua.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_that_another_filter_has_buffered_is_completed() {
     const BUFFERING: &str = "                  - name: lua

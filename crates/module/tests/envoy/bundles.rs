@@ -111,7 +111,8 @@ async fn a_bundle_is_followed_and_what_is_not_acceptable_leaves_the_last_good_po
     assert!(requests.await.unwrap() > 100);
 }
 
-/// Envoy starts without a policy, and then each request gets an error until the first bundle arrives.
+/// Envoy starts without a policy, and then each request gets an error until the first bundle
+/// arrives.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_first_bundle_nothing_is_allowed() {
     let (key, files) = (KeyPair::generate().unwrap(), BundleServer::start(Answer::Away));

@@ -1,6 +1,7 @@
-//! The same requests through two listeners of one Envoy: one calls the sidecar over ext_authz, the other one authorizes
-//! inside Envoy. Status, headers and bodies must be the same, and so must be what the application receives.
-//! `make differential REQUESTS=100000 SEED=1` compares more requests than `make test` does.
+//! The same requests through two listeners of one Envoy: one calls the sidecar over ext_authz, the
+//! other one authorizes inside Envoy. Status, headers and bodies must be the same, and so must be
+//! what the application receives. `make differential REQUESTS=100000 SEED=1` compares more requests
+//! than `make test` does.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -37,7 +38,8 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
         let rolegate = Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
             .await
             .unwrap();
-        // A hash that takes long on a busy machine is no difference; the sidecar waits for as long as Envoy does.
+        // A hash that takes long on a busy machine is no difference; the sidecar waits for as long
+        // as Envoy does.
         let more = vec!["hash-timeout: 15s".to_owned()];
         let module = Module { folder: library(), policy: example.file.clone(), decisions: None, more };
         // The requests to a search cluster have bodies that count.
@@ -122,7 +124,8 @@ impl Both {
 
 /// The headers, but for those that differ in each response.
 fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
-    // Envoy closes a connection of HTTP/1.1 on which it answers before the body has arrived, as only the module may do.
+    // Envoy closes a connection of HTTP/1.1 on which it answers before the body has arrived, as
+    // only the module may do.
     let differing = ["date", "x-envoy-upstream-service-time", "content-length", "connection"];
     let lines = answer.headers.iter().filter(|(name, _)| !differing.contains(&name.as_str()));
     // Of a gRPC request, the body of a denial is in a header.
@@ -150,7 +153,8 @@ fn without_id(body: &[u8]) -> Option<Value> {
         *id = Value::from("an id");
     }
     if let Some(headers) = body.get_mut("headers").and_then(Value::as_object_mut) {
-        // Envoy tells the application the timeout of the request only where a filter has not answered yet.
+        // Envoy tells the application the timeout of the request only where a filter has not
+        // answered yet.
         headers.remove("x-request-id");
         // Only `ext_authz` adds this header, to requests whose body it has sent along.
         headers.remove("x-envoy-auth-partial-body");

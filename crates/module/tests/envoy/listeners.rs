@@ -16,8 +16,8 @@ const LISTENERS: [&str; 2] = ["public", "second"];
 const SAID: &str = "%RESPONSE_CODE% %DYNAMIC_METADATA(rolegate:decision)% %DYNAMIC_METADATA(rolegate:reason)% \
     %DYNAMIC_METADATA(rolegate:rule)%";
 
-/// The shipped configuration with two listeners that have the same settings, with an access log in this file, and with a
-/// route `/other` with a policy of its own.
+/// The shipped configuration with two listeners that have the same settings, with an access log in
+/// this file, and with a route `/other` with a policy of its own.
 fn configuration(app: &App, other: &Path, log: &Path) -> String {
     let shipped = std::fs::read_to_string(deploy("envoy/module.yaml")).unwrap();
     let people = Example::named("people").unwrap();

@@ -1,6 +1,7 @@
-//! The library in real Envoys: those in `.tools/`, or that `ENVOY=` and `ENVOY_OLDER=` name. `cases`, `requests` and
-//! `under_load` are the tests of the sidecar. Of its `faults`, which are those of another process, the counterparts here are a hash that takes too
-//! long (`pauses`), a panic (`abi/tests.rs`), and a configuration that Envoy rejects (`configuration`).
+//! The library in real Envoys: those in `.tools/`, or that `ENVOY=` and `ENVOY_OLDER=` name.
+//! `cases`, `requests` and `under_load` are the tests of the sidecar. Of its `faults`, which are
+//! those of another process, the counterparts here are a hash that takes too long (`pauses`), a
+//! panic (`abi/tests.rs`), and a configuration that Envoy rejects (`configuration`).
 
 #![expect(
     clippy::unwrap_used,

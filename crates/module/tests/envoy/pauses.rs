@@ -8,7 +8,8 @@ use testbed::policies::Example;
 
 use super::{ALICE, PATIENT, authorization, start, with};
 
-/// The worker thread serves other requests while passwords are hashed, and a request whose hash takes too long gets 503.
+/// The worker thread serves other requests while passwords are hashed, and a request whose hash
+/// takes too long gets 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
     let people = Example::named("people").unwrap();
@@ -32,7 +33,8 @@ async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
     }
 }
 
-/// A client that leaves while its password is hashed costs nothing more, and the next one is served.
+/// A client that leaves while its password is hashed costs nothing more, and the next one is
+/// served.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_leave_while_they_are_paused_do_no_harm() {
     let people = Example::named("people").unwrap();

@@ -1,4 +1,5 @@
-//! Every configuration under `deploy/` that has the library: Envoy takes it, with the library and a policy.
+//! Every configuration under `deploy/` that has the library: Envoy takes it, with the library and a
+//! policy.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Updates of a listener: Envoy creates the new configuration of the filter while the old one still serves requests.
+//! Updates of a listener: Envoy creates the new configuration of the filter while the old one still
+//! serves requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -88,7 +88,8 @@ fn the_permitted_items_are_forwarded_and_the_others_have_errors() {
     assert_eq!(line["indices"], json!(["logs-1", "salaries"]));
 }
 
-/// Without the setting, or where nothing remains, and where the other needs of the request are not permitted.
+/// Without the setting, or where nothing remains, and where the other needs of the request are not
+/// permitted.
 #[test]
 fn other_requests_are_denied_as_a_whole() {
     for bulk in ["", ", bulk: whole"] {

@@ -61,7 +61,8 @@ fn a_policy_that_is_used_no_longer_is_freed_without_a_request() {
     wait_until("the snapshot is left", || snapshot.strong_count() == 0);
 }
 
-/// A filter that turns an answer into another request, as `custom_response` does, may begin it before the answer is sent.
+/// A filter that turns an answer into another request, as `custom_response` does, may begin it
+/// before the answer is sent.
 #[test]
 fn a_stream_that_begins_while_an_answer_is_sent_is_decided() {
     let test = Test::new();
@@ -75,7 +76,8 @@ fn a_stream_that_begins_while_an_answer_is_sent_is_decided() {
     assert_eq!(decided(&get(&host, "/open", &[])), 200);
 }
 
-/// `envoy --mode validate` may run beside an Envoy with the same configuration, whose addresses and files are in use.
+/// `envoy --mode validate` may run beside an Envoy with the same configuration, whose addresses and
+/// files are in use.
 #[test]
 fn validation_starts_nothing() {
     if !alone("filter::tests::lifetime::validation_starts_nothing") {

@@ -9,7 +9,8 @@ const BULK: &str = "{\"index\": {\"_index\": \"logs-1\"}}\n{\"a\": 1}\n";
 const SECRET: &str = "{\"index\": {\"_index\": \"salaries\"}}\n{\"a\": 1}\n";
 
 impl Test {
-    /// The policy of a search cluster, at every host. ann writes logs, and reads them from 192.0.2.0/24.
+    /// The policy of a search cluster, at every host. ann writes logs, and reads them from
+    /// 192.0.2.0/24.
     pub(super) fn of_cluster() -> Self {
         let test = Self::new();
         let write = |name: &str, text: &str| std::fs::write(test.folder.path().join(name), text).unwrap();
@@ -205,8 +206,8 @@ fn a_password_and_a_body_may_both_be_waited_for() {
     }
 }
 
-/// Of a body that has filled the buffers while its password was hashed Envoy reads no more, and calls no hook, until the limit is
-/// twice as large.
+/// Of a body that has filled the buffers while its password was hashed Envoy reads no more, and
+/// calls no hook, until the limit is twice as large.
 #[test]
 fn a_body_that_fills_the_buffers_of_a_paused_request_is_read_on() {
     let test = Test::of_cluster();
@@ -319,8 +320,8 @@ fn the_address_of_the_client_may_give_a_role() {
     let host = test.host("");
     sign_in(&host);
     for (address, status) in [("192.0.2.1:80", 200), ("198.51.100.1:80", 403), ("", 403)] {
-        let stream = post(&host, "/logs-1/_doc/1", &[(":method", "GET")])
-            .with_attribute(Attribute::SourceAddress, address.as_bytes());
+        let stream =
+            post(&host, "/logs-1/_doc/1", &[(":method", "GET")]).with_source_address(address.as_bytes());
         assert_eq!(outcome(&stream, stream.request_headers(true)), status, "{address}");
     }
 }
@@ -338,7 +339,7 @@ fn a_request_is_reduced_to_the_permitted_indices() {
         sign_in(&host);
         let get = |path| {
             let stream = post(&host, path, &[(":method", "GET")]);
-            stream.with_attribute(Attribute::SourceAddress, b"192.0.2.1:80")
+            stream.with_source_address(b"192.0.2.1:80")
         };
         let stream = get("/logs-1,salaries,logs-%C3%BC/_search?size=1");
         assert_eq!(stream.request_headers(false), hooks::STOP);
@@ -377,8 +378,8 @@ reader: { users: [ann] }
     // Requests set the gauges, at most once per second.
     while host.metric("rolegate.shadow.same") == 0 {
         assert!(Instant::now() < until && host.metric("rolegate.shadow.would_deny") == 0);
-        let stream = get(&host, "/logs-1/_doc/1", &[("authorization", &ann)])
-            .with_attribute(Attribute::SourceAddress, b"192.0.2.1:80");
+        let stream =
+            get(&host, "/logs-1/_doc/1", &[("authorization", &ann)]).with_source_address(b"192.0.2.1:80");
         assert_eq!(decided(&stream), 200);
         std::thread::sleep(Duration::from_millis(50));
     }
