@@ -89,7 +89,7 @@ fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
 }
 
 fn compile(settings: &Identity, limits: Limits) -> Authenticator<()> {
-    Authenticator::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0
+    Authenticator::compile(settings, &FetchedKeys::new(), limits).unwrap().0
 }
 
 criterion_group! {

@@ -130,7 +130,9 @@ fn assert_valid(header: &[u8], claims: &[u8]) {
 fn authenticator(policy: &[u8], keys: &[u8]) -> Option<Authenticator<()>> {
     let others = [("jwks.json", keys)];
     let loaded = Memory::new(policy, &others).load().ok()?;
-    let compiled = Authenticator::compile(&loaded.policy.identity, &FetchedKeys::new(), None).ok()?;
+    let compiled =
+        Authenticator::compile(&loaded.policy.identity, &FetchedKeys::new(), identity::Limits::default())
+            .ok()?;
     Some(compiled.0)
 }
 

@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use document::Problem;
 use identity::{
-    Attempted, Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, LocalCache, Subject,
-    UnixTime, UnknownKids, VerificationResult,
+    Attempted, Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, Limits, LocalCache,
+    Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::Identity;
@@ -80,11 +80,9 @@ pub enum Backend<'a> {
     Cluster(&'a Cluster),
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a
-/// request that the rules decide, of a caller in this cache, allocates nothing and writes to no
-/// memory that threads share. Making an identity header anew allocates, and so does a path of which
-/// one segment reaches more than sixteen nodes of the engine's trie. Requests to a search cluster
-/// allocate, and use caches that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers. So a request
+/// that the rules decide, of a caller in this cache, allocates nothing and writes to no memory that
+/// threads share, with the exceptions of invariant 6 in `crates/README.md`.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -113,14 +111,9 @@ impl Authorizer {
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let policy = &loaded.policy;
         let unchanged = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
-        let before = previous.map(|previous| &previous.rules.authenticator);
-        let compiled = Authenticator::compile(&policy.identity, fetched, before);
-        let cluster = Cluster::compile(
-            policy,
-            fetched,
-            previous.and_then(|previous| previous.cluster.as_ref()),
-            unchanged.and_then(|unchanged| unchanged.cluster.as_ref()),
-        );
+        let compiled = Authenticator::compile(&policy.identity, fetched, Limits::default());
+        let unchanged_cluster = unchanged.and_then(|unchanged| unchanged.cluster.as_ref());
+        let cluster = Cluster::compile(policy, fetched, unchanged_cluster);
         let ((authenticator, mut warnings), cluster) = match (compiled, cluster) {
             (Ok(compiled), Ok(cluster)) => (compiled, cluster),
             (Err(problems), Ok(_)) | (Ok(_), Err(problems)) => return Err(problems),
@@ -138,7 +131,11 @@ impl Authorizer {
             warnings.extend(more);
             cluster
         });
-        Ok((Self { loaded, revision, responder, rules, cluster }, warnings))
+        let mut this = Self { loaded, revision, responder, rules, cluster };
+        if let Some(previous) = previous {
+            this.carry_over(previous);
+        }
+        Ok((this, warnings))
     }
 
     /// Carries over the Basic credentials that `previous` has verified, if this was compiled
@@ -157,9 +154,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// A reload may replace the authorizer between the two calls; then call this on the new one,
-    /// whose policy decides. If it has another hash for the user, or `result` is that of a token,
-    /// `result` is ignored, and the outcome may be pending again.
+    /// If a reload replaces the authorizer between the two calls, call the new one. If it has another
+    /// hash for the user, or `result` is that of a token, it ignores `result`.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,

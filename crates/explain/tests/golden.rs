@@ -68,7 +68,8 @@ fn the_reference_and_the_engine_give_every_case_the_same_answer() {
     for folder in folders() {
         let policy = loaded(&folder).policy;
         let fetched = identity::FetchedKeys::new();
-        let authenticator = Authenticator::<()>::compile(&policy.identity, &fetched, None).unwrap().0;
+        let authenticator =
+            Authenticator::<()>::compile(&policy.identity, &fetched, identity::Limits::default()).unwrap().0;
         let engine = Engine::compile(&policy);
         for case in cases(&folder).iter() {
             let Some(subject) = subject(&authenticator, case) else { continue };

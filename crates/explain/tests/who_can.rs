@@ -300,7 +300,8 @@ fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let groups = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let groups: Vec<String> = groups.collect::<BTreeSet<_>>().into_iter().collect();
     let (authenticator, _) =
-        Authenticator::<()>::compile(&policy.identity, &FetchedKeys::new(), None).unwrap();
+        Authenticator::<()>::compile(&policy.identity, &FetchedKeys::new(), identity::Limits::default())
+            .unwrap();
     for issuer in &policy.identity.jwt {
         let own = |prefix: &str, name: &str| {
             Some(name.strip_prefix(prefix)?.to_owned()).filter(|own| !own.is_empty())

@@ -102,7 +102,7 @@ fn authenticator(algorithm: HashAlgorithm) -> Authenticator<()> {
         at: at(),
     };
     let settings = Identity { basic: Some(basic), jwt: Vec::new() };
-    Authenticator::compile(&settings, &FetchedKeys::new(), None).unwrap().0
+    Authenticator::compile(&settings, &FetchedKeys::new(), identity::Limits::default()).unwrap().0
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {

@@ -65,10 +65,6 @@ type Verified<T> = CacheHit<Arc<CachedSubject<T>>>;
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
-    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is
-    /// the same. Without this, the passwords of all callers would have to be hashed at once after a
-    /// reload.
-    ///
     /// # Errors
     /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not
     /// supported or too costly (a weak one is a warning), or a key in a file is weak (in a fetched
@@ -76,19 +72,6 @@ impl<T: HeapSize> Authenticator<T> {
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
-        previous: Option<&Self>,
-    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        Self::compile_with(settings, fetched, previous, Limits::default())
-    }
-
-    /// [`Authenticator::compile`] with other limits.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn compile_with(
-        settings: &model::Identity,
-        fetched: &FetchedKeys,
-        previous: Option<&Self>,
         limits: Limits,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
@@ -110,19 +93,15 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let mut this = Self { id, basic, issuers, tokens, hasher, limits };
-        if let Some(previous) = previous {
-            this.carry_over(previous);
-        }
-        Ok((this, problems))
+        Ok((Self { id, basic, issuers, tokens, hasher, limits }, problems))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, as
-    /// [`Authenticator::compile`] does. Call it before this authenticator serves requests.
+    /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash is
+    /// the same. Without this, the passwords of all callers would have to be hashed at once after a
+    /// reload. Call it before this authenticator serves requests.
     ///
-    /// It takes locks of `previous` that requests take too. So a thread of low priority compiles
-    /// without `previous`, and another one calls this: a thread that waits for a CPU while it holds
-    /// a lock would delay requests.
+    /// It takes locks of `previous` that requests take too. So a thread of low priority, which compiles,
+    /// must not call it: a thread that waits for a CPU while it holds a lock would delay requests.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_count(&previous.tokens);

@@ -14,8 +14,6 @@
 mod algorithm;
 mod key;
 
-use std::fmt;
-
 use policy::KeyUrl;
 use serde_json::{Map, Value};
 
@@ -60,9 +58,9 @@ pub enum KeySetError {
     /// Longer than [`MAX_BYTES`].
     #[error("longer than 1 MiB")]
     TooLong,
-    /// Not strict JSON.
+    /// Not strict JSON: what follows in the message.
     #[error("not JSON{0}")]
-    NotJson(NotJson),
+    NotJson(String),
     /// An OpenID Connect discovery document, which names the URL of the key set.
     #[error("a discovery document, not a key set")]
     Discovery {
@@ -79,16 +77,6 @@ pub enum KeySetError {
     /// No key can be used. Lists the reasons.
     #[error("no key that can verify tokens")]
     NoUsableKey(Vec<KeyFault>),
-}
-
-/// What a text is that is not JSON, or what is wrong with it and where. Displayed as what follows
-/// `not JSON`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotJson {
-    /// What it is or what is wrong with it. Never contains a secret.
-    pub what: String,
-    /// The line and the column, in characters, of what is wrong with it, each from 1.
-    pub at: Option<(u32, u32)>,
 }
 
 /// Why no key of this set can be used, on one line; `None` if one can.
@@ -195,43 +183,21 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     Ok(objects)
 }
 
-impl fmt::Display for NotJson {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        self.at.map_or(Ok(()), |(line, column)| write!(f, " at line {line} column {column}"))
-    }
-}
-
-/// Why a text is not JSON. Only markup is shown, which most servers answer that have no key set at
-/// this URL: other text may be a secret.
-pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> NotJson {
+/// Why a text is not JSON: what follows `not JSON` in a message. Of the text only markup is shown, as
+/// servers answer that have no key set at this URL: other text may be a secret.
+pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
     let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
     let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     let tag = text.split_inclusive('>').next().unwrap_or_default();
-    let what = if text.is_empty() && bytes.len() < MAX_BEGINNING {
+    if text.is_empty() && bytes.len() < MAX_BEGINNING {
         ": it is empty".to_owned()
     } else if text.starts_with("-----BEGIN ") {
         ": it is PEM; convert its public key to a JWK".to_owned()
     } else if tag.starts_with('<') && tag.ends_with('>') {
         format!(" (begins with `{}`)", excerpt(tag))
     } else {
-        return invalid(bytes, error);
-    };
-    NotJson { what, at: None }
-}
-
-/// The error of the parser, with its place.
-fn invalid(bytes: &[u8], error: &serde_json::Error) -> NotJson {
-    let (line, column) = (error.line(), error.column());
-    let message = error.to_string();
-    let what = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
-    // The parser counts bytes.
-    let of_line = bytes.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
-    let before = String::from_utf8_lossy(of_line.get(..column).unwrap_or(of_line));
-    let number = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-    let at = (number(line), number(before.chars().count()));
-    // An error without a place has the line 0.
-    NotJson { what: format!(": {what}"), at: (line > 0).then_some(at) }
+        format!(": {error}")
+    }
 }
 
 /// The number of keys with this `kid`.

@@ -254,7 +254,12 @@ struct Exchange<'h, 's> {
 impl Exchange<'_, '_> {
     /// Authorizes the request, or pauses it until its credentials are verified.
     fn authorize(self, verified: Option<&VerificationResult>) -> Handled {
-        match self.worker.check(&self.stream, verified, self.received) {
+        let checked = self.worker.check(&self.stream, verified, self.received);
+        self.conclude(checked)
+    }
+
+    fn conclude(self, checked: Result<Checked, ErrorKind>) -> Handled {
+        match checked {
             Ok(Checked::Decided(decided)) => self.apply_verdict(decided),
             Ok(Checked::Pending(verification)) => self.wait(verification),
             Ok(Checked::BodyNeeded) => self.buffer(),
@@ -265,13 +270,10 @@ impl Exchange<'_, '_> {
     /// Verifies the token of an admitted request, unless another request with the same token has
     /// done so.
     fn verify(self) -> Handled {
-        match self.worker.check(&self.stream, None, self.received) {
-            Ok(Checked::Decided(decided)) => self.apply_verdict(decided),
-            Ok(Checked::Pending(verification)) => match self.worker.thread.verify(verification) {
-                Ok(verified) => Self { received: self.received.waited(), ..self }.authorize(Some(&verified)),
-                Err(kind) => self.fail(kind),
-            },
-            Ok(Checked::BodyNeeded) => self.buffer(),
+        let checked = self.worker.check(&self.stream, None, self.received);
+        let Ok(Checked::Pending(verification)) = checked else { return self.conclude(checked) };
+        match self.worker.thread.verify(verification) {
+            Ok(verified) => Self { received: self.received.waited(), ..self }.authorize(Some(&verified)),
             Err(kind) => self.fail(kind),
         }
     }

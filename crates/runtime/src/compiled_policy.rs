@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use authorizer::Authorizer;
 use document::{Files, Place, Problem};
-use identity::{Authenticator, FetchedKeys};
+use identity::{Authenticator, FetchedKeys, Limits};
 use policy::model::{Identity, Inventory, Issuer, Keys};
 use policy::{KeyUrl, Loaded};
 
@@ -190,7 +190,8 @@ pub fn survive<T>(file: &Path, load: impl FnOnce() -> Result<T, Vec<Problem>>) -
 
 /// The problems of hashes and keys, for a policy that has errors elsewhere.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
-    let (Ok((_, problems)) | Err(problems)) = Authenticator::<()>::compile(settings, fetched, None);
+    let (Ok((_, problems)) | Err(problems)) =
+        Authenticator::<()>::compile(settings, fetched, Limits::default());
     [problems, unusable_trusted_ca(settings)].concat()
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use document::{MapFiles, Problem, Warning};
-use identity::{Authenticator, FetchedKeys};
+use identity::{Authenticator, FetchedKeys, Limits};
 use policy::model::{
     self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
     Separator,
@@ -46,7 +46,6 @@ impl Cluster {
     pub(crate) fn compile(
         policy: &Policy,
         fetched: &FetchedKeys,
-        previous: Option<&Self>,
         unchanged: Option<&Self>,
     ) -> Result<Option<(Self, Vec<Problem>)>, Vec<Problem>> {
         let Some(section) = &policy.search else { return Ok(None) };
@@ -56,8 +55,7 @@ impl Cluster {
             Some(cluster) => Arc::clone(&cluster.compiled),
             None => Arc::new(Compiled::new(section, policy, bytes)?),
         };
-        let before = previous.map(|previous| &previous.authenticator);
-        let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, before)?;
+        let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, Limits::default())?;
         // The policy's own authenticator warns about its issuers and users.
         let is_of_cluster =
             |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);

@@ -1,7 +1,6 @@
 //! An issuer: its settings, its keys, and the verification of its tokens.
 
 use std::mem;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use document::{Place, Problem, Warning};
@@ -12,7 +11,7 @@ use serde_json::{Map, Value};
 use super::token::{Header, Token};
 use super::{claims, subject};
 use crate::cache::Window;
-use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError, NotJson};
+use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
 use crate::{CredentialsError, FetchedKeys, Subject, UnixTime, UnknownKids};
 
 /// An issuer with its keys parsed.
@@ -185,22 +184,18 @@ fn parse_key_set(
             Problem::warning(at.clone(), Warning::IgnoredKey, message)
         });
     }
-    let problem = |error: &KeySetError| Problem::error(at.clone(), format!("key set `{source}`: {error}"));
     problems.extend(error.map(|error| {
+        let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
         match &error {
-            KeySetError::NotJson(NotJson { what, at: Some((line, column)) }) if is_file => {
-                let of_json = Place { file: Path::new(source).into(), line: *line, column: *column };
-                Problem::error(of_json, format!("key set `{source}`: not JSON{what}"))
-                    .related(at.clone(), "the policy names the file here")
-            }
-            KeySetError::Mixed(_) => problem(&error)
+            KeySetError::Mixed(_) => problem
                 .help("replace the shared secrets: anyone who can read the set of public keys knows them"),
-            KeySetError::Discovery { jwks_uri } => problem(&error)
-                .help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")),
+            KeySetError::Discovery { jwks_uri } => {
+                problem.help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`"))
+            }
             KeySetError::TooLong
             | KeySetError::NotJson(_)
             | KeySetError::NotAKeySet
-            | KeySetError::NoUsableKey(_) => problem(&error),
+            | KeySetError::NoUsableKey(_) => problem,
         }
     }));
     keys

@@ -358,7 +358,7 @@ fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
     let limits = Limits { basic_credentials: 5, ..Limits::default() };
-    let auth = Auth::compile_with(&basic(&users), &identity::FetchedKeys::new(), None, limits).unwrap().0;
+    let auth = Auth::compile(&basic(&users), &identity::FetchedKeys::new(), limits).unwrap().0;
     let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
     assert!(headers.iter().all(|value| authenticate(&auth, value).is_ok()));
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);

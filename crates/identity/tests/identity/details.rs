@@ -184,7 +184,9 @@ fn each_setting_of_an_issuer_is_named() {
     );
     let address = "https://id.example.com/jwks.json";
     let stale = tokens_of(issuer(url(address)));
-    let (auth, _) = Auth::compile(&stale, &FetchedKeys::from([(address.into(), None)]), None).unwrap();
+    let (auth, _) =
+        Auth::compile(&stale, &FetchedKeys::from([(address.into(), None)]), identity::Limits::default())
+            .unwrap();
     assert_eq!(
         detail_by(&auth, &token("ES256")).unwrap(),
         "the keys of `https://id.example.com` are older than `max-keys-age`"

@@ -96,6 +96,6 @@ proptest! {
     #[test]
     fn an_arbitrary_stored_hash_never_panics(hash in "(\\$(argon2id|2b|6|5|pbkdf2-sha256)\\$)?[ -~]{0,80}") {
         let settings = basic(&[("alice", &hash)]);
-        let _ = Auth::compile(&settings, &identity::FetchedKeys::new(), None);
+        let _ = Auth::compile(&settings, &identity::FetchedKeys::new(), identity::Limits::default());
     }
 }

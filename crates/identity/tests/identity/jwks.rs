@@ -257,13 +257,16 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
         ("", "key set `jwks.json`: not JSON: it is empty"),
         (" \n<!DOCTYPE html>\n<p>hunter2", "key set `jwks.json`: not JSON (begins with `<!DOCTYPE html>`)"),
         ("<html>hunter2", "key set `jwks.json`: not JSON (begins with `<html>`)"),
-        ("<hunter2", "key set `jwks.json`: not JSON: expected value"),
-        ("hunter2", "key set `jwks.json`: not JSON: expected value"),
+        ("<hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
+        ("hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
         (
             "-----BEGIN PUBLIC KEY-----\nhunter2",
             "key set `jwks.json`: not JSON: it is PEM; convert its public key to a JWK",
         ),
-        (r#"{"keys":[],"keys":[]}"#, "key set `jwks.json`: not JSON: a duplicate member name"),
+        (
+            r#"{"keys":[],"keys":[]}"#,
+            "key set `jwks.json`: not JSON: a duplicate member name at line 1 column 20",
+        ),
         (&discovery, "key set `jwks.json`: a discovery document, not a key set"),
     ] {
         let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
@@ -274,24 +277,6 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
     let keys = Keys::File { path: "jwks.json".into(), bytes: discovery.as_bytes().into(), at: place() };
     let help = errors(&tokens_of(issuer(keys))).remove(0).help.unwrap();
     assert_eq!(help, "write `discovery: true`, or the URL of its `jwks_uri`: `https://a/keys`");
-}
-
-/// In the file of the keys, not in the policy, which names it.
-#[test]
-fn an_error_of_json_in_a_file_is_reported_at_its_place() {
-    for (text, at) in [
-        ("{\n  \"é\": 1,\n  \"keys\": [\n    { \"é\": x }\n  ]\n}", "jwks.json:4:12"),
-        ("{\"keys\": [\n", "jwks.json:2:1"),
-        ("{\"keys\": []", "jwks.json:1:11"),
-    ] {
-        let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
-        let problem = errors(&tokens_of(issuer(keys))).remove(0);
-        assert_eq!(problem.at.to_string(), at, "{problem}");
-        assert!(!problem.message.contains(" at line "), "{problem}");
-        assert_eq!(problem.related, [(place(), "the policy names the file here".to_owned())]);
-    }
-    let keys = Keys::File { path: "jwks.json".into(), bytes: (*b"").into(), at: place() };
-    assert_eq!(errors(&tokens_of(issuer(keys)))[0].at, place(), "nothing is at a place of an empty file");
 }
 
 /// The error names the key and does not show its content.
@@ -349,7 +334,7 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let weak = changed("RS256", &[("e", json!(encode([3])))]);
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
-    let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
+    let (auth, warnings) = Auth::compile(&settings, &keys, identity::Limits::default()).unwrap();
     assert_eq!(warnings.len(), 1);
     assert_eq!(
         warnings[0].message,
@@ -371,7 +356,8 @@ fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
     for keys in [set(&[jwk("HS256"), weak.clone()]), set(&[weak]), json!("none")] {
         let fetched = FetchedKeys::from([(address.into(), Some(Arc::from(keys.to_string().as_bytes())))]);
-        let (Ok((_, problems)) | Err(problems)) = Auth::compile(&settings, &fetched, None);
+        let (Ok((_, problems)) | Err(problems)) =
+            Auth::compile(&settings, &fetched, identity::Limits::default());
         assert!(!problems.is_empty());
         for problem in problems {
             assert!(problem.message.contains("https://id.example.com/jwks.json`"), "{problem}");
@@ -383,7 +369,9 @@ fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
 #[test]
 fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
-    let (_, warnings) = Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), None).unwrap();
+    let (_, warnings) =
+        Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), identity::Limits::default())
+            .unwrap();
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
@@ -429,8 +417,8 @@ fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let good = fetched(&set(&[jwk("ES256")]).to_string());
     let mixed = fetched(&set(&[jwk("ES256"), jwk("HS256")]).to_string());
-    let before = Auth::compile(&settings, &good, None).unwrap().0;
-    let problems = Auth::compile(&settings, &mixed, Some(&before)).unwrap_err();
+    let before = Auth::compile(&settings, &good, identity::Limits::default()).unwrap().0;
+    let problems = Auth::compile(&settings, &mixed, identity::Limits::default()).unwrap_err();
     assert_eq!(
         problems[0].message,
         "key set `https://id.example.com/jwks.json`: shared secrets among public keys: key 2 (`HS256`)"
@@ -456,7 +444,10 @@ fn without_fetched_keys_every_token_is_invalid() {
 #[test]
 fn an_unknown_kid_is_a_reason_to_fetch_the_keys_again() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
-    let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
+    let auth =
+        Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), identity::Limits::default())
+            .unwrap()
+            .0;
     let at = policy::KeyUrl::from("https://id.example.com/jwks.json");
     let unknown = || auth.take_unknown_kids(&at).kids().map(str::to_owned).collect::<Vec<_>>();
     assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());

@@ -391,8 +391,7 @@ fn a_cached_token_is_invalid_after_max_age() {
 #[test]
 fn the_number_and_memory_of_cached_tokens_are_bounded() {
     let cached = |limits: Limits| {
-        let auth =
-            Auth::compile_with(&tokens_of(test_issuer()), &FetchedKeys::new(), None, limits).unwrap().0;
+        let auth = Auth::compile(&tokens_of(test_issuer()), &FetchedKeys::new(), limits).unwrap().0;
         let tokens: Vec<String> = (0..10)
             .map(|number| {
                 bearer(&signed("ES256", &header("ES256"), &claims_with("jti", Some(json!(number)))))

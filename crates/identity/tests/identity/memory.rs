@@ -13,7 +13,7 @@ const BOUND: usize = 4 << 20;
 /// them are cached.
 fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
     let limits = Limits { basic_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
-    let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
+    let auth = Auth::compile(settings, &FetchedKeys::new(), limits).unwrap().0;
     let allocated =
         measure(|| headers.iter().for_each(|header| drop(authenticate_at(&auth, header.as_bytes(), now()))));
     let is_evicted = |header: &&String| {

@@ -86,17 +86,17 @@ pub(crate) fn tokens_of(issuer: Issuer) -> Identity {
 }
 
 pub(crate) fn compile(settings: &Identity) -> Auth {
-    Auth::compile(settings, &FetchedKeys::new(), None).unwrap().0
+    Auth::compile(settings, &FetchedKeys::new(), identity::Limits::default()).unwrap().0
 }
 
 /// The problems of settings that do not compile.
 pub(crate) fn errors(settings: &Identity) -> Vec<Problem> {
-    Auth::compile(settings, &FetchedKeys::new(), None).err().unwrap()
+    Auth::compile(settings, &FetchedKeys::new(), identity::Limits::default()).err().unwrap()
 }
 
 /// The warnings of settings that compile.
 pub(crate) fn warnings(settings: &Identity) -> Vec<Problem> {
-    Auth::compile(settings, &FetchedKeys::new(), None).unwrap().1
+    Auth::compile(settings, &FetchedKeys::new(), identity::Limits::default()).unwrap().1
 }
 
 /// The subject of a header, verified at once.
