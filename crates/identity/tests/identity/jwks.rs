@@ -265,7 +265,7 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
         ),
         (
             r#"{"keys":[],"keys":[]}"#,
-            "key set `jwks.json`: not JSON: a duplicate member name at line 1 column 20",
+            "key set `jwks.json`: not JSON: a duplicate member name at line 1 column 21",
         ),
         (&discovery, "key set `jwks.json`: a discovery document, not a key set"),
     ] {
