@@ -24,8 +24,7 @@ pub struct ActivePolicy {
 }
 
 impl ActivePolicy {
-    /// Authorizes each request with the snapshot that `snapshot` holds when it is answered. While it holds `None`, every
-    /// check is an error.
+    /// Uses the snapshot that is in `snapshot` at each answer. Without one, each check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
         Self { snapshot, decisions: None, status: None, shadow: None, tracing: None }
@@ -43,37 +42,30 @@ impl ActivePolicy {
         Self { status: Some(status), ..self }
     }
 
-    /// Passes every decision to a shadow policy.
-    #[must_use]
     pub(crate) fn with_shadow(self, shadow: Shadow) -> Self {
         Self { shadow: Some(Arc::new(shadow)), ..self }
     }
 
-    /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
-    #[must_use]
+    /// Caches verified credentials. Returns whether they are valid under the active policy.
     pub fn cache_result(&self, result: &VerificationResult) -> bool {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
-    /// The snapshot that is active now, for reports: a worker thread that held it would share its reference count.
-    #[must_use]
+    /// The active snapshot, for reports: a worker thread would share its reference count.
     pub fn snapshot(&self) -> Option<Arc<Authorizer>> {
         self.snapshot.load_full()
     }
 
-    /// Whether a policy is active, and what `keys-needed` and `inventory-needed` require has been fetched at least once.
-    #[must_use]
+    /// Whether a policy is active, and what `keys-needed` and `inventory-needed` name was fetched.
     pub fn is_ready(&self) -> bool {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.was_complete())
     }
 
-    /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all worker threads would write
-    /// to for each request.
+    /// A guard and not an `Arc`, whose reference count all worker threads would write to.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()
     }
 
-    /// The shadow policy, if there is one.
     pub(crate) fn shadow(&self) -> Option<&Shadow> {
         self.shadow.as_deref()
     }
@@ -83,7 +75,6 @@ impl ActivePolicy {
         self.tracing
     }
 
-    /// Where decisions go, if they go anywhere.
     pub(crate) fn decisions(&self) -> Option<&dyn DecisionSink> {
         self.decisions.as_deref()
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// Pause after the first failed fetch. It doubles with each further failure.
 const RETRY: Duration = Duration::from_secs(1);
-/// Upper bound of that pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// The pause after so many failed fetches in a row; `None` after a successful one.

@@ -9,7 +9,7 @@ use hyper::header::HeaderValue;
 use object_store::ObjectStore;
 use policy::KeyUrl;
 
-use crate::errors::{LoadError, SettingError};
+use crate::errors::LoadError;
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive, trusted_ca};
 use crate::settings::BundleSettings;
@@ -18,20 +18,19 @@ use crate::threads::catch;
 mod cache;
 mod object;
 
-use cache::Cache;
-pub(crate) use object::{BundleObject, Got, StoreError};
+pub(crate) use cache::Cache;
+pub(crate) use object::{BundleObject, Object, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
 /// Bytes by which the archive of files that cannot be compressed may be larger than these.
 const OVERHEAD: usize = 8 << 20;
 
-/// A bundle at a URL.
 #[derive(Debug)]
 pub(crate) struct BundleSource {
     pub(crate) url: KeyUrl,
     pub(crate) settings: BundleSettings,
-    pub(crate) cache: Option<Cache>,
+    pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) client: HttpsClient,
     /// The object, if the URL is that of one in a store.
     pub(crate) object: Option<BundleObject>,
@@ -41,15 +40,10 @@ pub(crate) struct BundleSource {
 pub(crate) struct Access {
     pub(crate) ca: Option<Arc<[u8]>>,
     pub(crate) credentials: Option<HeaderValue>,
-    /// The store of the object, if it is one.
     pub(crate) store: Option<Arc<dyn ObjectStore>>,
 }
 
 impl BundleSource {
-    /// The source at this URL.
-    ///
-    /// # Errors
-    /// When the URL may not be fetched, or a file that the settings name cannot be used.
     pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
         let wrong =
             |error: String| LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"));
@@ -64,7 +58,7 @@ impl BundleSource {
         if object.is_some() && settings.credentials.is_some() {
             tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
         }
-        let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
+        let cache = settings.cache.as_deref().map(|folder| Arc::new(Cache::new(folder, url)));
         let client = HttpsClient::default();
         let source = Self { url: url.clone(), settings: settings.clone(), cache, client, object };
         source.public_keys().map_err(|error| wrong(error.to_string()))?;
@@ -77,7 +71,7 @@ impl BundleSource {
     /// # Errors
     /// When a file cannot be read or has no public key. Nothing is accepted then: without this key, or without any, other
     /// bundles would be.
-    pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, SettingError> {
+    pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, LoadError> {
         let settings = &self.settings;
         settings.public_keys.iter().map(|path| read_public_key(path)).collect()
     }
@@ -87,10 +81,6 @@ impl BundleSource {
         self.settings.max_size.saturating_add(OVERHEAD)
     }
 
-    /// Opens a bundle.
-    ///
-    /// # Errors
-    /// Why it is not accepted.
     pub(crate) fn open(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, BundleError> {
         let max_size = u64::try_from(self.settings.max_size).unwrap_or(u64::MAX);
         // Anyone may have sent it: a bug must not count as one of this process.
@@ -99,9 +89,6 @@ impl BundleSource {
     }
 
     /// The files about the server, as they are now.
-    ///
-    /// # Errors
-    /// Why one of them cannot be used, or what is wrong in the environment about the store.
     pub(crate) fn access(&self) -> Result<Access, AccessError> {
         let settings = &self.settings;
         let ca: Option<Arc<[u8]>> = settings.ca.as_deref().map(read_ca).transpose()?;
@@ -112,29 +99,28 @@ impl BundleSource {
     }
 }
 
-/// Why a server cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error(transparent)]
-    Setting(#[from] SettingError),
+    Setting(#[from] LoadError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-fn read_public_key(path: &Path) -> Result<PublicKey, SettingError> {
+fn read_public_key(path: &Path) -> Result<PublicKey, LoadError> {
     let pem = read_setting("bundle-public-key", path)?;
-    PublicKey::from_pem(&pem).map_err(|error| SettingError::new("bundle-public-key", path, &error))
+    PublicKey::from_pem(&pem).map_err(|error| LoadError::in_file("bundle-public-key", path, error))
 }
 
-fn read_ca(path: &Path) -> Result<Arc<[u8]>, SettingError> {
+fn read_ca(path: &Path) -> Result<Arc<[u8]>, LoadError> {
     let pem = read_setting("bundle-ca", path)?;
-    trusted_ca(&pem).map_err(|error| SettingError::new("bundle-ca", path, &error))?;
+    trusted_ca(&pem).map_err(|error| LoadError::in_file("bundle-ca", path, error))?;
     Ok(pem.into())
 }
 
 /// A header value with `user:password` or a bearer token.
-fn read_credentials(path: &Path) -> Result<HeaderValue, SettingError> {
-    let fault = |why: &dyn Display| SettingError::new("bundle-credentials", path, why);
+fn read_credentials(path: &Path) -> Result<HeaderValue, LoadError> {
+    let fault = |why: &dyn Display| LoadError::in_file("bundle-credentials", path, why);
     let text = files::text(path).map_err(|error| fault(&error))?;
     let value = match text.trim() {
         "" => return Err(fault(&"it is empty")),
@@ -144,6 +130,6 @@ fn read_credentials(path: &Path) -> Result<HeaderValue, SettingError> {
     value.map_err(|_| fault(&"neither `user:password` nor a token"))
 }
 
-fn read_setting(setting: &'static str, path: &Path) -> Result<Vec<u8>, SettingError> {
-    files::bytes(path, MAX_FILE).map_err(|error| SettingError::new(setting, path, &error))
+fn read_setting(setting: &'static str, path: &Path) -> Result<Vec<u8>, LoadError> {
+    files::bytes(path, MAX_FILE).map_err(|error| LoadError::in_file(setting, path, error))
 }

@@ -1,8 +1,7 @@
 //! Fetches the policy as a bundle, off the request path.
 //!
-//! [`BundleFetcher`] asks the server at each interval whether there is another bundle (`If-None-Match`), and passes what it
-//! gets to the policy thread, which verifies, compiles and activates it. If a fetch fails, it is tried again, slower with each
-//! failure. A panic, which is a bug, counts as a failed fetch.
+//! [`BundleFetcher`] asks the server at each interval whether there is another bundle, and passes
+//! it to the thread that loads. After a failure, or a panic, it tries again, slower each time.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backoff::{jittered, retry};
-use crate::bundle_source::{Access, AccessError, BundleSource, Got, StoreError};
+use crate::bundle_source::{Access, AccessError, BundleSource, Object, StoreError};
 use crate::https::{self, HttpsClient, HttpsError};
 use crate::reload::{Fetched, LoadEvent, Taken};
 use crate::status::Status;
@@ -22,14 +21,13 @@ use crate::threads::{catch_future, pause_after};
 
 /// Minimum of the interval, whatever the settings say: no server should be asked more often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
-/// Limits of the time that a fetch may take, from the DNS lookup to the last byte. Between them it is the interval: by then
-/// there may be a newer bundle.
+/// Limits of the time of a fetch. Between them it is the interval: by then there may be a newer
+/// bundle.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum time between a requested fetch and the one before. Requests that come sooner are one fetch, after this time.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Fetches a bundle for as long as it is polled.
 #[derive(Debug)]
 pub(crate) struct BundleFetcher {
     /// What is fetched, and how.
@@ -42,7 +40,6 @@ pub(crate) struct BundleFetcher {
     pub requests: watch::Receiver<()>,
 }
 
-/// Why nothing was fetched.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error(transparent)]
@@ -103,21 +100,21 @@ impl BundleFetcher {
         }
     }
 
-    /// Fetches once and passes on the result.
     async fn fetch(&self, etag: &mut Option<HeaderValue>) -> Result<(), FetchError> {
         loop {
             let limit = self.source.settings.interval.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-            let fetched = timeout(limit, self.get(etag.as_ref())).await;
-            let (fetched, tag) = match fetched.unwrap_or(Err(FetchError::Timeout(limit))) {
-                Ok(fetched) => fetched,
+            let result = timeout(limit, self.get(etag.as_ref())).await;
+            let fetched = match result.unwrap_or(Err(FetchError::Timeout(limit))) {
+                Ok(Some(object)) => {
+                    *etag = object.etag;
+                    Fetched::Bundle(object.bytes)
+                }
+                Ok(None) => Fetched::Unchanged,
                 Err(error) => {
                     self.pass_on(Fetched::Failed).await;
                     return Err(error);
                 }
             };
-            if matches!(fetched, Fetched::Bundle(_)) {
-                *etag = tag;
-            }
             match self.pass_on(fetched).await {
                 Taken::Active | Taken::NotAccepted => return Ok(()),
                 Taken::FetchAgain => *etag = None,
@@ -125,18 +122,16 @@ impl BundleFetcher {
         }
     }
 
-    async fn get(&self, etag: Option<&HeaderValue>) -> Result<(Fetched, Option<HeaderValue>), FetchError> {
-        // The thread that fetches also answers probes: files, which may be on a file system that hangs, are read elsewhere.
+    /// The bundle; `None` if it is the one with this ETag.
+    async fn get(&self, etag: Option<&HeaderValue>) -> Result<Option<Object>, FetchError> {
+        // The thread that fetches also answers probes. Files, which may be on a file system that
+        // hangs, are read elsewhere.
         let source = self.source.clone();
         let access = tokio::task::spawn_blocking(move || source.access()).await;
         let access = access.map_err(|error| FetchError::Thread(error.to_string()))??;
         match (&self.source.object, &access.store) {
             (Some(object), Some(store)) => {
-                let got = object.get(&**store, etag, self.source.max_compressed()).await?;
-                Ok(match got {
-                    Got::Unchanged => (Fetched::Unchanged, None),
-                    Got::Object(bytes, etag) => (Fetched::Bundle(bytes), etag),
-                })
+                Ok(object.get(&**store, etag, self.source.max_compressed()).await?)
             }
             _ => self.get_file(access, etag).await,
         }
@@ -146,23 +141,22 @@ impl BundleFetcher {
         &self,
         access: Access,
         etag: Option<&HeaderValue>,
-    ) -> Result<(Fetched, Option<HeaderValue>), FetchError> {
+    ) -> Result<Option<Object>, FetchError> {
         let client = access.ca.map_or_else(|| self.source.client.clone(), HttpsClient::trusting);
         let url = &self.source.url;
+        let headers = [(AUTHORIZATION, access.credentials), (IF_NONE_MATCH, etag.cloned())];
         let answer = client.get(url, |request| {
             let request = request.header(ACCEPT, "application/gzip, application/octet-stream, */*;q=0.5");
-            let request = access
-                .credentials
-                .into_iter()
-                .fold(request, |request, value| request.header(AUTHORIZATION, value));
-            etag.into_iter().fold(request, |request, etag| request.header(IF_NONE_MATCH, etag))
+            let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            headers.fold(request, |request, (name, value)| request.header(name, value))
         });
         let answer = answer.await?;
         match answer.status() {
-            StatusCode::NOT_MODIFIED if etag.is_some() => Ok((Fetched::Unchanged, None)),
+            StatusCode::NOT_MODIFIED if etag.is_some() => Ok(None),
             StatusCode::OK => {
-                let tag = answer.headers().get(ETAG).cloned();
-                Ok((Fetched::Bundle(https::body(url, answer, self.source.max_compressed()).await?), tag))
+                let etag = answer.headers().get(ETAG).cloned();
+                let bytes = https::body(url, answer, self.source.max_compressed()).await?;
+                Ok(Some(Object { bytes, etag }))
             }
             status => Err(FetchError::Status(status)),
         }

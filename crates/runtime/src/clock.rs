@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The current time since the Unix epoch. A clock set before the epoch reads as the end of time, at which every token
-/// and every cached password is expired: zero would be before the `exp` of each token, so an expired one would count.
+/// The time since the Unix epoch. A clock set before the epoch reads as the end of time, at which
+/// every token and cached password is expired; at zero none would be.
 #[expect(clippy::disallowed_methods, reason = "this is the place that reads the clock")]
 pub fn now() -> Duration {
     since_epoch(SystemTime::now())

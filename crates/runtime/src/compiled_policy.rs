@@ -36,7 +36,7 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
-/// Lower bound of the interval that a maximum age leads to, so that no setting floods an issuer, or reads files all the time.
+/// Lower bound of an interval, so that no setting floods an issuer.
 pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The URLs that keys are fetched from.
@@ -49,15 +49,13 @@ pub struct KeySource {
     pub refresh: Duration,
     /// How long what was fetched last is used, if that is limited.
     pub max_age: Option<Duration>,
-    /// The issuers of the keys, at least one; none for the inventory of a search cluster. Two URLs may look the same without their secrets, so logs and metrics
-    /// identify them by issuer.
+    /// The issuers of the keys; none for the inventory of a search cluster. They identify a URL in
+    /// logs and metrics: two may look the same without their secrets.
     pub issuers: Issuers,
 }
 
 impl KeySource {
-    /// The interval between two fetches: `refresh`, but at most half of `max_age`. Otherwise what is fetched would become
-    /// too old between two fetches, although its server can be reached.
-    #[must_use]
+    /// At most half of `max_age`: what is fetched would else become too old between two fetches.
     pub fn interval(&self) -> Duration {
         let longest = self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(SHORTEST_INTERVAL));
         self.refresh.min(longest)
@@ -85,8 +83,8 @@ const READS: usize = 5;
 
 /// Loads and compiles the policy in `file`.
 ///
-/// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files of two versions
-/// are a mixture, so they are read again. A policy that keeps changing is not activated.
+/// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files
+/// of two versions are read again. A policy that keeps changing is not activated.
 #[must_use]
 pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
@@ -110,9 +108,6 @@ fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
 }
 
 /// Loads and compiles the policy in `file`, with only these files.
-///
-/// # Errors
-/// Every problem.
 pub fn load_from(
     files: &dyn Files,
     file: &Path,
@@ -131,9 +126,6 @@ pub fn load_from(
 
 impl CompiledPolicy {
     /// Compiles a loaded policy with these keys. Reads no file.
-    ///
-    /// # Errors
-    /// Every problem of its keys and hashes, and the warnings from loading it.
     pub fn compile(
         loaded: Arc<Loaded>,
         fetched: &FetchedKeys,
@@ -149,8 +141,7 @@ impl CompiledPolicy {
         }
     }
 
-    /// Carries over verified credentials from `previous`, so that they need not be verified again. Must be called
-    /// before this policy is active.
+    /// Carries over verified credentials. Must be called before this policy is active.
     pub fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
@@ -162,7 +153,6 @@ impl CompiledPolicy {
     }
 
     /// The URLs that its keys are fetched from, and the inventory of its search cluster.
-    #[must_use]
     pub fn key_urls(&self) -> KeyUrls {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {

@@ -38,7 +38,6 @@ pub enum Severity {
 
 impl Severity {
     /// In words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Problem => "problem",
@@ -268,7 +267,6 @@ pub(crate) struct ConditionLog {
 }
 
 impl ConditionLog {
-    /// Notes the conditions of now.
     pub(crate) fn note(&mut self, conditions: &[Condition]) {
         let texts: Vec<String> = conditions.iter().map(|condition| condition.text.clone()).collect();
         for Condition { name, severity, text, hint, .. } in conditions {

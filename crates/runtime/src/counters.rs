@@ -46,7 +46,6 @@ impl ErrorKind {
     ];
 
     /// The name in metrics and logs.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotReady => "not_ready",
@@ -78,10 +77,10 @@ pub struct Totals {
     pub lookups: CacheLookups,
     /// Tokens verified: each once, while it is cached.
     pub tokens_verified: u64,
-    /// Time from a complete request until its answer is passed to the transport; inside Envoy until the decision. Answers that leave
-    /// in one write have the same time; if a check waited until its credentials were verified, the wait is included.
+    /// Time from a complete request until its answer is passed to the transport, inside Envoy until
+    /// the decision. It includes the wait for a verification.
     pub check: Distribution,
-    /// Time to authorize a decoded request (parse, authenticate, evaluate), without waiting for a verification. Inside Envoy it
+    /// Time to authorize a decoded request, without the wait for a verification. Inside Envoy it
     /// includes reading the headers.
     pub evaluation: Distribution,
 }
@@ -118,7 +117,6 @@ impl Counter {
     }
 
     /// The current value.
-    #[must_use]
     pub fn read(&self) -> u64 {
         self.0.load(Relaxed)
     }

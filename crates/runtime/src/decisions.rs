@@ -1,10 +1,10 @@
 //! The decision log: one line of JSON per decision, with the user, the request and the answer.
 //!
-//! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of [`Lines`], before it answers. So
-//! no request ever waits for the reader.
+//! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of
+//! [`Lines`] before it answers. So no request ever waits for the reader.
 //!
-//! A line has no credentials, no header value but `x-request-id`, and no query but the part that decides about a request to
-//! a search cluster: [`DecisionRecord`] does not contain others.
+//! A line has no credentials, no header value but `x-request-id`, and no query but the part that
+//! decides about a request to a search cluster: [`DecisionRecord`] does not contain others.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,15 +13,17 @@ use std::time::Duration;
 use identity::Subject;
 use serde::{Serialize, Serializer};
 
+use crate::denials::{Denial, RecentDenials};
 use crate::lines::{Counts, Lines, Writer};
-use crate::otlp::{ExportedDecision, LogRecords, Spans};
+use crate::otlp;
 use crate::record::{DecisionRecord, DecisionSink};
-use crate::trace_context::{Id, Tracing};
+use crate::share::Share;
+use crate::trace_context::{DecisionTrace, Tracing};
+use file::LogFile;
 use mask::Masked;
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
-mod loss;
 mod mask;
 pub(crate) mod path_mask;
 pub(crate) mod settings;
@@ -38,94 +40,62 @@ const LONGEST_CLAIMED: usize = 256;
 /// Maximum bytes of all names in a list.
 const LONGEST_LIST: usize = 4096;
 
-/// The decision log as worker threads use it.
+/// Takes the decisions of all worker threads: for the log, for a collector and for the console.
 #[derive(Debug)]
-pub struct Decisions {
+pub(crate) struct Decisions {
     settings: DecisionLogSettings,
     masks: Arc<Masks>,
+    counts: Arc<Counts>,
     /// The lines of the file, if they are written to one.
     lines: Option<Lines>,
-    /// Those that are exported.
-    exported: Option<LogRecords>,
-    spans: Option<Spans>,
-    counts: Arc<Counts>,
+    /// The same lines as log records for a collector.
+    pub(crate) exported: Option<Lines>,
+    /// The spans for a collector.
+    pub(crate) spans: Option<Lines>,
+    /// Whether decisions are part of traces.
+    pub(crate) tracing: Option<Tracing>,
+    pub(crate) denials: Option<Arc<RecentDenials>>,
 }
 
 impl Decisions {
-    /// Starts the log, unless it is off, and nothing is traced. Lines go to `exported` as well, if there is one, and spans to
-    /// `spans`.
-    ///
-    /// # Errors
-    /// When the thread cannot be started, or a file cannot be opened.
-    pub(crate) fn open(
-        settings: &DecisionLogSettings,
-        counts: Arc<Counts>,
-        spans: Option<Spans>,
-        exported: Option<LogRecords>,
-    ) -> io::Result<Option<(Self, Option<Writer>)>> {
-        let writes = settings.writes();
-        if !writes && spans.is_none() && exported.is_none() {
+    /// Takes nothing yet.
+    pub(crate) fn new(settings: &DecisionLogSettings, masks: Arc<Masks>, counts: Arc<Counts>) -> Self {
+        let settings = settings.clone();
+        Self {
+            settings,
+            masks,
+            counts,
+            lines: None,
+            exported: None,
+            spans: None,
+            tracing: None,
+            denials: None,
+        }
+    }
+
+    /// Opens the file of the log and starts its thread, unless no decision is written to a file.
+    pub(crate) fn open_file(&mut self) -> io::Result<Option<Writer>> {
+        if !self.settings.writes() {
             return Ok(None);
         }
-        let file = writes.then(|| file::open(settings, counts.clone())).transpose()?;
-        Self::start(settings, file, counts, spans, exported).map(Some)
+        let file = LogFile::open(&self.settings, self.counts.clone())?;
+        self.write_to(file).map(Some)
     }
 
-    /// What it masks.
-    pub(crate) fn masks(&self) -> &Arc<Masks> {
-        &self.masks
+    fn write_to(&mut self, file: impl Write + Send + 'static) -> io::Result<Writer> {
+        let (lines, writer) = Lines::start("decisions", file, self.counts.clone())?;
+        self.lines = Some(lines);
+        Ok(writer)
     }
 
-    fn start(
-        settings: &DecisionLogSettings,
-        file: Option<impl Write + Send + 'static>,
-        counts: Arc<Counts>,
-        spans: Option<Spans>,
-        exported: Option<LogRecords>,
-    ) -> io::Result<(Self, Option<Writer>)> {
-        let masks = Arc::new(Masks::new(settings)?);
-        let started = file.map(|file| Lines::start("decisions", file, counts.clone())).transpose()?;
-        let (lines, writer) = started.unzip();
-        Ok((Self { settings: settings.clone(), masks, lines, exported, spans, counts }, writer))
+    /// Whether it takes any decision.
+    pub(crate) fn is_used(&self) -> bool {
+        let Self { lines, exported, spans, denials, .. } = self;
+        lines.is_some() || exported.is_some() || spans.is_some() || denials.is_some()
     }
 
-    /// Whether a decision is logged. Otherwise it is counted here: neither its masks nor its line are made, which costs more than
-    /// the decision.
-    fn takes(&self, record: &DecisionRecord<'_>) -> bool {
-        if !self.wants(record.allowed) {
-            return false;
-        }
-        if !self.settings.share(record.reason).takes() {
-            self.counts.leave_out_one();
-            return false;
-        }
-        let queues = || self.lines.iter().chain(self.exported.iter().map(LogRecords::queue));
-        let has_room = queues().any(|lines| !lines.is_full());
-        if !has_room {
-            queues().for_each(Lines::drop_unformatted);
-        }
-        has_room
-    }
-
-    /// Logs a decision that is [taken](Self::takes).
-    fn log(&self, record: &DecisionRecord<'_>, line: Line<'_>) {
-        let sampled = self.settings.share(record.reason).below_one();
-        let exported = line.exported(record);
-        let Ok(mut line) = serde_json::to_string(&Line { sampled, ..line }) else {
-            return self.counts.drop_one();
-        };
-        if let Some(logs) = &self.exported {
-            logs.offer(&line, &exported);
-        }
-        if let Some(lines) = &self.lines {
-            line.push('\n');
-            lines.offer(line.into_bytes());
-        }
-    }
-}
-
-impl DecisionSink for Decisions {
-    fn wants(&self, allowed: bool) -> bool {
+    /// Whether a decision is logged, unless sampling leaves it out.
+    fn logs(&self, allowed: bool) -> bool {
         match self.settings.which {
             DecisionLog::Off => false,
             DecisionLog::Denied => !allowed,
@@ -133,41 +103,82 @@ impl DecisionSink for Decisions {
         }
     }
 
-    fn tracing(&self) -> Option<Tracing> {
-        let joined = self.exported.as_ref().map(|_| Tracing::Joined);
-        self.spans.as_ref().map(|spans| spans.tracing).or(joined)
+    /// Whether a decision gets a line. If not, it is counted here: making a line, or only its masks,
+    /// costs more than the decision.
+    fn admits(&self, record: &DecisionRecord<'_>) -> bool {
+        if !self.logs(record.allowed) {
+            return false;
+        }
+        if !self.settings.share(record.reason).takes() {
+            self.counts.leave_out_one();
+            return false;
+        }
+        let queues = || self.lines.iter().chain(&self.exported);
+        let has_room = queues().any(|lines| !lines.is_full());
+        if !has_room {
+            queues().for_each(Lines::drop_unformatted);
+        }
+        has_room
     }
 
-    fn offer(&self, record: &DecisionRecord<'_>) {
-        let recorded = self.spans.as_ref().zip(record.trace.filter(|trace| trace.is_recorded));
-        let is_logged = self.takes(record);
-        if recorded.is_none() && !is_logged {
-            return;
+    fn log(&self, line: &Line<'_>) {
+        let Ok(mut text) = serde_json::to_string(line) else {
+            return self.counts.drop_one();
+        };
+        if let Some(exported) = &self.exported {
+            exported.offer(otlp::encode_log_record(line, &text));
         }
-        let masked = self.masks.of(record);
-        let line = Line::of(record, &masked);
-        if let Some((spans, trace)) = recorded {
-            spans.offer(trace, &line.exported(record));
-        }
-        if is_logged {
-            self.log(record, line);
+        if let Some(lines) = &self.lines {
+            text.push('\n');
+            lines.offer(text.into_bytes());
         }
     }
 }
 
-/// A line of the log. `docs/operations.md` says what each field means; `commands::logged` reads it.
+impl DecisionSink for Decisions {
+    fn wants(&self, allowed: bool) -> bool {
+        self.logs(allowed) || !allowed && self.denials.is_some()
+    }
+
+    fn tracing(&self) -> Option<Tracing> {
+        self.tracing
+    }
+
+    fn offer(&self, record: &DecisionRecord<'_>) {
+        let is_logged = self.admits(record);
+        let span = self.spans.as_ref().zip(record.trace.filter(|trace| trace.is_recorded));
+        let denials = self.denials.as_ref().filter(|denials| !record.allowed && denials.admit(record.time));
+        if !is_logged && span.is_none() && denials.is_none() {
+            return;
+        }
+        let masked = self.masks.of(record);
+        let line = Line::new(record, &masked, self.settings.share(record.reason));
+        if let Some((spans, trace)) = span {
+            spans.offer(otlp::encode_span(&line, trace));
+        }
+        if let Some(denials) = denials {
+            denials.keep(Denial::new(&line));
+        }
+        if is_logged {
+            self.log(&line);
+        }
+    }
+}
+
+/// A decision as it is logged, exported and kept: cut and masked. `docs/operations.md` says what
+/// each field means; `commands::logged` reads it.
 #[derive(Serialize)]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     version: u8,
     #[serde(serialize_with = "seconds")]
-    time: Duration,
-    decision: &'static str,
+    pub(crate) time: Duration,
+    pub(crate) decision: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    pub(crate) reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
+    pub(crate) detail: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<&'a str>,
+    pub(crate) rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     actions: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,52 +186,57 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     permitted_indices: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    issuer: Option<&'a str>,
+    pub(crate) issuer: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     scheme: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    groups: Vec<&'a str>,
+    pub(crate) groups: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    roles: Vec<&'a str>,
+    pub(crate) roles: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempted_user: Option<&'a str>,
+    pub(crate) attempted_user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempted_issuer: Option<&'a str>,
     // Empty for a message that was not read.
     #[serde(skip_serializing_if = "str::is_empty")]
-    method: &'a str,
+    pub(crate) method: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    host: &'a str,
+    pub(crate) host: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    path: &'a str,
+    pub(crate) path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    raw_path: Option<&'a str>,
+    pub(crate) raw_path: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    query: &'a str,
+    pub(crate) query: &'a str,
     #[serde(skip_serializing_if = "is_false")]
-    inexact: bool,
+    pub(crate) inexact: bool,
     #[serde(skip_serializing_if = "is_false")]
     masked: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     sampled: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    client: &'a str,
+    pub(crate) client: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    request_id: &'a str,
+    pub(crate) request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    x_request_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace_id: Option<Id<16>>,
-    policy: &'a str,
+    pub(crate) x_request_id: &'a str,
+    #[serde(rename = "trace_id", serialize_with = "trace_id", skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<DecisionTrace>,
+    pub(crate) policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<&'a str>,
-    duration_us: u64,
+    #[serde(rename = "duration_us", serialize_with = "microseconds")]
+    pub(crate) duration: Duration,
+    /// The HTTP status of a denial.
+    #[serde(skip)]
+    pub(crate) status: Option<u16>,
 }
 
 impl<'a> Line<'a> {
-    fn of(record: &DecisionRecord<'a>, masked: &'a Masked<'_>) -> Self {
+    /// `share` is that of such decisions which is logged.
+    fn new(record: &DecisionRecord<'a>, masked: &'a Masked<'_>, share: Share) -> Self {
         let mut inexact = record.replaced || masked.any;
         // What the decision depends on: if it is cut, the decision cannot be repeated.
         let mut exact = |text: &'a str| {
@@ -261,36 +277,15 @@ impl<'a> Line<'a> {
             query,
             inexact,
             masked: masked.any,
-            sampled: None,
+            sampled: share.below_one(),
             client: cut(record.client, LONGEST_CLAIMED),
             request_id: cut(record.request_id, LONGEST),
             x_request_id: cut(record.x_request_id, LONGEST_CLAIMED),
-            trace_id: record.trace.map(|trace| trace.context.trace_id),
+            trace: record.trace,
             policy: &record.revision.policy,
             keys: record.revision.keys.as_deref(),
-            duration_us: u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-impl<'a> Line<'a> {
-    /// What of it is exported in fields of their own.
-    fn exported(&self, record: &DecisionRecord<'_>) -> ExportedDecision<'a> {
-        ExportedDecision {
-            trace: record.trace,
-            time: record.time,
             duration: record.duration,
-            decision: self.decision,
-            reason: self.reason,
             status: record.status,
-            rule: self.rule,
-            revision: self.policy,
-            method: self.method,
-            host: self.host,
-            path: self.path,
-            user: self.user,
-            client: self.client,
-            x_request_id: self.x_request_id,
         }
     }
 }
@@ -300,7 +295,16 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e6)
 }
 
-pub(crate) fn cut(text: &str, longest: usize) -> &str {
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn trace_id<S: Serializer>(trace: &Option<DecisionTrace>, serializer: S) -> Result<S::Ok, S::Error> {
+    trace.map(|trace| trace.context.trace_id).serialize(serializer)
+}
+
+fn microseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn cut(text: &str, longest: usize) -> &str {
     text.split_at_checked(text.floor_char_boundary(longest)).map_or(text, |(front, _)| front)
 }
 

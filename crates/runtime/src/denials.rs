@@ -1,30 +1,24 @@
 //! The last denials, for the person on call. Kept only where it is asked for (`--console`).
 //!
-//! A worker thread copies the fields of a denial and puts the copy into a bounded list. It never waits: if another thread
-//! holds the list at that moment, or many denials came in this second already, the denial is counted and not kept. When the
-//! list is full, the reason that has the most denials in it loses its oldest one, so that a flood of one kind does not
-//! push out the others.
+//! A worker thread puts a copy of a denial into a bounded list. It never waits: if another thread
+//! holds the list at that moment, or many denials came in this second already, the denial is counted
+//! and not kept. When the list is full, the reason that has the most denials in it loses its oldest
+//! one, so that a flood of one kind does not push out the others.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use crate::decisions::{Masks, cut};
-use crate::record::{DecisionRecord, DecisionSink};
-use crate::trace_context::Tracing;
+use crate::decisions::Line;
 
 /// The maximum number of denials that are kept.
 pub const MAX_DENIALS: usize = 100;
-/// The maximum number of denials that are taken per second, so that a flood of them costs little.
+/// The maximum number of denials that are kept per second, so that a flood of them costs little.
 const MAX_PER_SECOND: u32 = 50;
-/// Maximum bytes of a value. Longer ones are cut.
-const LONGEST: usize = 256;
-/// Maximum number of names in a list.
 const MAX_NAMES: usize = 20;
 
-/// A denied request. It holds what a line of the decision log holds, with the same masks.
+/// A denied request, as a line of the decision log has it: cut, and with the same masks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Denial {
     /// When the request was received, as time since the Unix epoch.
@@ -70,18 +64,10 @@ pub struct RecentDenials {
     not_kept: AtomicU64,
 }
 
-/// Where the denials come from: takes decisions, and passes them on to the decision log, if there is one.
-pub(crate) struct DenialSink {
-    pub(crate) recent: Arc<RecentDenials>,
-    pub(crate) masks: Arc<Masks>,
-    pub(crate) log: Option<Arc<dyn DecisionSink>>,
-}
-
 #[derive(Debug, Default)]
 struct List {
     /// The oldest first.
     denials: VecDeque<Denial>,
-    by_reason: BTreeMap<&'static str, usize>,
     /// The last second in which one came, and how many did.
     second: u64,
     taken: u32,
@@ -89,95 +75,66 @@ struct List {
 
 impl RecentDenials {
     /// The denials that are kept, the newest first.
-    #[must_use]
     pub fn newest_first(&self) -> Vec<Denial> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.denials.iter().rev().cloned().collect()
     }
 
     /// How many denials were not kept, because too many came at once.
-    #[must_use]
     pub fn not_kept(&self) -> u64 {
         self.not_kept.load(Ordering::Relaxed)
     }
 
-    fn keep(&self, record: &DecisionRecord<'_>, masks: &Masks) {
-        let mut list = match self.list.try_lock() {
-            Ok(list) => list,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return self.leave_out(),
-        };
-        if list.takes(record.time) {
-            list.push(copy(record, masks));
-        } else {
-            self.leave_out();
+    /// Whether a denial at this time is to be kept. If not, it is counted.
+    pub(crate) fn admit(&self, time: Duration) -> bool {
+        self.try_list().is_some_and(|mut list| list.takes(time)) || self.leave_out()
+    }
+
+    pub(crate) fn keep(&self, denial: Denial) {
+        match self.try_list() {
+            Some(mut list) => list.push(denial),
+            None => _ = self.leave_out(),
         }
     }
 
-    fn leave_out(&self) {
+    /// `None` while another thread uses the list: a worker thread does not wait.
+    fn try_list(&self) -> Option<MutexGuard<'_, List>> {
+        match self.list.try_lock() {
+            Ok(list) => Some(list),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn leave_out(&self) -> bool {
         self.not_kept.fetch_add(1, Ordering::Relaxed);
+        false
     }
 }
 
-fn copy(record: &DecisionRecord<'_>, masks: &Masks) -> Denial {
-    let masked = masks.of(record);
-    let mut inexact = record.replaced || masked.any;
-    let mut short = |text: &str| {
-        inexact |= text.len() > LONGEST;
-        cut(text, LONGEST).to_owned()
-    };
-    let path = if masked.raw_path.is_empty() { &*masked.path } else { masked.raw_path };
-    let path = match masked.query {
-        "" => path.to_owned(),
-        query => format!("{path}?{query}"),
-    };
-    let (method, host, path) = (short(record.method), short(record.host), short(&path));
-    let user = masked.user.as_deref().map(&mut short);
-    let attempted_user = masked.attempted_user.as_deref().map(&mut short);
-    let issuer = record.subject.and_then(|subject| subject.issuer.as_deref()).map(&mut short);
-    let mut names = |names: &[Arc<str>]| -> Vec<String> {
-        names.iter().take(MAX_NAMES).map(|name| short(name)).collect()
-    };
-    let (groups, roles) =
-        record.subject.map(|known| (names(&known.groups), names(&known.roles))).unwrap_or_default();
-    let detail = record.attempted.detail.as_deref().unwrap_or(record.cluster_detail);
-    Denial {
-        time: record.time,
-        reason: record.reason.unwrap_or_default(),
-        detail: cut(detail, LONGEST).to_owned(),
-        rule: record.rule.map(|rule| cut(rule, LONGEST).to_owned()),
-        user,
-        attempted_user,
-        issuer,
-        groups,
-        roles,
-        method,
-        host,
-        path,
-        inexact,
-        client: cut(record.client, LONGEST).to_owned(),
-        request_id: cut(record.request_id, LONGEST).to_owned(),
-        x_request_id: cut(record.x_request_id, LONGEST).to_owned(),
-        policy: record.revision.policy.to_string(),
-    }
-}
-
-impl DecisionSink for DenialSink {
-    fn wants(&self, allowed: bool) -> bool {
-        !allowed || self.log.as_ref().is_some_and(|log| log.wants(allowed))
-    }
-
-    fn tracing(&self) -> Option<Tracing> {
-        self.log.as_ref().and_then(|log| log.tracing())
-    }
-
-    fn offer(&self, record: &DecisionRecord<'_>) {
-        if !record.allowed {
-            self.recent.keep(record, &self.masks);
-        }
-        // It may not want the line, but the span.
-        if let Some(log) = &self.log {
-            log.offer(record);
+impl Denial {
+    pub(crate) fn new(line: &Line<'_>) -> Self {
+        let names = |names: &[&str]| names.iter().take(MAX_NAMES).map(ToString::to_string).collect();
+        let path = line.raw_path.unwrap_or(line.path);
+        let query = if line.query.is_empty() { String::new() } else { format!("?{}", line.query) };
+        Self {
+            time: line.time,
+            reason: line.reason.unwrap_or_default(),
+            detail: line.detail.unwrap_or_default().to_owned(),
+            rule: line.rule.map(str::to_owned),
+            user: line.user.map(str::to_owned),
+            attempted_user: line.attempted_user.map(str::to_owned),
+            issuer: line.issuer.map(str::to_owned),
+            groups: names(&line.groups),
+            roles: names(&line.roles),
+            method: line.method.to_owned(),
+            host: line.host.to_owned(),
+            path: format!("{path}{query}"),
+            inexact: line.inexact,
+            client: line.client.to_owned(),
+            request_id: line.request_id.to_owned(),
+            x_request_id: line.x_request_id.to_owned(),
+            policy: line.policy.to_owned(),
         }
     }
 }
@@ -196,24 +153,16 @@ impl List {
         if self.denials.len() >= MAX_DENIALS {
             self.remove_one();
         }
-        *self.by_reason.entry(denial.reason).or_default() += 1;
         self.denials.push_back(denial);
     }
 
     /// Removes the oldest denial of the reason that has the most.
     fn remove_one(&mut self) {
-        let most = self.by_reason.iter().max_by_key(|(_, count)| **count).map(|(reason, _)| *reason);
-        let place = self.denials.iter().position(|denial| Some(denial.reason) == most).unwrap_or(0);
-        let removed = self.denials.remove(place);
-        if let Some(count) = removed.and_then(|removed| self.by_reason.get_mut(removed.reason)) {
-            *count -= 1;
-        }
-    }
-}
-
-impl fmt::Debug for DenialSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DenialSink").field("recent", &self.recent).finish_non_exhaustive()
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        self.denials.iter().for_each(|denial| *counts.entry(denial.reason).or_default() += 1);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(reason, _)| reason);
+        let oldest = self.denials.iter().position(|denial| Some(denial.reason) == most);
+        self.denials.remove(oldest.unwrap_or(0));
     }
 }
 
@@ -233,7 +182,6 @@ mod tests {
         assert_eq!(list.denials.len(), MAX_DENIALS);
         assert_eq!(list.denials.front().unwrap().path, "/rare");
         assert_eq!(list.denials.back().unwrap().path, "999");
-        assert_eq!(list.by_reason, BTreeMap::from([("bad_password", MAX_DENIALS - 1), ("not_allowed", 1)]));
     }
 
     #[test]

@@ -1,12 +1,11 @@
-//! A queue in which the networks of the clients take turns, so that the next entry of a network waits for at most one
-//! entry of each other network, however many these have sent.
+//! The next entry of a network waits for at most one entry of each other network.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::client_network::ClientNetwork;
 
-/// Maximum number of entries. An idle thread verifies as many RS256 tokens in about 30 ms, and Envoy waits for 200 ms by
-/// default: a longer queue would hold requests that nobody waits for.
+/// Maximum number of entries. A thread verifies as many RS256 tokens in about 30 ms, and Envoy
+/// waits for 200 ms by default.
 pub const MAX_WAITING: usize = 1024;
 
 /// A first-in, first-out queue for each network, served in rotation.
@@ -29,8 +28,8 @@ impl<T> Default for FairQueue<T> {
 pub struct Full;
 
 impl<T> FairQueue<T> {
-    /// Adds an entry. If the queue is full, first removes those for which `waits` is false, and then returns the newest
-    /// entry of the network with most entries, which has lost its place.
+    /// Adds an entry. If the queue is full, removes those for which `waits` is false, and then
+    /// returns the newest entry of the network with most entries, which has lost its place.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more entries in it than this one.
@@ -61,13 +60,11 @@ impl<T> FairQueue<T> {
     }
 
     /// The number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it has no entry.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -86,8 +83,8 @@ impl<T> FairQueue<T> {
         entry
     }
 
-    /// Removes the newest entry of the network with most entries, to make room for one of `network`. `None` if that
-    /// network has at most one entry more than `network`: the two would only change places.
+    /// Removes the newest entry of the network with most entries, unless `network` would then have
+    /// as many.
     fn displace(&mut self, network: ClientNetwork) -> Option<T> {
         let own = self.of_network.get(&network).map_or(0, VecDeque::len);
         let longest = self.of_network.values_mut().max_by_key(|entries| entries.len());

@@ -44,7 +44,6 @@ impl Files for RecordedFiles {
 
 impl RecordedFiles {
     /// What has been read so far.
-    #[must_use]
     pub fn into_seen(self) -> Seen {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
@@ -56,7 +55,6 @@ impl RecordedFiles {
 
 impl Seen {
     /// Whether reading all of it again would give the same results.
-    #[must_use]
     pub fn still(&self) -> bool {
         self.0.iter().all(|(watched, known)| {
             *known
@@ -71,7 +69,6 @@ impl Seen {
 
     /// The files and folders whose results differ from those in `before`, or that only one of the two has. Without the
     /// folder of such a file.
-    #[must_use]
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let all = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&Watched> =
@@ -85,8 +82,6 @@ impl Seen {
         changed.iter().copied().filter(is_shown).map(|watched| watched.path().to_owned()).collect()
     }
 
-    /// This, and what only `older` has seen.
-    #[must_use]
     pub(crate) fn over(&self, older: &Self) -> Self {
         let mut all = older.0.clone();
         all.extend(self.0.clone());
@@ -95,7 +90,6 @@ impl Seen {
 
     /// The folders in which a change can change a result, each once: first those of the files as they are named, which stay the
     /// same while a file is missing, then those after following symbolic links.
-    #[must_use]
     pub fn folders(&self) -> Vec<PathBuf> {
         let real = self.0.keys().filter_map(Watched::real_folder);
         let mut known = BTreeSet::new();
@@ -128,25 +122,16 @@ impl Watched {
 }
 
 /// The text of a file.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn text(path: &Path) -> Result<String, FileError> {
     String::from_utf8(contents(path)?).map_err(|_| FileError::new("not UTF-8"))
 }
 
 /// The contents of a file.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn contents(path: &Path) -> Result<Vec<u8>, FileError> {
     bytes(path, MAX_FILE)
 }
 
 /// The contents of a file of at most so many bytes.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, FileError> {
     read_at_most(path, max).map_err(|error| reason(path, &error, max))
 }

@@ -1,10 +1,9 @@
-//! Hashes passwords off the worker threads: few threads, a bounded queue (see `queue` for its order), and one hash
-//! for equal verifications.
+//! Hashes passwords off the worker threads: few threads, a bounded queue (`queue` has its order),
+//! and one hash for equal verifications.
 //!
-//! A wrong password that is sent a thousand times at once costs one hash. A queued verification is removed from the queue
-//! when all requests that wait for it have been cancelled. A hash that has been started is finished, and right
-//! credentials are cached, even if no request waits for it any more: if hashing takes longer than a client waits, its
-//! next attempt succeeds.
+//! A queued verification is removed when all requests that wait for it are cancelled. A hash that
+//! has begun is finished, and right credentials are cached: if hashing takes longer than a client
+//! waits, its next attempt succeeds.
 
 mod queue;
 
@@ -23,12 +22,12 @@ use crate::client_network::ClientNetwork;
 use crate::threads::{Priority, catch, spawn};
 use queue::{Entry, Queue};
 
-/// The most threads by default, however many cores there are. Each takes the memory that its hash names while it works
-/// (19 MiB for one of `rolegate hash-password`), and strangers who send wrong passwords decide how many work at once. Half of
-/// 64 cores would take 608 MiB, more than the limit of memory of most services and containers.
+/// Maximum number of threads by default. Strangers who send wrong passwords decide how many work at
+/// once, and each takes the memory of its hash (19 MiB by `rolegate hash-password`). Half of 64
+/// cores would take 608 MiB, more than the limit of most containers.
 const MAX_DEFAULT_THREADS: usize = 8;
 
-/// The number of hashing threads for the setting `hash-threads`: 0 means half the cores, at least 1 and at most 8.
+/// The number of threads for `hash-threads`: 0 means half the cores, from 1 to 8.
 #[must_use]
 pub fn threads(setting: usize) -> usize {
     threads_on(setting, thread::available_parallelism().map_or(1, NonZero::get))
@@ -51,7 +50,6 @@ pub struct Hashing {
 #[derive(Debug)]
 pub struct Wait {
     result: oneshot::Receiver<HashResult>,
-    /// Removes this waiter when dropped.
     _registration: Registration,
 }
 
@@ -64,14 +62,14 @@ pub enum NotHashed {
     Failed,
 }
 
-/// Called with each result: caches the credentials if the password was right, and returns whether it was.
+/// Caches right credentials, and returns whether the password was right.
 pub type CacheResult = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 
 /// The result of a hash.
 pub type HashResult = Result<VerificationResult, NotHashed>;
 
-/// What a waiter wants to be done with the result: called once, on a hashing thread or, if the queue is full, on the one
-/// that queues a verification. Dropped without a call when the threads end before the password is hashed.
+/// Called once, on a hashing thread or, if the queue is full, on the thread that queues. Dropped
+/// without a call when the threads end first.
 pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 
 /// The registration of one waiter. Dropping it stops waiting.
@@ -88,26 +86,22 @@ struct Shared {
     cache_result: CacheResult,
 }
 
-#[derive(Debug)]
 struct State {
     queue: Queue<Job>,
     /// The waiters of the verifications that are running, by key.
     running: HashMap<u128, Waiters>,
-    /// The number of the next waiter.
     next: u64,
     totals: HashingTotals,
     ended: bool,
 }
 
-#[derive(Debug)]
 struct Job {
     verification: Verification,
     waiters: Waiters,
 }
 
-/// The waiters of one verification, by number: a map, because thousands may wait for one and leave together.
-#[derive(Default)]
-struct Waiters(HashMap<u64, OnResult>);
+/// By number. A map, because thousands may wait for one hash and leave together.
+type Waiters = HashMap<u64, OnResult>;
 
 /// Counters of the hashing threads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,12 +112,11 @@ pub struct HashingTotals {
     pub done: u64,
     /// Verifications that used the hash of an equal verification.
     pub shared: u64,
-    /// Verifications whose requests were denied with 503, because the queue was full of ones that take precedence.
+    /// Verifications denied with 503, because the queue was full of ones that take precedence.
     pub denied: u64,
-    /// Verifications removed from the queue, because all requests that waited for them had been cancelled, or had passed
-    /// their deadline.
+    /// Verifications removed from the queue, because no request waited for them any more.
     pub abandoned: u64,
-    /// Hashes finished after all requests that waited for them had been cancelled, or had passed their deadline.
+    /// Hashes that no request waited for any more when they were finished.
     pub unawaited: u64,
 }
 
@@ -146,7 +139,7 @@ impl Hashing {
         Ok(hashing)
     }
 
-    /// Queues a password to be hashed, or waits for an equal verification that is queued or running.
+    /// Queues a password, or waits for an equal verification that is queued or running.
     pub fn submit(&self, verification: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
         // Sending fails for a waiter that has left, which is fine.
@@ -155,7 +148,7 @@ impl Hashing {
         Wait { result, _registration: registration }
     }
 
-    /// The same for a waiter that is not a future: calls `on_result` with the result, possibly before this returns.
+    /// The same with a callback, which may be called before this returns.
     #[must_use = "dropping the registration stops waiting"]
     pub fn submit_with(
         &self,
@@ -172,10 +165,10 @@ impl Hashing {
         let queued = queue.find(|job| job.verification.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
-            waiters.0.insert(number, on_result);
+            waiters.insert(number, on_result);
         } else {
             let verified_before = verification.verified_before();
-            let item = Job { verification, waiters: Waiters(HashMap::from([(number, on_result)])) };
+            let item = Job { verification, waiters: HashMap::from([(number, on_result)]) };
             displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
             totals.denied += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
@@ -183,19 +176,17 @@ impl Hashing {
         drop(state);
         // Not under the lock: what a waiter does may take it.
         if let Some(job) = displaced {
-            job.waiters.send(&Err(NotHashed::Displaced));
+            answer(job.waiters, &Err(NotHashed::Displaced));
         }
         Registration { shared: Arc::clone(&self.shared), key, number }
     }
 
     /// The current counters.
-    #[must_use]
     pub fn totals(&self) -> HashingTotals {
         self.shared.lock().totals()
     }
 
     /// The same, for a thread that must not wait: `None` while another one uses the queue.
-    #[must_use]
     pub fn try_totals(&self) -> Option<HashingTotals> {
         match self.shared.state.try_lock() {
             Ok(state) => Some(state.totals()),
@@ -246,7 +237,7 @@ impl Shared {
             // Not under the lock: what a waiter does may take it.
             let waiters = self.lock().finish(key, network, right);
             // A bug of one waiter must not end the thread.
-            let _ = catch("answering after a hash", || waiters.send(&result));
+            let _ = catch("answering after a hash", || answer(waiters, &result));
         }
     }
 
@@ -280,7 +271,7 @@ impl State {
             self.queue.undo_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
-        if waiters.0.is_empty() {
+        if waiters.is_empty() {
             self.totals.unawaited += 1;
         }
         waiters
@@ -289,10 +280,10 @@ impl State {
     /// Removes a waiter that has left or has its result.
     fn leave(&mut self, key: u128, number: u64) {
         if let Some(waiters) = self.running.get_mut(&key) {
-            waiters.leave(number);
+            waiters.remove(&number);
         } else if let Some(job) = self.queue.find(|job| job.verification.key() == key) {
-            job.waiters.leave(number);
-            if job.waiters.0.is_empty() {
+            job.waiters.remove(&number);
+            if job.waiters.is_empty() {
                 self.totals.abandoned += 1;
                 self.queue.remove(|job| job.verification.key() == key);
             }
@@ -300,25 +291,13 @@ impl State {
     }
 }
 
-impl Waiters {
-    fn leave(&mut self, number: u64) {
-        self.0.remove(&number);
-    }
-
-    fn send(self, result: &HashResult) {
-        self.0.into_values().for_each(|on_result| on_result(result.clone()));
-    }
-}
-
-impl fmt::Debug for Waiters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Waiters").field(&self.0.len()).finish()
-    }
+fn answer(waiters: Waiters, result: &HashResult) {
+    waiters.into_values().for_each(|on_result| on_result(result.clone()));
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,4 @@
-//! The HTTP client that fetches keys and bundles: over `https:`, or `http:` on a loopback address. And the TLS of the gRPC client
-//! of a collector.
+//! The HTTP client that fetches keys and bundles, and the TLS of a collector's client.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -25,11 +24,10 @@ use tokio::sync::OnceCell;
 
 type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// The `User-Agent` of all requests.
 const AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
 
-/// Sends requests. It trusts the root certificates of the system (or those that `SSL_CERT_FILE` or `SSL_CERT_DIR`
-/// names), which are read on first use. If there are none, as in an image that holds nothing but this program, it
+/// Sends requests. It trusts the root certificates of the system (or of `SSL_CERT_FILE` or
+/// `SSL_CERT_DIR`), read on first use. Without any, as in an image of nothing but this program, it
 /// trusts Mozilla's, as of the build.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpsClient {
@@ -41,27 +39,23 @@ pub(crate) struct HttpsClient {
 /// Why there is no answer, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpsError {
-    /// The URL is neither `https:` nor `http:` on a loopback address.
     #[error("neither `https:` nor `http:` on a loopback address")]
     Address,
-    /// The root certificates cannot be read.
     #[error("cannot load root certificates: {0}")]
     Roots(String),
-    /// There was no complete answer.
     #[error("{0}")]
     Unreachable(String),
-    /// The answer is larger than so many bytes.
     #[error("the answer is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
 }
 
 impl HttpsClient {
-    /// A client that trusts only these certificate authorities, in PEM.
     pub(crate) fn trusting(trusted_ca: Arc<[u8]>) -> Self {
         Self { https: Arc::default(), trusted_ca: Some(trusted_ca) }
     }
 
-    /// Sends a GET request to this URL, with what `headers` adds. Redirects are not followed: they could lead anywhere.
+    /// Sends a GET request with the headers that `headers` adds. Redirects are not followed: they
+    /// could lead anywhere.
     ///
     /// # Errors
     /// When there is no answer. No error shows more of the URL than [`KeyUrl`] does.
@@ -78,11 +72,7 @@ impl HttpsClient {
         self.send(request).await.map_err(|error| hide(url, error))
     }
 
-    /// Sends a request to any address: the caller has checked whether plain `http:` is [allowed](is_allowed). Redirects are
-    /// not followed.
-    ///
-    /// # Errors
-    /// When there is no answer.
+    /// Sends a request. The caller has checked whether plain `http:` is [allowed](is_allowed).
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -91,15 +81,15 @@ impl HttpsClient {
         let is_plain = request.uri().scheme_str() == Some("http");
         let answer = self.https().await?.request(request).await;
         answer.map_err(|error| {
-            HttpsError::Unreachable(match Failure::of(&error) {
-                Some(Failure::Closed) if is_plain => CLOSED.to_owned(),
-                Some(_) | None => reason_of_connection(&error, self.trusted_ca.is_some()),
+            HttpsError::Unreachable(match is_plain && is_closed(&error) {
+                true => CLOSED.to_owned(),
+                false => reason(&error, self.trusted_ca.is_some()),
             })
         })
     }
 
-    /// The client, created on first use, and again if that fails: its files may be there later. The root certificates of a
-    /// system are hundreds of files: they are read on a blocking thread, because the runtime that fetches also answers probes.
+    /// Created on first use, and again after a failure: its files may be there later. The hundreds
+    /// of root certificates are read on a blocking thread, because this one also answers probes.
     async fn https(&self) -> Result<&Https, HttpsError> {
         let made = self.https.get_or_try_init(|| async {
             let trusted_ca = self.trusted_ca.clone();
@@ -130,14 +120,14 @@ pub(crate) fn body_error(error: &(dyn Error + Send + Sync + 'static), max: usize
     if error.is::<LengthLimitError>() {
         HttpsError::TooLarge(max)
     } else {
-        HttpsError::Unreachable(reason(error))
+        HttpsError::Unreachable(reason(error, false))
     }
 }
 
 /// The most characters of a text of a server that a log line has.
 const MAX_TEXT: usize = 200;
 
-/// The beginning of a text that a server chose, for a log line: bounded, and on one line.
+/// The beginning of a text that a server chose, for a log line: on one line.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_TEXT).flat_map(char::escape_debug).collect()
 }
@@ -179,7 +169,7 @@ fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchem
     }
 }
 
-/// A private authority is trusted instead of the public ones and not besides them, so that none of these can vouch for
+/// A private authority is trusted instead of the public ones, so that none of these can vouch for
 /// another server of that name.
 fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -191,9 +181,6 @@ fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, Http
 }
 
 /// The certificate authorities in a PEM text; at least one.
-///
-/// # Errors
-/// If one of them is no certificate of an authority.
 pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, TrustedCaError> {
     let mut store = RootCertStore::empty();
     for (number, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
@@ -214,7 +201,7 @@ pub(crate) enum TrustedCaError {
     Empty,
 }
 
-/// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.
+/// If the environment names roots (`named`), only those are trusted.
 fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider;
     match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
@@ -230,8 +217,7 @@ fn roots(error: &impl Display) -> HttpsError {
     HttpsError::Roots(error.to_string())
 }
 
-/// Plain `http:` is allowed only on this machine, where no one else can intercept it. The policy parser has the same
-/// rule.
+/// Plain `http:` is allowed only on this machine, as in the policy.
 pub(crate) fn is_allowed(uri: &Uri) -> bool {
     let loopback = |host: &str| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -244,8 +230,7 @@ pub(crate) fn is_allowed(uri: &Uri) -> bool {
     }
 }
 
-/// A client for gRPC, which trusts only these certificate authorities, in PEM, or those of the system. Over plain `http:` it
-/// begins with HTTP/2 at once, as gRPC does.
+/// A client for gRPC. Over plain `http:` it begins with HTTP/2 at once.
 pub(crate) fn grpc_client(
     trusted_ca: Option<&[u8]>,
 ) -> Result<hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, tonic::body::Body>, String> {
@@ -254,29 +239,50 @@ pub(crate) fn grpc_client(
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build(connector))
 }
 
-/// The innermost error, because the outer ones only say that a request failed; in plain words, where it has a usual
-/// cause that is not in its text.
-pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
-    match Failure::of(error).and_then(Failure::text) {
-        Some(usual) => usual.to_owned(),
+/// A usual cause in plain words, or the innermost error: the outer ones only say that a request
+/// failed. `trusts_file` if the server's authorities are in a file of its own.
+pub(crate) fn reason(error: &(dyn Error + 'static), trusts_file: bool) -> String {
+    match chain(error).find_map(|error| usual_cause(error, trusts_file)) {
+        Some(cause) => cause.to_owned(),
         None => chain(error).last().unwrap_or(error).to_string(),
     }
 }
 
-/// The [reason] for which there is no connection to a server whose authorities a file of its own names, or the system's.
-pub(crate) fn reason_of_connection(error: &(dyn Error + 'static), trusts_file: bool) -> String {
-    match Failure::of(error) {
-        Some(Failure::Untrusted) if trusts_file => UNTRUSTED_BY_FILE.to_owned(),
-        Some(_) | None => reason(error),
+fn usual_cause(error: &(dyn Error + 'static), trusts_file: bool) -> Option<&'static str> {
+    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+        return Some("the answer is not HTTP");
     }
+    let error = error.downcast_ref::<rustls::Error>()?;
+    if *error == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
+        return Some("the server does not speak TLS");
+    }
+    let rustls::Error::InvalidCertificate(error) = error else { return None };
+    // The signature is wrong where a trusted authority has the same name.
+    if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
+        return Some(if trusts_file { UNTRUSTED_BY_FILE } else { UNTRUSTED });
+    }
+    // As a self-signed one of OpenSSL is.
+    let CertificateError::Other(other) = error else { return None };
+    other.to_string().contains("CaUsedAsEndEntity").then_some(
+        "its certificate is that of an authority, which no server may use as its own: \
+         make one with `basicConstraints=CA:FALSE`",
+    )
+}
+
+/// Whether the server closed the connection without an answer.
+fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    chain(error).any(|error| {
+        error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            || error.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::ConnectionReset)
+    })
 }
 
 /// An error and its causes.
-fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub(crate) fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
-/// The error that caused this one. The source of an I/O error is not the error in it, but the source of that.
+/// The source of an I/O error is not the error in it, but the source of that.
 fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
@@ -284,64 +290,12 @@ fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'stati
     }
 }
 
-const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
-const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is configured for it: name the authority itself there, and let the server send all certificates between that and its own";
+const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in \
+                         `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
+const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is \
+                                 configured for it: name the authority itself there, and let the \
+                                 server send all certificates between that and its own";
 const CLOSED: &str = "the server closed the connection without an answer: if it speaks TLS, write `https:`";
-
-/// A usual cause of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    NotHttp,
-    NotTls,
-    Untrusted,
-    /// The server shows the certificate of an authority as its own, as a self-signed one of OpenSSL is.
-    Authority,
-    /// Without an answer.
-    Closed,
-}
-
-impl Failure {
-    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        chain(error).find_map(|error| {
-            let hyper = error.downcast_ref::<hyper::Error>();
-            let io = error.downcast_ref::<io::Error>();
-            if hyper.is_some_and(hyper::Error::is_parse) {
-                return Some(Self::NotHttp);
-            }
-            if hyper.is_some_and(hyper::Error::is_incomplete_message)
-                || io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionReset)
-            {
-                return Some(Self::Closed);
-            }
-            Self::of_tls(error.downcast_ref::<rustls::Error>()?)
-        })
-    }
-
-    fn of_tls(error: &rustls::Error) -> Option<Self> {
-        if *error == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
-            return Some(Self::NotTls);
-        }
-        let rustls::Error::InvalidCertificate(error) = error else { return None };
-        // The signature is wrong where a trusted authority has the same name.
-        if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
-            return Some(Self::Untrusted);
-        }
-        let CertificateError::Other(other) = error else { return None };
-        other.to_string().contains("CaUsedAsEndEntity").then_some(Self::Authority)
-    }
-
-    fn text(self) -> Option<&'static str> {
-        match self {
-            Self::NotHttp => Some("the answer is not HTTP"),
-            Self::NotTls => Some("the server does not speak TLS"),
-            Self::Untrusted => Some(UNTRUSTED),
-            Self::Authority => Some(
-                "its certificate is that of an authority, which no server may use as its own: make one with `basicConstraints=CA:FALSE`",
-            ),
-            Self::Closed => None,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

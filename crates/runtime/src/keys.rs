@@ -1,11 +1,10 @@
 //! Fetches the keys of issuers and the inventory of a search cluster, off the request path.
 //!
-//! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
-//! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
-//! them, so that a flood of made-up `kid`s is not passed on to the issuer. A requested reload (SIGHUP) fetches all keys,
-//! so that a key that the issuer has withdrawn is not trusted until the next regular fetch. If a fetch fails, or
-//! what it gets cannot be used, the last good keys stay active, and it is retried soon. A panic, which is a bug, counts as
-//! a failed fetch: otherwise keys would silently never be fetched again.
+//! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps. A token with
+//! an unknown `kid` causes an early fetch, so that a key rotation is noticed at once;
+//! [`EarlyFetches`] limits them. A requested reload (SIGHUP) fetches all keys, so that a withdrawn
+//! key is not trusted until the next fetch. After a failure the last good keys stay active, and it
+//! is retried soon. A panic, which is a bug, counts as a failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +38,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum time between two requested fetches from one URL. Requests that come sooner are one fetch, after this time.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Fetches keys for as long as it is polled.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     /// The active snapshot: it knows from which URLs a key was missing.
@@ -130,7 +128,14 @@ impl Drop for Task {
     }
 }
 
-/// The state of the fetch task of one URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Regular,
+    /// A token names a key that is not known.
+    Early,
+    Request,
+}
+
 struct Fetches {
     url: KeyUrl,
     issuers: Issuers,
@@ -142,7 +147,6 @@ struct Fetches {
 }
 
 impl Fetches {
-    /// Fetches again and again. Never returns.
     async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
         let mut panics = 0;
         while let Err(panicked) = catch_future("fetching", self.fetch_repeatedly(&mut unknown)).await {
@@ -171,37 +175,10 @@ impl Fetches {
         // Whether no fetch has succeeded since a requested one began.
         let mut unfulfilled = false;
         loop {
-            // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent. A
-            // requested one is retried as at the start: an operator waits for it.
-            let mut is_early = false;
-            let result = tokio::select! {
-                () = sleep_until(next) => {
-                    let result = self.fetch().await;
-                    failures = if result.is_ok() { 0 } else { failures + 1 };
-                    next = self.next(failures);
-                    result
-                }
-                () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => {
-                    early.begin(Instant::now());
-                    self.log_early(&early);
-                    is_early = true;
-                    let result = self.fetch().await;
-                    if result.is_ok() {
-                        (failures, next) = (0, self.next(0));
-                    }
-                    result
-                }
-                () = sleep_until(next_requested), if requested => {
-                    requested = false;
-                    next_requested = Instant::now() + REQUEST_INTERVAL;
-                    let Self { url, issuers, .. } = &*self;
-                    tracing::info!(%url, %issuers, "reload requested: fetching keys");
-                    let result = self.fetch().await;
-                    unfulfilled = true;
-                    failures = u32::from(result.is_err());
-                    next = self.next(failures);
-                    result
-                }
+            let cause = tokio::select! {
+                () = sleep_until(next) => Cause::Regular,
+                () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => Cause::Early,
+                () = sleep_until(next_requested), if requested => Cause::Request,
                 // An error means that the process is stopping.
                 Ok(()) = self.requests.changed() => {
                     requested = true;
@@ -212,14 +189,39 @@ impl Fetches {
                     continue;
                 }
             };
+            let Self { url, issuers, .. } = &*self;
+            match cause {
+                Cause::Regular => {}
+                Cause::Early => {
+                    early.begin(Instant::now());
+                    self.log_early(&early);
+                }
+                Cause::Request => {
+                    requested = false;
+                    next_requested = Instant::now() + REQUEST_INTERVAL;
+                    unfulfilled = true;
+                    tracing::info!(%url, %issuers, "reload requested: fetching keys");
+                }
+            }
+            let result = self.fetch().await;
+            failures = match (&result, cause) {
+                (Ok(_), _) => 0,
+                (Err(_), Cause::Regular) => failures + 1,
+                // An operator waits for it: it is retried as at the start.
+                (Err(_), Cause::Request) => 1,
+                // The regular ones go on as planned: no token makes them more frequent.
+                (Err(_), Cause::Early) => failures,
+            };
+            if result.is_ok() || cause != Cause::Early {
+                next = self.next(failures);
+            }
             match result {
                 Ok(taken) => {
-                    if is_early && taken == TakenKeys::Unchanged {
+                    if cause == Cause::Early && taken == TakenKeys::Unchanged {
                         self.log_not_found(&early);
                     }
                     early.fetched(Instant::now());
                     if std::mem::take(&mut unfulfilled) {
-                        let Self { url, issuers, .. } = &*self;
                         tracing::info!(%url, %issuers, "reload requested: keys fetched");
                     }
                 }
@@ -281,8 +283,8 @@ impl Fetches {
         let (taken, until_taken) = oneshot::channel();
         // Sending fails only when the process stops.
         let _ = self.events.send(KeyEvent::Keys(url.clone(), keys, taken));
-        // Resolves when the keys are processed: while the policy thread compiles, a short interval must not fill its queue
-        // with key sets of up to 1 MiB each. It counts and logs the result. An error means that the process is stopping.
+        // Resolves when the keys are processed: while the policy thread compiles, a short interval
+        // must not fill its queue. An error means that the process is stopping.
         let taken = until_taken.await.unwrap_or(TakenKeys::Unchanged);
         if taken == TakenKeys::Unusable {
             return Err(FetchError::Unusable);

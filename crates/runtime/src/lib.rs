@@ -1,17 +1,14 @@
-//! Keeps a policy active and current, for a process that answers requests: it loads the policy, watches its files,
-//! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
+//! Keeps a policy active and current, for a process that answers requests. It knows no transport:
+//! `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is one that
+//! answers requests. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything,
+//! then [`ThreadAuthorizer`], with which a worker thread answers. The other modules:
 //!
-//! It knows no transport: `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
-//! a thread that answers requests: one of the gRPC server's, or one of Envoy's. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`ThreadAuthorizer`],
-//! with which a thread answers requests. The other modules:
-//!
-//! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
-//!   `bundles`: fetches policies as bundles;
-//! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
-//! * `shadow`: compares the decisions of the shadow policy (the *candidate*) with those of the active one;
-//! * [`decisions`] with [`lines`]: the decision log; `otlp` with `trace_context`: sends the log and spans of decisions to a
-//!   collector;
-//!   `denials`: the last denials, for a console;
+//! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`] and
+//!   `bundles`: fetch keys and bundles;
+//! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order of tokens;
+//! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with the active one's;
+//! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans
+//!   of decisions, to a collector; `denials`: the last ones, for a console;
 //! * [`counters`], [`status`] and [`conditions`]: what can be observed, and what is wrong now;
 //! * [`threads`]: starts threads, and turns panics into errors.
 
@@ -26,7 +23,7 @@ pub mod clock;
 pub mod compiled_policy;
 pub mod conditions;
 pub mod counters;
-pub mod decisions;
+mod decisions;
 mod denials;
 mod errors;
 pub mod fair_queue;

@@ -1,7 +1,7 @@
-//! Writes lines to a file, to standard output or error, or in batches to a collector, from a background thread, so that a slow reader never blocks the caller.
+//! Writes lines from a background thread, so that a slow reader never blocks the caller.
 //!
-//! A caller puts a line into a queue, and a separate thread writes it. If the reader is too slow, lines are dropped
-//! and counted. The queue is bounded in bytes: bounded only in lines, 8,192 of them at maximum length took 261 MiB.
+//! Lines that do not fit into the queue are dropped and counted. It is bounded in bytes: bounded in
+//! lines, 8,192 of maximum length took 261 MiB.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,17 +18,16 @@ pub use pieces::InPieces;
 
 /// Maximum bytes of all lines in the queue: a burst of about a second.
 pub const MAX_BYTES: usize = 4 << 20;
-/// Bytes that a line takes in addition to its text: its slot in the queue, and the rounding of the allocator.
+/// Bytes of a line's slot in the queue, and of the allocator's rounding.
 const OVERHEAD: usize = 64;
-/// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
-/// would cost more than the line.
+/// Bytes after which lines are written: a system call for each line would cost more than it.
 const BATCH: usize = 16 << 10;
-/// More than a line of the decision log can take: with less room than this, lines are not even formatted.
+/// More than a line of the decision log takes. With less room, none is even formatted.
 const LONGEST: usize = 64 << 10;
 /// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Slots of the queue, allocated at the start (24 bytes each, with a stamp of 8). At the usual length of a line, 300
-/// bytes in an allocation of 512, they hold as many lines as [`MAX_BYTES`] allows.
+/// Slots of the queue, of 24 bytes each. Lines of 300 bytes, in allocations of 512, fill
+/// [`MAX_BYTES`] with as many.
 const SLOTS: usize = 8192;
 
 /// The sending end of the queue.
@@ -52,22 +51,19 @@ pub struct Counts {
     failing: AtomicBool,
 }
 
-/// How many lines are written at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batching {
     /// Bytes after which a batch is written, so it has at most these and one more line.
     pub(crate) bytes: usize,
-    /// Maximum number of lines.
     pub(crate) lines: u64,
     /// How long the first line of a batch waits for others.
     pub(crate) wait: Duration,
 }
 
-/// The thread that writes. It ends with [`Writer::finish`], or when this and the last [`Lines`] are dropped.
+/// The thread that writes, until [`Writer::finish`].
 #[derive(Debug)]
 pub struct Writer {
-    /// For an empty line, which ends the thread. It does not wait for every [`Lines`] to be dropped: whatever shows counters
-    /// may hold one until the process ends.
+    /// For an empty line, which ends the thread, whoever still has a [`Lines`].
     queue: SyncSender<Vec<u8>>,
     /// Dropped when the process stops: what waits to be written again is then written once more.
     stop: Option<Sender<()>>,
@@ -77,9 +73,6 @@ pub struct Writer {
 
 impl Lines {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread.
     pub fn start(
         name: &str,
         to: impl Write + Send + 'static,
@@ -94,11 +87,9 @@ impl Lines {
         })
     }
 
-    /// Starts the thread with a function that writes: the bytes of some lines and their number. It returns how many of them are
-    /// written; the others count as dropped. Its last argument is closed when the process stops.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread.
+    /// Starts the thread with a function that gets the bytes of some lines, their number, and a
+    /// channel that is closed when the process stops. It returns how many lines are written; the
+    /// others count as dropped.
     pub(crate) fn start_batches(
         name: &str,
         batching: Batching,
@@ -133,13 +124,15 @@ impl Lines {
         }
     }
 
-    /// Whether there may be no room for a line: formatting one only to drop it costs more than the decision, and a client
-    /// chooses how much.
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// Whether there may be no room for a line: formatting it costs more than the decision.
     pub(crate) fn is_full(&self) -> bool {
         self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST
     }
 
-    /// Counts a line as dropped that was not formatted.
     pub(crate) fn drop_unformatted(&self) {
         self.counts.drop_one();
     }
@@ -147,20 +140,16 @@ impl Lines {
 
 impl Counts {
     /// Lines written since the start.
-    #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Lines dropped since the start: the queue was full, or writing failed. Many lines are written at once; if that
-    /// fails half-way, all of them count as dropped.
-    #[must_use]
+    /// Lines dropped since the start: the queue was full, or writing failed.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
     /// Whether the last lines could not be written, as on a full disk.
-    #[must_use]
     pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }
@@ -170,7 +159,6 @@ impl Counts {
     }
 
     /// Lines that sampling has left out since the start.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -186,12 +174,11 @@ impl Counts {
     }
 
     /// Lines that wait to be written, or are being written. When the process ends, these are lost.
-    #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Bytes that queued lines take now. While lines are offered, this includes lines that are about to be dropped.
+    /// Bytes that queued lines take now, and lines that are about to be dropped.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
@@ -204,8 +191,7 @@ impl Writer {
         self.stop = None;
     }
 
-    /// Waits until everything in the queue is written. Waits at most `limit`: the reader may have stopped reading. Later lines
-    /// are dropped.
+    /// Waits until the queue is written, or for `limit`: the reader may have stopped.
     pub fn finish(mut self, limit: Duration) {
         let end = Instant::now() + limit;
         self.stop();
@@ -263,8 +249,8 @@ fn write_batches(
     }
 }
 
-/// The next line, if there is one now or until `end`. A sender wakes a thread that waits, which costs a system call; one that
-/// sleeps finds the lines of the whole time in the queue.
+/// The next line, if there is one now or until `end`. A sender wakes a thread that waits, which
+/// costs a system call; a thread that sleeps finds the lines of the whole time.
 fn next_line(lines: &Receiver<Vec<u8>>, end: Option<Instant>) -> Option<Vec<u8>> {
     loop {
         match lines.try_recv() {

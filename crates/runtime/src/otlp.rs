@@ -19,11 +19,10 @@ mod settings;
 use std::io;
 use std::sync::Arc;
 
-use crate::lines::{Counts, Writer};
-use crate::trace_context::Tracing;
+use crate::lines::{Counts, Lines, Writer};
 pub(crate) use collector::check;
 use exporter::Driver;
-pub(crate) use records::{ExportedDecision, LogRecords, Spans};
+pub(crate) use records::{encode_log_record, encode_span};
 use settings::Signal;
 pub use settings::{OtlpSettings, ResourceAttribute, ResourceAttributeError, Traces};
 
@@ -36,38 +35,37 @@ pub struct OtlpCounts {
     pub logs: Option<Arc<Counts>>,
 }
 
-/// The signals that are exported.
+/// The queues of the signals that are exported.
 #[derive(Debug, Default)]
 pub(crate) struct Otlp {
-    pub(crate) spans: Option<Spans>,
-    pub(crate) logs: Option<LogRecords>,
+    pub(crate) spans: Option<Lines>,
+    pub(crate) logs: Option<Lines>,
     pub(crate) writers: Vec<Writer>,
-    pub(crate) counts: OtlpCounts,
 }
 
 impl Otlp {
     /// Starts the threads of the signals that are on; none if both are off.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread.
     pub(crate) fn start(settings: &OtlpSettings, exports_log: bool) -> io::Result<Self> {
         let mut otlp = Self::default();
-        if settings.traces == Traces::Off && !exports_log {
+        let exports_spans = settings.traces == Traces::Otlp;
+        if !exports_spans && !exports_log {
             return Ok(otlp);
         }
         let driver = Driver::start()?;
-        if settings.traces == Traces::Otlp {
-            let (queue, writer, counts) = exporter::start(Signal::Traces, settings, driver.clone())?;
-            otlp.writers.push(writer);
-            otlp.counts.traces = Some(counts);
-            otlp.spans = Some(Spans { queue, tracing: Tracing::Recorded(settings.trace_ratio) });
-        }
-        if exports_log {
-            let (queue, writer, counts) = exporter::start(Signal::Logs, settings, driver)?;
-            otlp.writers.push(writer);
-            otlp.counts.logs = Some(counts);
-            otlp.logs = Some(LogRecords { queue });
+        for (signal, is_on, queue) in
+            [(Signal::Traces, exports_spans, &mut otlp.spans), (Signal::Logs, exports_log, &mut otlp.logs)]
+        {
+            if is_on {
+                let (lines, writer) = exporter::start(signal, settings, driver.clone())?;
+                *queue = Some(lines);
+                otlp.writers.push(writer);
+            }
         }
         Ok(otlp)
+    }
+
+    pub(crate) fn counts(&self) -> OtlpCounts {
+        let counts = |queue: &Option<Lines>| queue.as_ref().map(|lines| lines.counts().clone());
+        OtlpCounts { traces: counts(&self.spans), logs: counts(&self.logs) }
     }
 }

@@ -14,8 +14,8 @@ use identity::{Attempted, Subject};
 use crate::clock;
 use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 
-/// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`
-/// and the trace of `traceparent`.
+/// One decided request, without credentials. Of its query it has what decides about a request to a
+/// search cluster, of its headers `x-request-id` and the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
     /// When the request was received, as time since the Unix epoch.
@@ -26,7 +26,7 @@ pub struct DecisionRecord<'a> {
     pub request_id: &'a str,
     /// The `x-request-id` header; empty if there is none.
     pub x_request_id: &'a str,
-    /// The trace, if there is one: that of the proxy's check, else that of the request's `traceparent`.
+    /// The trace of the proxy's check, else of the request's `traceparent`.
     pub trace: Option<DecisionTrace>,
     /// The scheme of the credentials: `basic`, `bearer` or `other`; empty if there are none.
     pub scheme: &'static str,
@@ -34,14 +34,14 @@ pub struct DecisionRecord<'a> {
     pub method: &'a str,
     /// The host, as received.
     pub host: &'a str,
-    /// The canonical path; that as received, without its query and fragment, for a request to a search cluster and if the path
-    /// is not valid or was not read.
+    /// The canonical path. For a search cluster, or if the path is not valid or was not read, the
+    /// path as received, without query and fragment.
     pub path: &'a str,
-    /// Whether the path was read: it is the canonical one, or that of a request to a search cluster.
+    /// Whether the path was read.
     pub canonical: bool,
     /// The path as received, without its query and fragment.
     pub raw_path: &'a str,
-    /// Of a request to a search cluster: the parameters of its query that decide what it needs; may be empty.
+    /// The parameters that decide about a request to a search cluster; may be empty.
     pub query: &'a str,
     /// Whether the method, the host or the path has bytes that are not UTF-8, which are replaced.
     pub replaced: bool,
@@ -73,28 +73,27 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether it takes decisions that allow, or that deny. Called before a record is made, which costs about as much
-    /// as evaluating the rules.
+    /// Whether it takes decisions that allow, or that deny. A record costs about as much as
+    /// evaluating the rules, so it is only made then.
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;
         true
     }
 
-    /// Whether decisions are part of traces here, and of which of them spans are recorded. These are offered even where
-    /// [`Self::wants`] is false.
+    /// Whether decisions are part of traces. Recorded ones are offered even where [`Self::wants`]
+    /// is false.
     fn tracing(&self) -> Option<Tracing> {
         None
     }
 
-    /// Takes a decision, or drops it. It is called on a worker thread, so it must neither block nor do I/O.
+    /// Takes a decision, or drops it. Called on a worker thread: it must neither block nor do I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
 }
 
-/// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
-/// its first part was read.
+/// When a request was complete or, if it never is, when its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Wall-clock time since the Unix epoch, of the end of the wait if it had to wait: for the validity of tokens.
+    /// Wall-clock time since the Unix epoch, or that of the end of its wait.
     pub time: Duration,
     /// Monotonic: for the latency.
     pub at: Instant,
@@ -115,7 +114,7 @@ pub struct DecisionContext<'a> {
     pub received: Received,
     /// When it was decided.
     pub decided_at: Instant,
-    /// The `traceparent` of the proxy's own call, if it made one: its span is the parent of that of the decision. Else empty.
+    /// The `traceparent` of the proxy's own call, the parent of the decision's span; may be empty.
     pub traceparent: &'a [u8],
 }
 
@@ -128,20 +127,17 @@ impl Received {
     }
 
     /// Wall-clock time of its arrival since the Unix epoch: for the decision log and spans.
-    #[must_use]
     pub fn arrival(self) -> Duration {
         self.time.saturating_sub(self.started.saturating_duration_since(self.at))
     }
 
-    /// The same, decided now, after it waited: credentials and dates must be valid at the decision, however long a client makes
-    /// the wait. The latency still counts from its arrival.
-    #[must_use]
+    /// The same, decided now: credentials and dates must be valid at the decision, however long a
+    /// client makes the wait. The latency still counts from its arrival.
     pub fn waited(self) -> Self {
         Self { time: clock::now(), started: Instant::now(), ..self }
     }
 }
 
-/// Passes a verdict to `sink`.
 pub(crate) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
@@ -203,32 +199,29 @@ pub(crate) fn offer(
     });
 }
 
-/// The names of the actions of a request to a search cluster, without duplicates, in the order of its needs.
+/// The actions of a request to a search cluster.
 fn actions<'r>(request: &'r ClusterRequest<'_>) -> Vec<&'r str> {
-    let mut names = Vec::new();
-    for name in request.needs.iter().flat_map(|need| need.actions).map(|action| action.name()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let actions = request.needs.iter().flat_map(|need| need.actions);
+    distinct(actions.map(|action| action.name()), usize::MAX)
 }
 
-/// Its indices as it names them, likewise: the first ones.
+/// The first indices, as the request names them.
 fn indices<'r>(request: &'r ClusterRequest<'_>) -> Vec<&'r str> {
-    let mut names = Vec::new();
-    for name in request.needs.iter().map(|need| need.target.text()).filter(|text| !text.is_empty()) {
-        if names.len() == MAX_INDICES {
-            break;
-        }
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let names = request.needs.iter().map(|need| need.target.text());
+    distinct(names.filter(|name| !name.is_empty()), MAX_INDICES)
 }
 
-const X_REQUEST_ID: &[u8] = b"x-request-id";
+fn distinct<'r>(names: impl Iterator<Item = &'r str>, max: usize) -> Vec<&'r str> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if distinct.len() < max && !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
+}
+
+pub(crate) const X_REQUEST_ID: &[u8] = b"x-request-id";
 const TRACEPARENT: &[u8] = b"traceparent";
 
 /// Whether the decision log shows this header, or a part of it.
@@ -236,19 +229,18 @@ pub fn is_logged(name: &[u8]) -> bool {
     [X_REQUEST_ID, TRACEPARENT].iter().any(|logged| name.eq_ignore_ascii_case(logged))
 }
 
-/// The value of the first header with this name.
-fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
+pub(crate) fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
     let mut named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     named.next().map(|header| header.value).unwrap_or_default()
 }
 
-/// The trace of a request: that in `of_check`, the `traceparent` of the proxy's own call, if it is valid; else that of the request.
+/// The trace of the proxy's own call (`of_check`) if it is valid; else of the request.
 pub(crate) fn trace_of(request: &Request<'_>, of_check: &[u8]) -> Option<TraceContext> {
     TraceContext::parse(of_check).or_else(|| TraceContext::parse(value(request.headers, TRACEPARENT)))
 }
 
-/// The scheme of a request's credentials; empty without any. Another word than the known ones is not shown: it may be
-/// credentials without a scheme.
+/// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may
+/// be credentials without a scheme.
 pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
     let authorization = value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
@@ -263,7 +255,7 @@ pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
     }
 }
 
-fn without_query(path: &[u8]) -> &[u8] {
+pub(crate) fn without_query(path: &[u8]) -> &[u8] {
     path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
 }
 

@@ -49,11 +49,9 @@ pub(crate) enum LoadEvent {
     /// Something has changed in a folder of the policy. However many changes there are, it is sent
     /// once until the thread has taken them.
     Changed,
-    /// A reload is requested (SIGHUP).
     Reload,
     /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
     Bundle(Fetched, oneshot::Sender<Taken>),
-    /// The policy is no longer used.
     Stop,
 }
 
@@ -62,7 +60,6 @@ pub(crate) enum LoadEvent {
 pub(crate) enum KeyEvent {
     /// Keys have been fetched from a URL, changed or not. The sender takes what became of them.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<TakenKeys>),
-    /// The policy is no longer used.
     Stop,
 }
 
@@ -88,14 +85,10 @@ enum Loader {
 }
 
 impl Policies {
-    /// For requests to load, and for bundles.
-    #[must_use]
     pub(crate) fn loads(&self) -> Sender<LoadEvent> {
         self.loads.clone()
     }
 
-    /// For fetched keys.
-    #[must_use]
     pub(crate) fn keys(&self) -> Sender<KeyEvent> {
         self.keys.clone()
     }
@@ -111,10 +104,6 @@ impl Drop for Policies {
 }
 
 impl Reloader {
-    /// Loads and activates the policy for the first time.
-    ///
-    /// # Errors
-    /// Every problem of the policy, or what is wrong with a setting.
     pub(crate) fn first(
         settings: &PolicySettings,
         active: Arc<ArcSwapOption<Authorizer>>,
@@ -142,13 +131,10 @@ impl Reloader {
     }
 
     /// The URLs of keys to fetch, now and whenever they change.
-    #[must_use]
     pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
         self.current.lock().key_urls()
     }
 
-    /// The bundle to fetch, if the policy is one.
-    #[must_use]
     pub(crate) fn bundle(&self) -> Option<Arc<BundleSource>> {
         match &self.loader {
             Loader::Files(_) => None,
@@ -156,10 +142,6 @@ impl Reloader {
         }
     }
 
-    /// Starts the threads.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread.
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (policies, load, take_keys) = self.into_threads();
         spawn("policy-load", Priority::Policy, load)?;

@@ -17,16 +17,16 @@ use crate::bundle_source::BundleSource;
 use crate::bundles::BundleFetcher;
 use crate::compiled_policy::KeyUrls;
 use crate::decisions::{Decisions, Masks};
-use crate::denials::{DenialSink, RecentDenials};
+use crate::denials::RecentDenials;
 use crate::errors::LoadError;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::otlp::{self, Otlp, OtlpCounts};
-use crate::record::DecisionSink;
 use crate::reload::{LoadEvent, Policies, Reloader};
 use crate::settings::PolicySettings;
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
+use crate::trace_context::Tracing;
 
 /// How long the end waits until the last lines of the decision log are read, and records are sent.
 pub const LAST_LINES: Duration = Duration::from_secs(2);
@@ -67,7 +67,6 @@ pub struct LoadedPolicy {
     status: Arc<Status>,
     reloader: Reloader,
     shadow: Option<Box<Self>>,
-    /// Whether the last denials are kept.
     keeps_denials: bool,
 }
 
@@ -79,11 +78,9 @@ pub struct Runtime {
     status: Arc<Status>,
     policies: Policies,
     key_urls: watch::Receiver<KeyUrls>,
-    /// The bundle that the policy is fetched as, if it is.
     bundle: Option<Arc<BundleSource>>,
     /// Tells the fetchers to fetch all keys and the bundle now.
     key_requests: watch::Sender<()>,
-    /// Counters of the decision log.
     lines: Arc<Counts>,
     otlp: OtlpCounts,
     /// What writes decisions and sends them.
@@ -92,7 +89,6 @@ pub struct Runtime {
     shadow: Option<RunningShadow>,
 }
 
-/// What keeps a shadow policy current.
 #[derive(Debug)]
 struct RunningShadow {
     runtime: Box<Runtime>,
@@ -107,9 +103,6 @@ pub fn shadow_span() -> Span {
 
 impl LoadedPolicy {
     /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that have no effect.
-    ///
-    /// # Errors
-    /// What is wrong with the policy, the shadow policy or a setting.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
         let this = Self::load_unwarned(settings)?;
@@ -118,9 +111,6 @@ impl LoadedPolicy {
     }
 
     /// The same, for a thread whose caller calls [`PolicySettings::warn`] before and [`Self::warn`] afterwards.
-    ///
-    /// # Errors
-    /// As for [`Self::load`].
     pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
@@ -152,36 +142,31 @@ impl LoadedPolicy {
     }
 
     /// Keeps the last denials, for [`Runtime::denials`].
-    #[must_use]
     pub fn with_denials(self) -> Self {
         Self { keeps_denials: true, ..self }
     }
 
     /// Starts the threads.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread, or the file of the decision log cannot be opened.
     pub fn start(self) -> io::Result<Runtime> {
         let Self { settings, snapshot, status, reloader, shadow, keeps_denials } = self;
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
-        let Otlp { spans, logs, mut writers, counts: otlp } =
-            Otlp::start(&settings.otlp, settings.decision_log.exports())?;
-        let (log, writer) = Decisions::open(&settings.decision_log, lines.clone(), spans, logs)?.unzip();
-        writers.extend(writer.flatten());
-        let log = log.map(Arc::new);
-        // Those of the log: with another random key the hashes of users would be others.
-        let masks = log.as_ref().map(|log| log.masks().clone());
-        let masks = masks.map_or_else(|| Masks::new(&settings.decision_log).map(Arc::new), Ok)?;
-        let mut denials = None;
-        if keeps_denials {
-            let masks = masks.clone();
-            let log = log.map(|log| log as Arc<dyn DecisionSink>);
-            let recent = Arc::<RecentDenials>::default();
-            policy = policy.with_decisions(Arc::new(DenialSink { recent: recent.clone(), masks, log }));
-            denials = Some(recent);
-        } else if let Some(log) = log {
-            policy = policy.with_decisions(log);
+        // For all uses: with another random key the hashes of users would be others.
+        let masks = Arc::new(Masks::new(&settings.decision_log)?);
+        let exported = Otlp::start(&settings.otlp, settings.decision_log.exports())?;
+        let otlp = exported.counts();
+        let Otlp { spans, logs, mut writers } = exported;
+        let denials = keeps_denials.then(Arc::<RecentDenials>::default);
+        let mut decisions = Decisions::new(&settings.decision_log, masks.clone(), lines.clone());
+        writers.extend(decisions.open_file()?);
+        decisions.tracing = match (&spans, &logs) {
+            (Some(_), _) => Some(Tracing::Recorded(settings.otlp.trace_ratio)),
+            (None, Some(_)) => Some(Tracing::Joined),
+            (None, None) => None,
+        };
+        (decisions.spans, decisions.exported, decisions.denials) = (spans, logs, denials.clone());
+        if decisions.is_used() {
+            policy = policy.with_decisions(Arc::new(decisions));
         }
         let mut running = None;
         if let Some(shadow) = shadow {
@@ -217,7 +202,6 @@ pub struct Caches(Arc<ArcSwapOption<Authorizer>>);
 
 impl Caches {
     /// The sizes of the caches of verified credentials: of Basic, and of tokens. It never waits.
-    #[must_use]
     pub fn credentials(&self) -> [CacheSize; 2] {
         self.0.load().as_ref().map(|active| active.credential_caches()).unwrap_or_default()
     }
@@ -246,70 +230,57 @@ impl Reloads {
 
 impl Runtime {
     /// The policy, for worker threads.
-    #[must_use]
     pub fn policy(&self) -> &ActivePolicy {
         &self.policy
     }
 
     /// The caches of the active policy, to be observed.
-    #[must_use]
     pub fn caches(&self) -> Caches {
         Caches(self.snapshot.clone())
     }
 
     /// The status of the policy and its keys.
-    #[must_use]
     pub fn status(&self) -> &Arc<Status> {
         &self.status
     }
 
     /// Counters of the lines of the decision log.
-    #[must_use]
     pub fn decision_lines(&self) -> &Arc<Counts> {
         &self.lines
     }
 
     /// Counters of what is exported over OTLP.
-    #[must_use]
     pub fn otlp(&self) -> &OtlpCounts {
         &self.otlp
     }
 
     /// How the shadow policy compares, if there is one.
-    #[must_use]
     pub fn shadow(&self) -> Option<&Arc<ShadowStats>> {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
 
     /// The policy, for reports: without a decision log, so that nothing they ask is logged as a request.
-    #[must_use]
     pub fn unlogged_policy(&self) -> ActivePolicy {
         ActivePolicy::new(self.snapshot.clone())
     }
 
     /// The shadow policy for reports, if there is one.
-    #[must_use]
     pub fn shadow_policy(&self) -> Option<ActivePolicy> {
         self.shadow.as_ref().map(|shadow| shadow.runtime.unlogged_policy())
     }
 
     /// The last denials, if they are kept.
-    #[must_use]
     pub fn denials(&self) -> Option<&Arc<RecentDenials>> {
         self.denials.as_ref()
     }
 
     /// Fetches keys and bundles for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
-        let own = self.fetch_own_keys();
-        let of_shadow =
-            self.shadow.as_ref().map(|shadow| shadow.runtime.fetch_own_keys().instrument(shadow_span()));
-        async {
-            match of_shadow {
-                Some(of_shadow) => drop(tokio::join!(own, of_shadow)),
-                None => own.await,
-            }
-        }
+        let shadow = self.shadow.as_ref();
+        join(
+            self.fetch_own_keys(),
+            shadow.map(|shadow| shadow.runtime.fetch_own_keys().instrument(shadow_span())),
+        )
     }
 
     fn fetch_own_keys(&self) -> impl Future<Output = ()> + Send + use<> {
@@ -324,17 +295,12 @@ impl Runtime {
             let (events, requests) = (self.policies.loads(), self.key_requests.subscribe());
             BundleFetcher { source, events, status: self.status.clone(), requests }.run()
         });
-        async {
-            match bundle {
-                Some(bundle) => drop(tokio::join!(keys, bundle)),
-                None => keys.await,
-            }
-        }
+        join(keys, bundle)
     }
 
-    /// Waits for the first attempt to fetch the policy as a bundle, the keys of each issuer and the inventory of the search
-    /// cluster, so that the first requests find them. The wait is
-    /// bounded, because requests that do not need keys must not wait for an issuer that is down.
+    /// Waits for the first attempt to fetch the bundle, the keys and the inventory, so that the
+    /// first requests find them; not longer, because requests that need none must not wait for an
+    /// issuer.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
@@ -354,20 +320,19 @@ impl Runtime {
     }
 
     /// Requests reloads, from any thread.
-    #[must_use]
     pub fn reloads(&self) -> Reloads {
         let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
         Reloads { key_requests: self.key_requests.clone(), loads: self.policies.loads(), shadow }
     }
 
-    /// Ends the threads, and waits for up to two seconds until the last lines of the decision log are written. What is lost by
-    /// then is logged. All request threads must have ended.
+    /// Ends the threads after all request threads. Waits up to two seconds for the last lines of
+    /// the decision log, and logs how many are lost.
     pub fn stop(self) {
         self.stop_within(LAST_LINES).log(LAST_LINES);
     }
 
-    /// The same within another time. Returns what is lost by then. Request threads that still run lose what they log from now
-    /// on.
+    /// The same within another time. Returns what is lost. Request threads that still run lose what
+    /// they log from now on.
     pub fn stop_within(self, limit: Duration) -> Unwritten {
         let Self { policy, policies, mut writers, shadow, lines, otlp, .. } = self;
         drop(policies);
@@ -383,6 +348,13 @@ impl Runtime {
         }
         let records = [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
         Unwritten { lines: lines.unwritten(), records }
+    }
+}
+
+async fn join(first: impl Future<Output = ()>, second: Option<impl Future<Output = ()>>) {
+    match second {
+        Some(second) => drop(tokio::join!(first, second)),
+        None => first.await,
     }
 }
 

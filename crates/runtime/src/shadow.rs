@@ -1,8 +1,8 @@
-//! The shadow policy: a candidate that decides requests as well, on a thread of its own, so that it can be compared with the
-//! active one before it replaces it.
+//! The shadow policy: a candidate that decides requests as well, so that it can be compared with
+//! the active policy before it replaces it.
 //!
-//! A worker thread copies what a decision depends on into a bounded queue; a thread of the lowest priority compares. So a
-//! candidate never changes an answer, and no answer waits for it: when its queue is full, comparisons are dropped and counted.
+//! A worker thread copies a decided request into a bounded queue; a thread of the lowest priority
+//! compares. So a candidate never changes an answer, and none waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,11 +29,10 @@ pub use stats::ShadowStats;
 const MAX_BYTES: usize = 4 << 20;
 /// Slots of the queue, allocated at the start.
 const SLOTS: usize = 8192;
-/// How long the thread sleeps once the queue is empty. A sender wakes a thread that waits, which costs a system call; one that
-/// sleeps finds the requests of the whole time in the queue.
+/// How long the thread sleeps once the queue is empty: waking a thread that waits costs the sender
+/// a system call.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The candidate as worker threads see it.
 pub(crate) struct Shadow {
     queue: SyncSender<DecidedRequest>,
     /// Bytes that the requests in the queue take.
@@ -43,10 +42,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Starts the thread, which compares with the candidate that `candidate` holds. It ends when this is dropped.
-    ///
-    /// # Errors
-    /// When the system cannot create a thread.
+    /// Starts the thread. It ends when this is dropped.
     pub(crate) fn start(
         candidate: Arc<ArcSwapOption<Authorizer>>,
         stats: Arc<ShadowStats>,
@@ -67,7 +63,7 @@ impl Shadow {
         Ok(Self { queue, waiting, candidate, stats })
     }
 
-    /// Queues a decided request, or drops it. Never blocks, and contains a panic: the request is answered whatever happens here.
+    /// Queues a decided request, or drops it. It never blocks, and contains a panic.
     pub(crate) fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         if self.waiting.load(Ordering::Relaxed) >= MAX_BYTES {
             return self.stats.drop_one();
@@ -120,7 +116,6 @@ fn consume(
     }
 }
 
-/// What the thread compares with.
 struct Comparing {
     candidate: Arc<ArcSwapOption<Authorizer>>,
     stats: Arc<ShadowStats>,

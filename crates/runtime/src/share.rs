@@ -6,7 +6,6 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);
 
-/// What a share of 1 is.
 const WHOLE: u32 = 1_000_000;
 
 /// Why a text is no [`Share`].

@@ -13,8 +13,8 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Requests never wait for it, once there is all that must be fetched: the threads that write it
-/// may have a lower priority than theirs.
+/// The status that threads share. Requests wait for it only until all that is needed was fetched:
+/// the threads that write it may have a lower priority.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -60,26 +60,18 @@ pub struct BundleFacts {
 
 /// The result of a fetch of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "their names in metrics say it")]
 pub enum BundleResult {
-    /// A new bundle is active.
     Activated,
-    /// The server still has the active one.
     Unchanged,
-    /// There was no answer, not a complete one, or one with another status.
     Failed,
-    /// It has no signature.
     Unsigned,
-    /// It is signed by a key that is not trusted.
     UnknownKey,
-    /// Its signature is wrong.
     WrongSignature,
-    /// It is older than the active or the cached one, or is another one with the same revision.
+    /// Older than the active or the cached one, or another one with the same revision.
     OldRevision,
-    /// It is larger than is allowed.
     TooLarge,
-    /// It is not a valid bundle.
     Malformed,
-    /// Its policy does not compile.
     DoesNotCompile,
 }
 
@@ -104,7 +96,6 @@ impl BundleResult {
     }
 
     /// Its name in metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Activated => "activated",
@@ -127,7 +118,6 @@ impl BundleFacts {
         BundleResult::ALL.map(BundleResult::name).into_iter().zip(self.results)
     }
 
-    /// Counts a result.
     pub(crate) fn count(&mut self, result: BundleResult) {
         self.last = Some(result);
         if let Some(number) = self.results.get_mut(result as usize) {
@@ -135,7 +125,6 @@ impl BundleFacts {
         }
     }
 
-    /// Whether a fetch has ended.
     fn was_tried(&self) -> bool {
         self.results.iter().any(|number| *number > 0)
     }
@@ -190,7 +179,6 @@ pub struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// Notes why the last fetch is not used.
     pub(crate) fn fail(&mut self, why: &str) {
         let since = self.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         self.failing = Some((since, why.into()));
@@ -199,26 +187,20 @@ impl KeyFacts {
 
 /// Why requests should not be sent to this process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts say it")]
 pub enum NotReady {
-    /// It stops.
     #[error("draining")]
     Draining,
-    /// It does not listen yet.
     #[error("starting: waiting for keys")]
     Starting,
-    /// The policy is older than it may be.
     #[error("the policy is stale")]
     StalePolicy,
-    /// No bundle was accepted yet.
     #[error("no policy bundle yet")]
     NoBundle,
-    /// There is no policy.
     #[error("no policy")]
     NoPolicy,
-    /// Keys of these issuers are needed.
     #[error("no keys yet of {0}")]
     NoKeys(String),
-    /// The inventory of the search cluster is needed.
     #[error("no inventory of the search cluster yet")]
     NoInventory,
 }
@@ -281,9 +263,6 @@ impl Status {
     }
 
     /// Whether requests should be sent to this process.
-    ///
-    /// # Errors
-    /// The reason why not.
     pub fn ready(&self) -> Result<(), NotReady> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NotReady::Draining);
@@ -316,9 +295,8 @@ impl Status {
         None
     }
 
-    /// Whether there is all that must be fetched, or was once. Request threads answer health checks, so it takes the lock
-    /// only until then.
-    #[must_use]
+    /// Whether all that is needed was fetched once. Worker threads ask it for health checks, so it
+    /// takes the lock only until then.
     pub fn was_complete(&self) -> bool {
         self.was_complete.load(Ordering::Relaxed) || self.note_missing_in(&self.lock()).is_none()
     }
@@ -335,8 +313,7 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether keys from every URL, the inventory of the search cluster and the bundle are active or could not be fetched at
-    /// the first attempt.
+    /// Whether all keys, the inventory and the bundle are active, or a first fetch has failed.
     pub fn all_tried(&self) -> bool {
         let all = self.keys.values().chain(&self.inventory);
         let bundle = self.bundle.as_ref().is_none_or(BundleFacts::was_tried);
@@ -351,8 +328,7 @@ impl Facts {
         }
     }
 
-    /// Whether the policy has an inventory to fetch, and it is not active: patterns and aliases are then permitted only
-    /// where that can be proven without it.
+    /// Whether the policy has an inventory to fetch that is not active.
     pub fn is_without_inventory(&self) -> bool {
         self.inventory.as_ref().is_some_and(|inventory| !inventory.loaded)
     }

@@ -1,4 +1,4 @@
-//! What a worker thread authorizes requests with: the active policy, its own buffers and its own counters.
+//! The active policy with the buffers and counters of one worker thread.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::record::{self, DecisionContext, DecisionSink, Received};
 use crate::threads::catch;
 use crate::trace_context::DecisionTrace;
 
-/// Authorizes the requests of one thread. It turns a panic into an error, counts verdicts, and offers them to the decision log and
-/// to the shadow policy. Errors, which it returns, are counted by its caller.
+/// Authorizes the requests of one thread. It counts verdicts, and offers them to the decision log
+/// and the shadow policy. Its caller counts errors.
 pub struct ThreadAuthorizer {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
@@ -32,16 +32,11 @@ impl ThreadAuthorizer {
     }
 
     /// The counters of this thread.
-    #[must_use]
     pub fn counters(&self) -> &ThreadCounters {
         &self.counters
     }
 
-    /// Runs `answer` with the active snapshot. A panic in it becomes an error of this request, so that a bug does not
-    /// end the thread and its other requests.
-    ///
-    /// # Errors
-    /// If no policy is active, if `answer` panics, or if it returns an error.
+    /// Runs `answer` with the active snapshot. A panic is an error of this request only.
     pub fn with_snapshot<R>(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
@@ -57,29 +52,23 @@ impl ThreadAuthorizer {
     }
 
     /// Verifies a token on this thread.
-    ///
-    /// # Errors
-    /// If it panics.
     pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
         self.counters.token_verified();
         catch("verifying a token", || verification.run()).map_err(|_| ErrorKind::Internal)
     }
 
     /// Whether the decision log takes verdicts like this one, or a trace may.
-    #[must_use]
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
         let allowed = matches!(verdict, Verdict::Allowed(_));
         self.joins_traces() || self.policy.decisions().is_some_and(|sink| sink.wants(allowed))
     }
 
-    /// Whether a shadow policy decides requests as well. It may depend on more of them than the active one does.
-    #[must_use]
+    /// Whether a shadow policy decides, too. It may depend on more of a request.
     pub fn has_shadow(&self) -> bool {
         self.policy.shadow().is_some()
     }
 
     /// Whether the `traceparent` of the proxy's own call matters.
-    #[must_use]
     pub fn joins_traces(&self) -> bool {
         self.policy.tracing().is_some()
     }
@@ -112,7 +101,6 @@ impl ThreadAuthorizer {
         self.without_latency.set(self.without_latency.get() + 1);
     }
 
-    /// Offers a verdict that is to be logged or traced to the decision log.
     fn offer(&self, sink: &dyn DecisionSink, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         let is_wanted = sink.wants(matches!(verdict, Verdict::Allowed(_)));
         let tracing = self.policy.tracing();
@@ -128,9 +116,9 @@ impl ThreadAuthorizer {
         record::offer(sink, verdict, context, recorded.or(joined));
     }
 
-    /// Records the latency of all verdicts since the last call, from `received` until `answered`, and returns it; `None` if there
-    /// were none. To be called when their answers are passed to the transport. Those of a batch leave in one write, so the
-    /// clock is read once for all of them.
+    /// Records the latency of all verdicts since the last call, and returns it. To be called when
+    /// their answers are passed to the transport. A batch leaves in one write, so the clock is read
+    /// once.
     pub fn record_latency(&self, received: Received, answered: Instant) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {

@@ -60,9 +60,6 @@ impl Priority {
 }
 
 /// Starts a thread in the caller's span. The caller has normal priority, which its threads inherit.
-///
-/// # Errors
-/// When the system cannot create a thread.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     priority: Priority,
@@ -90,18 +87,12 @@ fn at(place: &str) -> String {
 }
 
 /// Runs a job that may panic. Its value must not be used after that, unless a panic leaves it whole.
-///
-/// # Errors
-/// When it has panicked.
 pub fn catch<T>(job: &'static str, run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked { job, place: PLACE.take() })
 }
 
 /// Awaits a future that may panic, and does not poll it again then. The executor would drop a task
 /// that panics, and nobody would notice that its work is no longer done.
-///
-/// # Errors
-/// When it has panicked.
 pub(crate) async fn catch_future<T>(
     job: &'static str,
     future: impl Future<Output = T>,
@@ -158,9 +149,6 @@ pub enum Unfinished {
 /// Runs work on files on a thread of its own, with a time limit: a file system may not answer, such
 /// as that of an NFS server, or a named pipe without a writer. A late result is dropped.
 /// `running` counts such threads of one kind.
-///
-/// # Errors
-/// When there is no result within the limit.
 pub fn run_within<T: Send + 'static>(
     limit: Duration,
     running: &'static AtomicUsize,

@@ -45,7 +45,6 @@ pub enum Tracing {
 
 impl<const N: usize> Id<N> {
     /// The bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

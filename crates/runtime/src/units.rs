@@ -4,31 +4,23 @@ use std::time::Duration;
 
 /// Why a text is not the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts say it")]
 pub enum UnitError {
-    /// Not a duration.
     #[error("not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`")]
     Duration,
-    /// Not a size.
     #[error("not a size: write one such as `65536`, `64KiB` or `4MiB`")]
     Size,
-    /// Not a number of threads, connections or the like.
     #[error("not a number: write a whole one from 0 to 65535")]
     Count,
-    /// Not a number of connections or the like, of which there must be one.
     #[error("not a number above zero: write a whole one from 1 to 65535")]
     PositiveCount,
-    /// A size that no message has.
     #[error("less than 1 KiB, and every request would be denied: is the unit missing, as in `4MiB`?")]
     TooSmall,
-    /// Not the mode of a file that its owner can write.
     #[error("not a mode: write one such as `0660`; the owner must be able to write")]
     Mode,
 }
 
 /// Parses a duration: a whole number and `ms`, `s`, `m`, `h` or `d`. `0` needs no unit.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text);
     let number: u64 = number.parse().map_err(|_| UnitError::Duration)?;
@@ -45,18 +37,12 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
 }
 
 /// Parses a duration above zero.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn positive_duration(text: &str) -> Result<Duration, UnitError> {
     duration(text)
         .and_then(|duration| if duration.is_zero() { Err(UnitError::Duration) } else { Ok(duration) })
 }
 
 /// Parses a size in bytes: a whole number above zero, alone or with `B`, `KiB` or `MiB`.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn size(text: &str) -> Result<usize, UnitError> {
     let (number, unit) = split(text);
     let number: usize = number.parse().map_err(|_| UnitError::Size)?;
@@ -70,34 +56,22 @@ pub fn size(text: &str) -> Result<usize, UnitError> {
 }
 
 /// Parses a whole number of at most 65535.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn count(text: &str) -> Result<u16, UnitError> {
     text.parse().map_err(|_| UnitError::Count)
 }
 
 /// Parses a whole number from 1 to 65535.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn positive_count(text: &str) -> Result<u16, UnitError> {
     text.parse().ok().filter(|count| *count > 0).ok_or(UnitError::PositiveCount)
 }
 
 /// Parses the maximum size of a message: a size of at least 1 KiB, which the headers of a request need.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn message_size(text: &str) -> Result<usize, UnitError> {
     let size = size(text)?;
     if size < 1 << 10 { Err(UnitError::TooSmall) } else { Ok(size) }
 }
 
 /// Parses the permissions of a file, in octal digits. The owner must be able to write.
-///
-/// # Errors
-/// When the text is not valid; the error says how to write it.
 pub fn mode(text: &str) -> Result<u32, UnitError> {
     u32::from_str_radix(text, 8)
         .ok()

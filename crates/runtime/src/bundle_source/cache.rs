@@ -4,19 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use policy::KeyUrl;
 
 use crate::files;
 
-/// Digits of the hash of the URL in the name of the file.
 const NAME: usize = 16;
 
-/// How a file begins that is being written.
-const UNFINISHED: &str = ".bundle-";
-/// The age at which such a file is one that was left by a process that was killed. Writing takes seconds.
-const ABANDONED: Duration = Duration::from_secs(3600);
 /// The file that is locked while a bundle is replaced. It stays: without it, two could lock files of the same name.
 const LOCK: &str = ".bundles.lock";
 
@@ -28,21 +22,16 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// The file of the bundle at this URL. Bundles of other URLs in the same folder have other names.
-    pub(super) fn of(folder: &Path, url: &KeyUrl) -> Self {
+    pub(super) fn new(folder: &Path, url: &KeyUrl) -> Self {
         let hash: String = bundle::sha256(url.with_secrets().as_bytes()).chars().take(NAME).collect();
         Self { folder: folder.to_owned(), file: folder.join(format!("bundle-{hash}.tar.gz")) }
     }
 
-    /// Its path.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// What was stored last; `None` if nothing was.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or it is not even known whether it is there.
     pub(crate) fn read(&self, max_size: usize) -> io::Result<Option<Vec<u8>>> {
         if !self.file.try_exists()? {
             return Ok(None);
@@ -50,12 +39,13 @@ impl Cache {
         files::bytes(&self.file, max_size).map(Some).map_err(io::Error::other)
     }
 
-    /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or the other bundle. Returns
-    /// whether it is stored: not if `may_replace` says no about the bundle that is there. One of more than `max_size` bytes, which
-    /// would never be used, is replaced.
+    /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or
+    /// the other bundle. Returns whether it is stored: not if `may_replace` says no about the bundle
+    /// that is there. One of more than `max_size` bytes, which would never be used, is replaced.
     ///
     /// # Errors
-    /// When it cannot be written, or the file that is there cannot be read: that may have a newer bundle. It stays.
+    /// When it cannot be written, or the file that is there cannot be read: that may have a newer
+    /// bundle. It stays.
     pub(crate) fn store(
         &self,
         bytes: &[u8],
@@ -67,30 +57,32 @@ impl Cache {
             // Where a volume was to be mounted, it is lost with the container.
             tracing::info!(folder = %self.folder.display(), "the folder of `bundle-cache` did not exist: created");
         }
-        // With a name of its own: replicas, and a policy and its shadow policy, may store at the same time. Only its owner may
-        // read it: a bundle may have password hashes and keys.
-        let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)?;
-        new.write_all(bytes)?;
-        new.as_file().sync_all()?;
-        // As late as possible: the file system may have stopped this thread for long, and others have stored meanwhile.
+        // Replicas, or a policy and its shadow policy, may store at the same time.
         let _locked = self.lock()?;
         let is_too_large =
             self.file.metadata().is_ok_and(|there| there.is_file() && there.len() > max_size as u64);
         let there =
             if is_too_large { None } else { self.read(max_size).map_err(|error| unreadable(&error))? };
-        let stores = there.is_none_or(|there| may_replace(&there));
-        if stores {
-            new.persist(&self.file)?;
+        if there.is_some_and(|there| !may_replace(&there)) {
+            return Ok(false);
         }
-        self.remove_abandoned();
-        Ok(stores)
+        // The name is always the same, so that processes that are killed leave one file at most.
+        let new = self.file.with_extension("new");
+        if let Err(error) = fs::remove_file(&new)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        // Only its owner may read it: a bundle may have password hashes and keys.
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.file)?;
+        Ok(true)
     }
 
     /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with
     /// the file. Who was stopped has it for ever: the caller limits the time.
-    ///
-    /// # Errors
-    /// When the file of the lock cannot be opened.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
         let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
@@ -100,22 +92,6 @@ impl Cache {
             tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
         }
         Ok(file)
-    }
-
-    /// Without this, each process that is killed while it stores a bundle would leave a file for ever. What cannot be removed
-    /// stays.
-    fn remove_abandoned(&self) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
-            let modified = || entry.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok();
-            // A time in the future, after a change of the clock, is no age.
-            let age = if is_unfinished { modified().and_then(|at| at.elapsed().ok()) } else { None };
-            if age.is_some_and(|age| age > ABANDONED)
-                && let Err(error) = fs::remove_file(entry.path())
-            {
-                tracing::debug!(%error, "an unfinished file in the folder of `bundle-cache` stays");
-            }
-        }
     }
 }
 

@@ -25,7 +25,6 @@ mod error;
 use connector::Connector;
 pub(crate) use error::StoreError;
 
-/// An object in a store.
 pub(crate) struct BundleObject {
     cloud: Cloud,
     bucket: String,
@@ -33,8 +32,8 @@ pub(crate) struct BundleObject {
     client: Mutex<Option<Client>>,
 }
 
-/// A client of the store, with the temporary credentials that it got. It is made anew when the certificate authorities
-/// change, and after a failure: the credentials may be in a file that has changed.
+/// A client with the temporary credentials that it got. It is made anew when the certificate
+/// authorities change, and after a failure: the credentials may be in a file that has changed.
 struct Client {
     ca: Option<Arc<[u8]>>,
     store: Arc<dyn ObjectStore>,
@@ -48,13 +47,11 @@ enum Cloud {
     Azure,
 }
 
-/// What a store has.
+/// The bytes of a bundle, and their ETag.
 #[derive(Debug)]
-pub(crate) enum Got {
-    /// What it had before.
-    Unchanged,
-    /// These bytes, and their ETag.
-    Object(Arc<[u8]>, Option<HeaderValue>),
+pub(crate) struct Object {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) etag: Option<HeaderValue>,
 }
 
 impl BundleObject {
@@ -100,10 +97,7 @@ impl BundleObject {
         }
     }
 
-    /// A client that trusts only these certificate authorities, and gets answers of at most so many bytes. It reads files.
-    ///
-    /// # Errors
-    /// Why the environment, or a file that it names, does not say how to ask the store.
+    /// Trusts only these certificate authorities. Answers have at most `max` bytes. It reads files.
     pub(super) fn client(
         &self,
         ca: Option<&Arc<[u8]>>,
@@ -120,16 +114,13 @@ impl BundleObject {
         Ok(store)
     }
 
-    /// The object, unless it is the one with this ETag.
-    ///
-    /// # Errors
-    /// Why the store does not give it.
+    /// The object; `None` if it is the one with this ETag.
     pub(crate) async fn get(
         &self,
         store: &dyn ObjectStore,
         etag: Option<&HeaderValue>,
         max: usize,
-    ) -> Result<Got, StoreError> {
+    ) -> Result<Option<Object>, StoreError> {
         // A setting that `object_store` does not expect may make it panic.
         let got = catch_future("the request", self.get_with(store, etag, max)).await;
         let got = got.unwrap_or_else(|panicked| Err(StoreError::Other(panicked.to_string())));
@@ -144,19 +135,19 @@ impl BundleObject {
         store: &dyn ObjectStore,
         etag: Option<&HeaderValue>,
         max: usize,
-    ) -> Result<Got, StoreError> {
+    ) -> Result<Option<Object>, StoreError> {
         let etag = etag.and_then(|etag| etag.to_str().ok());
         let object = match store.get_opts(&self.path, GetOptions::new().with_if_none_match(etag)).await {
             Ok(object) => object,
-            Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(Got::Unchanged),
-            Err(error) => return Err(StoreError::of(&error)),
+            Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(None),
+            Err(error) => return Err(StoreError::from_store(&error)),
         };
         if usize::try_from(object.meta.size).unwrap_or(usize::MAX) > max {
             return Err(StoreError::TooLarge(max));
         }
         let etag = object.meta.e_tag.as_deref().and_then(|etag| HeaderValue::from_str(etag).ok());
-        let bytes = object.bytes().await.map_err(|error| StoreError::of(&error))?;
-        Ok(Got::Object(bytes.as_ref().into(), etag))
+        let bytes = object.bytes().await.map_err(|error| StoreError::from_store(&error))?;
+        Ok(Some(Object { bytes: bytes.as_ref().into(), etag }))
     }
 
     fn connect(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
@@ -221,9 +212,9 @@ impl fmt::Debug for BundleObject {
     }
 }
 
-/// A builder with what the variables of the environment that have this prefix say. The `from_env` of `object_store` also
-/// reads variables without a prefix, such as `SERVICE_ACCOUNT`, which others may have set for something else. A variable
-/// that is empty counts as not set, as for the SDKs.
+/// A builder with the variables of the environment that have this prefix. The `from_env` of
+/// `object_store` also reads variables without a prefix, such as `SERVICE_ACCOUNT`, which may be
+/// for something else. An empty variable counts as not set, as for the SDKs.
 fn settings<B, K: std::str::FromStr>(prefix: &str, builder: B, with: impl Fn(B, K, String) -> B) -> B {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
@@ -250,7 +241,7 @@ fn no_retry() -> RetryConfig {
 fn made(store: object_store::Result<impl ObjectStore>) -> Result<Arc<dyn ObjectStore>, StoreError> {
     match store {
         Ok(store) => Ok(Arc::new(store)),
-        Err(error) => Err(StoreError::of(&error)),
+        Err(error) => Err(StoreError::from_store(&error)),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Histograms of durations. The width of a bucket is at most 1/64 of the durations in it: fine enough for percentiles
-//! of any tail, and recording is one addition.
+//! Histograms of durations. A bucket is at most 1/64 of its durations wide, fine enough for
+//! percentiles of any tail, and recording is one addition.
 //!
-//! Up to 128 ns there is one bucket per nanosecond; above, 64 buckets per power of two, up to 69 s. Upper bounds are
-//! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics` are computed from
-//! these exactly.
+//! One bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. Upper bounds are
+//! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics`
+//! are exact.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -60,13 +60,11 @@ pub struct Distribution {
 
 impl Distribution {
     /// The sum of all durations.
-    #[must_use]
     pub fn sum(&self) -> Duration {
         self.sum
     }
 
     /// The number of durations.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -79,7 +77,6 @@ impl Distribution {
 
     /// The same in few buckets, of which some may be empty. The bounds are two to the power of each of `powers`, in
     /// nanoseconds; the last bucket has no bound.
-    #[must_use]
     pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
         let mut coarse: Vec<_> = powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
         coarse.push((None, 0));

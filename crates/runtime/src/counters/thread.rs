@@ -1,4 +1,4 @@
-//! The counters of one worker thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
+//! The counters of one worker thread, which alone writes them.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,17 +8,16 @@ use identity::CacheLookups;
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
 
-/// Maximum number of reasons that are counted separately. There are about thirty.
-const REASONS: usize = 64;
-/// Maximum number of pairs of a scheme and a reason why its credentials are invalid. There are about twenty.
-const INVALID: usize = 64;
+/// Maximum number of keys that are counted separately. There are about thirty reasons of denials, and
+/// twenty pairs of a scheme and a reason why its credentials are invalid.
+const MAX_KEYS: usize = 64;
 
 /// The counters of one worker thread. Aligned, so that two threads never share a cache line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ThreadCounters {
     allowed: Counter,
-    denied: [(OnceLock<&'static str>, Counter); REASONS],
+    denied: CountersByKey<&'static str>,
     errors: [Counter; ErrorKind::ALL.len()],
     check: Recorder,
     evaluation: Recorder,
@@ -26,24 +25,29 @@ pub struct ThreadCounters {
     basic: Counter,
     bearer: Counter,
     /// Invalid credentials by scheme and reason.
-    invalid: [(OnceLock<(&'static str, &'static str)>, Counter); INVALID],
+    invalid: CountersByKey<(&'static str, &'static str)>,
     lookups: [Counter; 3],
 }
 
-impl Default for ThreadCounters {
+#[derive(Debug)]
+struct CountersByKey<K>([(OnceLock<K>, Counter); MAX_KEYS]);
+
+impl<K> Default for CountersByKey<K> {
     fn default() -> Self {
-        Self {
-            allowed: Counter::default(),
-            denied: std::array::from_fn(|_| Default::default()),
-            errors: Default::default(),
-            check: Recorder::default(),
-            evaluation: Recorder::default(),
-            tokens_verified: Counter::default(),
-            basic: Counter::default(),
-            bearer: Counter::default(),
-            invalid: std::array::from_fn(|_| Default::default()),
-            lookups: Default::default(),
+        Self(std::array::from_fn(|_| Default::default()))
+    }
+}
+
+impl<K: Copy + PartialEq> CountersByKey<K> {
+    fn increment(&self, key: K) {
+        let slot = self.0.iter().find(|(slot, _)| *slot.get_or_init(|| key) == key);
+        if let Some((_, count)) = slot {
+            count.increment();
         }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (K, u64)> {
+        self.0.iter().map_while(|(key, count)| Some((*key.get()?, count.read())))
     }
 }
 
@@ -55,10 +59,7 @@ impl ThreadCounters {
 
     /// Counts a request that was denied for this reason.
     pub fn denied(&self, reason: &'static str) {
-        let slot = self.denied.iter().find(|(name, _)| *name.get_or_init(|| reason) == reason);
-        if let Some((_, count)) = slot {
-            count.increment();
-        }
+        self.denied.increment(reason);
     }
 
     /// Counts a request of an authenticated caller.
@@ -68,11 +69,7 @@ impl ThreadCounters {
 
     /// Counts a request whose credentials are invalid for this reason.
     pub fn invalid_credentials(&self, scheme: &'static str, reason: &'static str) {
-        let pair = (scheme, reason);
-        let slot = self.invalid.iter().find(|(each, _)| *each.get_or_init(|| pair) == pair);
-        if let Some((_, count)) = slot {
-            count.increment();
-        }
+        self.invalid.increment((scheme, reason));
     }
 
     /// Counts where the caches had credentials.
@@ -108,26 +105,21 @@ impl ThreadCounters {
         self.check.add_to(&mut totals.check);
         self.evaluation.add_to(&mut totals.evaluation);
         let [local, shared, missed] = self.lookups.each_ref().map(Counter::read);
-        let all = &mut totals.lookups;
-        *all = CacheLookups {
-            local: all.local + local,
-            shared: all.shared + shared,
-            missed: all.missed + missed,
-        };
-        let valid = [(("basic", VALID), &self.basic), (("bearer", VALID), &self.bearer)];
-        let invalid = self.invalid.iter().map_while(|(pair, count)| Some((*pair.get()?, count)));
-        for ((scheme, result), count) in valid.into_iter().chain(invalid) {
-            let same = totals.credentials.iter_mut().find(|each| (each.0, each.1) == (scheme, result));
-            match same {
-                Some((_, _, sum)) => *sum += count.read(),
-                None => totals.credentials.push((scheme, result, count.read())),
+        totals.lookups.local += local;
+        totals.lookups.shared += shared;
+        totals.lookups.missed += missed;
+        let valid = [(("basic", VALID), self.basic.read()), (("bearer", VALID), self.bearer.read())];
+        for ((scheme, result), count) in valid.into_iter().chain(self.invalid.iter()) {
+            let credentials = totals.credentials.iter_mut();
+            match credentials.into_iter().find(|sum| (sum.0, sum.1) == (scheme, result)) {
+                Some((_, _, sum)) => *sum += count,
+                None => totals.credentials.push((scheme, result, count)),
             }
         }
-        for (name, count) in &self.denied {
-            let Some(name) = name.get() else { break };
-            match totals.denied.iter_mut().find(|(each, _)| each == name) {
-                Some((_, sum)) => *sum += count.read(),
-                None => totals.denied.push((name, count.read())),
+        for (reason, count) in self.denied.iter() {
+            match totals.denied.iter_mut().find(|(name, _)| *name == reason) {
+                Some((_, sum)) => *sum += count,
+                None => totals.denied.push((reason, count)),
             }
         }
     }

@@ -18,7 +18,6 @@ const HIDDEN: &str = "*";
 /// The least bytes of a key: as many as the part of the hash that is logged.
 const SHORTEST_KEY: usize = 16;
 
-/// Masks records.
 pub(crate) struct Masks {
     paths: Vec<PathMask>,
     users: Users,
@@ -41,13 +40,10 @@ pub(crate) struct Masked<'a> {
     pub(crate) query: &'a str,
     pub(crate) user: Option<Cow<'a, str>>,
     pub(crate) attempted_user: Option<Cow<'a, str>>,
-    /// Whether anything is masked.
     pub(crate) any: bool,
 }
 
 impl Masks {
-    /// # Errors
-    /// When the file with the key cannot be read, or is too short.
     pub(crate) fn new(settings: &DecisionLogSettings) -> io::Result<Self> {
         let users = match settings.mask_users {
             MaskUsers::Off => Users::Shown,

@@ -150,6 +150,11 @@ impl DecisionLogSettings {
         self.to.contains(&DecisionLogTo::File) && self.which != DecisionLog::Off
     }
 
+    /// Whether the file is a standard stream, which is never renamed.
+    pub(crate) fn is_standard_stream(&self) -> bool {
+        ["/dev/stdout", "/dev/stderr"].iter().any(|path| self.file == **path)
+    }
+
     /// Whether any decisions are exported over OTLP.
     pub(crate) fn exports(&self) -> bool {
         self.to.contains(&DecisionLogTo::Otlp) && self.which != DecisionLog::Off
@@ -182,10 +187,8 @@ impl DecisionLogSettings {
 /// Why a text is no [`Sample`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SampleError {
-    /// Not a name and a number.
     #[error("not a share: write one such as `allowed=0.01`, from 0 to 1 with at most six decimals")]
     Share,
-    /// Neither a decision nor a reason.
     #[error("not about `allowed`, `denied` or a reason of a denial{}", .0.map(|close| format!(": did you mean `{close}`?")).unwrap_or_default())]
     Unknown(Option<&'static str>),
 }

@@ -11,8 +11,8 @@ use identity::{Attempted, Subject};
 use testbed::pages::{names, table};
 
 use super::settings::DecisionLogSettings;
-use super::{Counts, Decisions};
-use crate::lines::MAX_BYTES;
+use super::{Counts, Decisions, Masks};
+use crate::lines::{MAX_BYTES, Writer};
 use crate::record::{DecisionRecord, DecisionSink};
 use crate::settings::{DecisionLog, MaskUsers};
 use crate::trace_context::{DecisionTrace, TraceContext};
@@ -88,18 +88,28 @@ impl Write for Memory {
     }
 }
 
+fn started(
+    settings: &DecisionLogSettings,
+    file: impl Write + Send + 'static,
+    counts: Arc<Counts>,
+) -> (Decisions, Writer) {
+    let masks = Arc::new(Masks::new(settings).unwrap());
+    let mut decisions = Decisions::new(settings, masks, counts);
+    let writer = decisions.write_to(file).unwrap();
+    (decisions, writer)
+}
+
 fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
     lines_with(&DecisionLogSettings::to_standard_output(which), records)
 }
 
 fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
     let memory = Memory::default();
-    let (decisions, writer) =
-        Decisions::start(settings, Some(memory.clone()), Arc::default(), None, None).unwrap();
+    let (decisions, writer) = started(settings, memory.clone(), Arc::default());
     let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
     wanted.for_each(|record| decisions.offer(record));
     drop(decisions);
-    writer.unwrap().finish(Duration::from_secs(60));
+    writer.finish(Duration::from_secs(60));
     let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -241,14 +251,8 @@ impl Write for Stuck {
 fn a_stuck_reader_costs_lines_and_no_time() {
     let (release, stuck): (Sender<()>, _) = channel();
     let counts = Arc::new(Counts::default());
-    let (decisions, writer) = Decisions::start(
-        &DecisionLogSettings::to_standard_output(DecisionLog::All),
-        Some(Stuck(stuck)),
-        counts.clone(),
-        None,
-        None,
-    )
-    .unwrap();
+    let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
+    let (decisions, writer) = started(&settings, Stuck(stuck), counts.clone());
     // The longest line possible: each of these bytes becomes six in JSON.
     let hostile = "\u{1}".repeat(2000);
     let other_path = "\u{1}".repeat(1999);
@@ -272,7 +276,7 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let dropped = counts.dropped();
     assert!((offered - 70..offered).contains(&dropped), "{dropped}");
     drop((release, decisions));
-    writer.unwrap().finish(Duration::from_secs(60));
+    writer.finish(Duration::from_secs(60));
     assert_eq!(counts.written() + counts.dropped(), offered);
     assert_eq!(counts.waiting(), 0);
 }
@@ -378,7 +382,7 @@ fn a_key_of_their_own_makes_hashes_comparable() {
         mask_key: Some(key.clone()),
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
-    let start = || Decisions::start(&settings, Some(io::sink()), Arc::default(), None, None);
+    let start = || Masks::new(&settings);
     assert!(start().unwrap_err().to_string().contains("decision-log-mask-key"));
     std::fs::write(&key, "short\n").unwrap();
     assert!(start().unwrap_err().to_string().contains("at least 16 bytes"));
@@ -394,14 +398,13 @@ fn what_sampling_leaves_out_is_counted() {
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
     let counts = Arc::new(Counts::default());
-    let (decisions, writer) =
-        Decisions::start(&settings, Some(io::sink()), counts.clone(), None, None).unwrap();
+    let (decisions, writer) = started(&settings, io::sink(), counts.clone());
     for _ in 0..1000 {
         decisions.offer(&record(true, "/"));
         decisions.offer(&record(false, "/"));
     }
     drop(decisions);
-    writer.unwrap().finish(Duration::from_secs(60));
+    writer.finish(Duration::from_secs(60));
     assert_eq!(counts.written() + counts.left_out(), 2000);
     assert!((800..980).contains(&counts.left_out()), "{}", counts.left_out());
     assert_eq!(lines_with(&settings, &[record(true, "/"); 200])[0]["sampled"], 0.1);
@@ -413,16 +416,15 @@ fn what_is_not_logged_is_not_masked() {
     let masked = |settings: &DecisionLogSettings, offered: usize| {
         let (release, stuck): (Sender<()>, _) = channel();
         let counts = Arc::new(Counts::default());
-        let (decisions, writer) =
-            Decisions::start(settings, Some(Stuck(stuck)), counts.clone(), None, None).unwrap();
+        let (decisions, writer) = started(settings, Stuck(stuck), counts.clone());
         let long = "a".repeat(1000);
         for _ in 0..offered {
             decisions.offer(&DecisionRecord { host: &long, client: &long, ..record(true, &long) });
         }
-        let used = decisions.masks().used.load(std::sync::atomic::Ordering::Relaxed);
+        let used = decisions.masks.used.load(std::sync::atomic::Ordering::Relaxed);
         let not_logged = counts.dropped() + counts.left_out();
         drop((release, decisions));
-        writer.unwrap().finish(Duration::from_secs(60));
+        writer.finish(Duration::from_secs(60));
         (used, usize::try_from(not_logged).unwrap())
     };
     let all = DecisionLogSettings {

@@ -22,13 +22,11 @@ use crate::client_network::ClientNetwork;
 /// Passwords that wait for a thread. `T` is the queued item.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// In order of arrival.
     entries: Vec<Entry<T>>,
     max_entries: usize,
     attempts: Attempts,
 }
 
-/// A waiting password.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) network: ClientNetwork,

@@ -6,34 +6,24 @@ use std::time::Duration;
 use identity::UnknownKids;
 use tokio::time::Instant;
 
-/// Minimum time between two early fetches, whatever the interval of regular ones. A rotation is noticed within that
-/// time even while a flood of tokens with made-up `kid`s goes on, which then causes a fetch in each such time: six a
-/// minute for each process, which an issuer must be able to serve. To wait for longer in a flood would let anyone delay
-/// a rotation.
+/// Minimum time between two early fetches. A flood of made-up `kid`s causes six a minute for each
+/// process, which an issuer must be able to serve. A longer time would let anyone delay a rotation.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
-/// For how long a `kid` that was not found is no reason to fetch early. It doubles each time that it is not found.
+/// For how long a `kid` that was not found is no reason to fetch early: its client may send it for
+/// ever. The issuer may publish the key at last.
 pub(super) const BACKOFF: Duration = Duration::from_secs(20);
-/// Upper bound of that time: the issuer may publish the key at last.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// Maximum number of `kid`s that are remembered as not found. One that is not remembered is a reason to fetch: so a
-/// flood of made-up ones cannot hide that of a new key.
+/// Maximum number of `kid`s that are remembered. Others are a reason to fetch, so a flood cannot
+/// hide a new key.
 const MAX_REMEMBERED: usize = 256;
 
-/// The early fetches of one URL.
 #[derive(Debug)]
 pub(super) struct EarlyFetches {
     /// The `kid`s that are a reason for an early fetch.
     wanted: UnknownKids,
-    /// The `kid`s that were looked for and not found.
-    not_found: HashMap<Box<str>, NotFound>,
+    /// The `kid`s that were not found, and until when they are no reason.
+    not_found: HashMap<Box<str>, Instant>,
     /// When the next early fetch may begin.
     next: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct NotFound {
-    until: Instant,
-    backoff: Duration,
 }
 
 impl EarlyFetches {
@@ -43,7 +33,7 @@ impl EarlyFetches {
 
     /// Notes the `kid`s of tokens for which there was no key.
     pub(super) fn request(&mut self, mut unknown: UnknownKids, now: Instant) {
-        unknown.retain(|kid| self.not_found.get(kid).is_none_or(|not_found| now >= not_found.until));
+        unknown.retain(|kid| self.not_found.get(kid).is_none_or(|until| now >= *until));
         self.wanted.extend(&unknown);
     }
 
@@ -52,30 +42,26 @@ impl EarlyFetches {
         (!self.wanted.is_empty()).then_some(self.next)
     }
 
-    /// The `kid`s that are the reason.
     pub(super) fn wanted(&self) -> &UnknownKids {
         &self.wanted
     }
 
-    /// Notes that an early fetch begins.
     pub(super) fn begin(&mut self, now: Instant) {
         self.next = now + INTERVAL;
     }
 
-    /// Notes that keys were fetched, early or not. A `kid` that is found all the same is never unknown again.
+    /// Notes that keys were fetched. A `kid` that is found is never unknown again.
     pub(super) fn fetched(&mut self, now: Instant) {
         for kid in std::mem::take(&mut self.wanted).kids() {
-            let before = self.not_found.remove(kid);
-            let backoff = before.map_or(BACKOFF, |before| (before.backoff * 2).min(MAX_BACKOFF));
             if self.not_found.len() >= MAX_REMEMBERED {
-                self.forget_one();
+                self.forget_oldest();
             }
-            self.not_found.insert(kid.into(), NotFound { until: now + backoff, backoff });
+            self.not_found.insert(kid.into(), now + BACKOFF);
         }
     }
 
-    fn forget_one(&mut self) {
-        let oldest = self.not_found.iter().min_by_key(|(_, not_found)| not_found.until);
+    fn forget_oldest(&mut self) {
+        let oldest = self.not_found.iter().min_by_key(|(_, until)| **until);
         if let Some(kid) = oldest.map(|(kid, _)| kid.clone()) {
             self.not_found.remove(&kid);
         }
@@ -111,9 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kid_that_is_not_found_is_looked_for_ever_less_often() {
-        let (_, _, fetches) = flood(300, |_| "gone".to_owned());
-        assert_eq!(fetches, [0, 20, 60, 120, 180, 240]);
+    fn a_kid_that_is_not_found_is_looked_for_every_twenty_seconds() {
+        let (_, _, fetches) = flood(100, |_| "gone".to_owned());
+        assert_eq!(fetches, [0, 20, 40, 60, 80]);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use policy::KeyUrl;
 
 use crate::https::{HttpsClient, HttpsError, basic, body};
 
-/// Maximum size of a key set, in bytes.
 const MAX_SIZE: usize = 1 << 20;
 /// Maximum size of an inventory, in bytes. An index takes some 150 bytes, so it has room for 400,000.
 const MAX_INVENTORY: usize = 64 << 20;
@@ -25,25 +24,18 @@ pub struct Client(HttpsClient);
 /// Why a key set was not fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// There was no answer, or not all of it.
     #[error(transparent)]
     Http(#[from] HttpsError),
-    /// The status is not 200. Redirects are not followed: they could lead anywhere.
     #[error("status {status}{}", if matches!(.0, 300..=399) { ": redirects are not followed" } else { "" }, status = .0)]
     Status(u16),
-    /// It took longer than 10 s.
     #[error("no complete answer within 10 s")]
     Timeout,
-    /// What was fetched is no key set, or has no key that can be used. The policy thread reports why.
     #[error("what was fetched cannot be used")]
     Unusable,
-    /// No key of the set can be used.
     #[error("{0}")]
     KeySet(String),
-    /// The discovery document does not name the URL of a key set.
     #[error("discovery: {0}")]
     Discovery(#[from] DiscoveryError),
-    /// The key set that the discovery document names was not fetched, or cannot be used.
     #[error("discovery: `{0}`: {1}")]
     Discovered(KeyUrl, Box<FetchError>),
 }

@@ -5,12 +5,11 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, fstat};
 
-/// The most bytes that a full pipe takes without those of another writer in between (`PIPE_BUF` of Linux).
+/// Maximum bytes that a pipe takes at once (`PIPE_BUF` of Linux).
 const UNDIVIDED: usize = 4096;
 
-/// Writes lines in pieces that are not divided on their way, each of whole lines. Envoy writes its access log to the pipe of
-/// the module's decision log, and a longer write is cut wherever the pipe is full. Only a line that is longer itself can
-/// have one of another writer in it.
+/// Writes pieces of whole lines that are not divided on their way. Envoy writes its access log to
+/// the pipe of the module's decision log, and a longer write is cut wherever the pipe is full.
 #[derive(Debug)]
 pub struct InPieces<W> {
     to: W,
@@ -42,7 +41,7 @@ impl<W: Write> Write for InPieces<W> {
     }
 }
 
-/// The first lines that together have at most `max` bytes, or the first line if that has more, and what comes after.
+/// The lines of at most `max` bytes together, or one longer line, and the rest.
 fn first_piece(lines: &[u8], max: usize) -> (&[u8], &[u8]) {
     let Some((fits, _)) = lines.split_at_checked(max) else { return (lines, &[]) };
     let is_end = |byte: &u8| *byte == b'\n';

@@ -1,8 +1,6 @@
 //! The gRPC client of a collector.
 
 use std::error::Error as _;
-use std::fmt::Display;
-use std::path::Path;
 use std::str::FromStr as _;
 
 use hyper::Uri;
@@ -78,9 +76,6 @@ pub(super) enum Retry {
 }
 
 /// Checks the settings and the files that they name, so that a mistake is found at the start.
-///
-/// # Errors
-/// When they are incomplete, or a file cannot be used.
 pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), LoadError> {
     if settings.endpoint.is_none() {
         let setting = match (settings.traces, exports_log) {
@@ -123,7 +118,6 @@ impl Collector {
         Ok(Self { settings: settings.clone(), origin, method, grpc: None })
     }
 
-    /// Its URL.
     pub(super) fn origin(&self) -> &Uri {
         &self.origin
     }
@@ -178,8 +172,9 @@ impl Collector {
     /// The certificate authorities of the collector, as they are now.
     fn trusted_ca(&self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(path) = &self.settings.ca else { return Ok(None) };
-        let pem = files::bytes(path, MAX_CA_FILE).map_err(|error| in_file("otlp-ca", path, error))?;
-        https::trusted_ca(&pem).map_err(|error| in_file("otlp-ca", path, error))?;
+        let pem =
+            files::bytes(path, MAX_CA_FILE).map_err(|error| LoadError::in_file("otlp-ca", path, error))?;
+        https::trusted_ca(&pem).map_err(|error| LoadError::in_file("otlp-ca", path, error))?;
         Ok(Some(pem))
     }
 
@@ -187,11 +182,11 @@ impl Collector {
     fn metadata(&self) -> Result<MetadataMap, LoadError> {
         let mut metadata = MetadataMap::new();
         let Some(path) = &self.settings.headers else { return Ok(metadata) };
-        let text = files::text(path).map_err(|error| in_file("otlp-headers", path, error))?;
+        let text = files::text(path).map_err(|error| LoadError::in_file("otlp-headers", path, error))?;
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let (name, value) = header(line).ok_or_else(|| {
                 let error = format!("line {number} is not a header, `name: value`");
-                in_file("otlp-headers", path, error)
+                LoadError::in_file("otlp-headers", path, error)
             })?;
             metadata.append(name, value);
         }
@@ -229,7 +224,7 @@ impl SendError {
             | Code::Internal => Retry::Never,
         };
         let reason = match status.source() {
-            Some(cause) => without_goaway(https::reason_of_connection(cause, trusts_file), sends_headers),
+            Some(cause) => without_goaway(https::reason(cause, trusts_file), sends_headers),
             None if sends_headers => format!("it answers {:?}", status.code()),
             None => format!("it answers {:?}: {}", status.code(), https::shown(status.message())),
         };
@@ -271,10 +266,6 @@ fn header(line: &str) -> Option<(AsciiMetadataKey, AsciiMetadataValue)> {
     let mut value = AsciiMetadataValue::try_from(value.trim()).ok()?;
     value.set_sensitive(true);
     Some((name, value))
-}
-
-fn in_file(setting: &str, path: &Path, error: impl Display) -> LoadError {
-    LoadError::Setting(format!("`{setting}` {}: {error}", path.display()))
 }
 
 #[cfg(test)]

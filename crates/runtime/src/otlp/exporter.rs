@@ -53,15 +53,7 @@ impl Driver {
     }
 }
 
-/// Starts the thread of a signal.
-///
-/// # Errors
-/// When the system cannot create it, or the settings are not valid.
-pub(super) fn start(
-    signal: Signal,
-    settings: &OtlpSettings,
-    driver: Driver,
-) -> io::Result<(Lines, Writer, Arc<Counts>)> {
+pub(super) fn start(signal: Signal, settings: &OtlpSettings, driver: Driver) -> io::Result<(Lines, Writer)> {
     let counts = Arc::new(Counts::default());
     let mut exporter = Exporter {
         signal,
@@ -74,16 +66,12 @@ pub(super) fn start(
         counts: counts.clone(),
     };
     let batching = Batching { bytes: MAX_BATCH, lines: settings.batch_size.into(), wait: MAX_WAIT };
-    let (lines, writer) = Lines::start_batches(
-        &format!("otlp-{}", signal.name()),
-        batching,
-        counts.clone(),
-        move |batch, number, stop| exporter.export(batch, number, stop),
-    )?;
-    Ok((lines, writer, counts))
+    let name = format!("otlp-{}", signal.name());
+    Lines::start_batches(&name, batching, counts, move |batch, number, stop| {
+        exporter.export(batch, number, stop)
+    })
 }
 
-/// Sends the records of a signal.
 struct Exporter {
     signal: Signal,
     driver: Driver,

@@ -10,12 +10,10 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span, Status};
 use prost::Message as _;
 
-use crate::lines::Lines;
-use crate::trace_context::{DecisionTrace, Tracing};
+use crate::decisions::Line;
+use crate::trace_context::DecisionTrace;
 
-/// The name of each span.
 const SPAN_NAME: &str = "rolegate check";
-/// The name of each log record.
 const EVENT_NAME: &str = "rolegate.decision";
 /// The flag of a trace that is recorded, with the note that it is known whether the parent is
 /// remote.
@@ -23,122 +21,77 @@ const FLAGS: u32 = 0x101;
 /// The flag of a span whose parent is remote.
 const FLAG_REMOTE: u32 = 0x200;
 
-/// The part of a decision that is exported, cut and masked as in the decision log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExportedDecision<'a> {
-    pub(crate) trace: Option<DecisionTrace>,
-    /// When the request was received, as time since the Unix epoch.
-    pub(crate) time: Duration,
-    pub(crate) duration: Duration,
-    pub(crate) decision: &'static str,
-    pub(crate) reason: Option<&'static str>,
-    /// The HTTP status of a denial.
-    pub(crate) status: Option<u16>,
-    pub(crate) rule: Option<&'a str>,
-    pub(crate) revision: &'a str,
-    pub(crate) method: &'a str,
-    pub(crate) host: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) user: Option<&'a str>,
-    pub(crate) client: &'a str,
-    pub(crate) x_request_id: &'a str,
+/// The span of a decision, as the only span of an encoded [`ScopeSpans`].
+pub(crate) fn encode_span(line: &Line<'_>, trace: DecisionTrace) -> Vec<u8> {
+    let DecisionTrace { context, parent, .. } = trace;
+    let is_error = line.status.is_some_and(|status| status >= 500);
+    let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
+    let remote = if parent.is_some() { FLAG_REMOTE } else { 0 };
+    let span = Span {
+        trace_id: context.trace_id.bytes().to_vec(),
+        span_id: context.span_id.bytes().to_vec(),
+        parent_span_id: parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
+        flags: FLAGS | remote,
+        name: SPAN_NAME.to_owned(),
+        kind: SpanKind::Server.into(),
+        start_time_unix_nano: nanos(line.time),
+        end_time_unix_nano: nanos(line.time.saturating_add(line.duration)),
+        attributes: attributes(line),
+        status: Some(Status { code: code.into(), ..Status::default() }),
+        ..Span::default()
+    };
+    ScopeSpans { spans: vec![span], ..ScopeSpans::default() }.encode_to_vec()
 }
 
-/// The queue of spans, each encoded as the only span of a [`ScopeSpans`].
-#[derive(Debug)]
-pub(crate) struct Spans {
-    pub(super) queue: Lines,
-    pub(crate) tracing: Tracing,
-}
-
-/// The queue of log records, each encoded as the only record of a [`ScopeLogs`].
-#[derive(Debug)]
-pub(crate) struct LogRecords {
-    pub(super) queue: Lines,
-}
-
-impl Spans {
-    /// Puts the span of a decision into the queue.
-    pub(crate) fn offer(&self, trace: DecisionTrace, decision: &ExportedDecision<'_>) {
-        let DecisionTrace { context, parent, .. } = trace;
-        let is_error = decision.status.is_some_and(|status| status >= 500);
-        let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
-        let remote = if parent.is_some() { FLAG_REMOTE } else { 0 };
-        let span = Span {
-            trace_id: context.trace_id.bytes().to_vec(),
-            span_id: context.span_id.bytes().to_vec(),
-            parent_span_id: parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
-            flags: FLAGS | remote,
-            name: SPAN_NAME.to_owned(),
-            kind: SpanKind::Server.into(),
-            start_time_unix_nano: nanos(decision.time),
-            end_time_unix_nano: nanos(decision.time.saturating_add(decision.duration)),
-            attributes: attributes(decision),
-            status: Some(Status { code: code.into(), ..Status::default() }),
-            ..Span::default()
-        };
-        self.queue.offer(ScopeSpans { spans: vec![span], ..ScopeSpans::default() }.encode_to_vec());
-    }
-}
-
-impl LogRecords {
-    /// The queue.
-    pub(crate) const fn queue(&self) -> &Lines {
-        &self.queue
-    }
-
-    /// Puts a line of the decision log into the queue.
-    pub(crate) fn offer(&self, line: &str, decision: &ExportedDecision<'_>) {
-        let (severity, severity_text) = match decision.reason {
-            None => (SeverityNumber::Info, "INFO"),
-            Some(_) => (SeverityNumber::Warn, "WARN"),
-        };
-        let context = decision.trace.map(|trace| trace.context);
-        let record = LogRecord {
-            time_unix_nano: nanos(decision.time),
-            observed_time_unix_nano: nanos(decision.time.saturating_add(decision.duration)),
-            severity_number: severity.into(),
-            severity_text: severity_text.to_owned(),
-            body: Some(AnyValue { value: Some(Value::StringValue(line.to_owned())) }),
-            attributes: attributes(decision),
-            flags: context.map_or(0, |context| context.is_sampled.into()),
-            trace_id: context.map(|context| context.trace_id.bytes().to_vec()).unwrap_or_default(),
-            span_id: context.map(|context| context.span_id.bytes().to_vec()).unwrap_or_default(),
-            event_name: EVENT_NAME.to_owned(),
-            ..LogRecord::default()
-        };
-        let logs = ScopeLogs { log_records: vec![record], ..ScopeLogs::default() };
-        self.queue.offer(logs.encode_to_vec());
-    }
+/// A line of the decision log with its `text`, as the only record of an encoded [`ScopeLogs`].
+pub(crate) fn encode_log_record(line: &Line<'_>, text: &str) -> Vec<u8> {
+    let (severity, severity_text) = match line.reason {
+        None => (SeverityNumber::Info, "INFO"),
+        Some(_) => (SeverityNumber::Warn, "WARN"),
+    };
+    let context = line.trace.map(|trace| trace.context);
+    let record = LogRecord {
+        time_unix_nano: nanos(line.time),
+        observed_time_unix_nano: nanos(line.time.saturating_add(line.duration)),
+        severity_number: severity.into(),
+        severity_text: severity_text.to_owned(),
+        body: Some(AnyValue { value: Some(Value::StringValue(text.to_owned())) }),
+        attributes: attributes(line),
+        flags: context.map_or(0, |context| context.is_sampled.into()),
+        trace_id: context.map(|context| context.trace_id.bytes().to_vec()).unwrap_or_default(),
+        span_id: context.map(|context| context.span_id.bytes().to_vec()).unwrap_or_default(),
+        event_name: EVENT_NAME.to_owned(),
+        ..LogRecord::default()
+    };
+    ScopeLogs { log_records: vec![record], ..ScopeLogs::default() }.encode_to_vec()
 }
 
 /// Reads the value of an attribute, if the decision has one.
-type ReadValue = fn(&ExportedDecision<'_>) -> Option<Value>;
+type ReadValue = fn(&Line<'_>) -> Option<Value>;
 
 /// All attributes; `docs/operations.md` lists them. Where OpenTelemetry's semantic conventions have
 /// a name, it is that.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
-    ("rolegate.decision", |decision| text(decision.decision)),
-    ("rolegate.reason", |decision| decision.reason.and_then(text)),
-    ("rolegate.rule", |decision| decision.rule.and_then(text)),
-    ("rolegate.revision", |decision| text(decision.revision)),
-    ("rolegate.x_request_id", |decision| text(decision.x_request_id)),
-    ("http.request.method", |decision| text(decision.method)),
-    ("http.response.status_code", |decision| decision.status.map(number)),
-    ("url.path", |decision| text(decision.path)),
-    ("server.address", |decision| text(address_and_port(decision.host).0)),
-    ("server.port", |decision| address_and_port(decision.host).1.map(number)),
-    ("client.address", |decision| text(decision.client)),
-    ("enduser.id", |decision| decision.user.and_then(text)),
+    ("rolegate.decision", |line| text(line.decision)),
+    ("rolegate.reason", |line| line.reason.and_then(text)),
+    ("rolegate.rule", |line| line.rule.and_then(text)),
+    ("rolegate.revision", |line| text(line.policy)),
+    ("rolegate.x_request_id", |line| text(line.x_request_id)),
+    ("http.request.method", |line| text(line.method)),
+    ("http.response.status_code", |line| line.status.map(number)),
+    ("url.path", |line| text(line.path)),
+    ("server.address", |line| text(address_and_port(line.host).0)),
+    ("server.port", |line| address_and_port(line.host).1.map(number)),
+    ("client.address", |line| text(line.client)),
+    ("enduser.id", |line| line.user.and_then(text)),
 ];
 
-/// The attributes of a decision. Those that do not apply are left out.
-fn attributes(decision: &ExportedDecision<'_>) -> Vec<KeyValue> {
+/// The attributes of a line. Those that do not apply are left out.
+fn attributes(line: &Line<'_>) -> Vec<KeyValue> {
     let attributes = ATTRIBUTES.iter();
-    attributes.filter_map(|(name, read)| Some(attribute(name, read(decision)?))).collect()
+    attributes.filter_map(|(name, read)| Some(attribute(name, read(line)?))).collect()
 }
 
-/// An attribute with this name and value.
 pub(super) fn attribute(name: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: name.to_owned(), value, ..KeyValue::default() }
@@ -162,7 +115,6 @@ fn address_and_port(host: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Nanoseconds since the Unix epoch.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -73,9 +73,7 @@ pub enum Traces {
 /// A kind of records, as OTLP has a service for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signal {
-    /// Spans of decisions.
     Traces,
-    /// The decision log.
     Logs,
 }
 

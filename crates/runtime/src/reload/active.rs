@@ -7,9 +7,9 @@ use authorizer::Authorizer;
 
 /// The active snapshot and those that it replaced.
 ///
-/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which must never
-/// happen on a worker thread, and a request may hold a snapshot slightly longer than it is active. So replaced
-/// snapshots are kept here until no request holds them.
+/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work,
+/// which must never happen on a worker thread, and a request may hold a snapshot slightly longer than
+/// it is active. So replaced snapshots are kept here until no request holds them.
 #[derive(Debug)]
 pub(super) struct ActiveSnapshot {
     current: Arc<ArcSwapOption<Authorizer>>,
@@ -17,17 +17,17 @@ pub(super) struct ActiveSnapshot {
 }
 
 impl ActiveSnapshot {
-    /// Publishes the active snapshot in `current`.
     pub(super) fn new(current: Arc<ArcSwapOption<Authorizer>>) -> Self {
         Self { current, replaced: Vec::new() }
     }
 
     /// Makes `next` the active snapshot. With `None`, every check is an error.
     pub(super) fn replace(&mut self, next: Option<Arc<Authorizer>>) {
-        self.replaced.extend(self.current.swap(next));
+        let next_pointer = next.as_ref().map(Arc::as_ptr);
+        let replaced = self.current.swap(next);
+        self.replaced.extend(replaced.filter(|old| Some(Arc::as_ptr(old)) != next_pointer));
     }
 
-    /// Frees the replaced snapshots that no request holds.
     pub(super) fn free_replaced(&mut self) {
         self.replaced.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }
@@ -52,8 +52,7 @@ mod tests {
         let first = snapshot();
         let weak = Arc::downgrade(&first);
         active.replace(Some(first));
-        // One as a running request holds it, one as a request holds it for longer, for example while a password is
-        // hashed.
+        // As a running request holds it, and a request whose password is being hashed.
         let (guard, owned) = (now.load(), now.load_full());
         active.replace(Some(snapshot()));
         active.free_replaced();

@@ -13,7 +13,7 @@ use bundle::{Bundle, BundleError, PublicKey};
 
 use super::LoadEvent;
 use super::current::SharedPolicy;
-use crate::bundle_source::BundleSource;
+use crate::bundle_source::{BundleSource, Cache};
 use crate::clock;
 use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
@@ -22,10 +22,8 @@ use crate::threads::{catch, run_within};
 /// How long the cache may take. Without an answer by then, bundles are taken without it.
 const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
 
-/// The result of a fetch.
 #[derive(Debug)]
 pub(crate) enum Fetched {
-    /// The bytes of a bundle.
     Bundle(Arc<[u8]>),
     /// The server still has the bundle that was passed on last.
     Unchanged,
@@ -33,7 +31,6 @@ pub(crate) enum Fetched {
     Failed,
 }
 
-/// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It is the active bundle.
@@ -45,7 +42,6 @@ pub(crate) enum Taken {
     FetchAgain,
 }
 
-/// Takes fetched bundles.
 #[derive(Debug)]
 pub(super) struct BundleLoader {
     current: SharedPolicy,
@@ -70,13 +66,11 @@ struct Version {
 
 #[derive(Debug)]
 struct Last {
-    /// The hash of its bytes.
     sha256: String,
     keys: Vec<PublicKey>,
     result: BundleResult,
 }
 
-/// Why a bundle is not accepted.
 #[derive(Debug, thiserror::Error)]
 enum NotAccepted {
     #[error(transparent)]
@@ -99,10 +93,7 @@ impl BundleLoader {
             uncached: None,
             max_cache_time: MAX_CACHE_TIME,
         };
-        // The keys were read when the source was made.
-        if let Ok(keys) = loader.source.public_keys() {
-            loader.look_at_cache(&keys);
-        }
+        loader.look_at_cache();
         let settings = &loader.source.settings;
         let facts = BundleFacts {
             must_be_signed: !settings.public_keys.is_empty(),
@@ -114,7 +105,6 @@ impl BundleLoader {
         loader
     }
 
-    /// What is fetched.
     pub(super) fn source(&self) -> Arc<BundleSource> {
         self.source.clone()
     }
@@ -135,17 +125,14 @@ impl BundleLoader {
         }
     }
 
-    /// Takes the result of a fetch.
     fn take(&mut self, fetched: &Fetched) -> Taken {
         let taken = catch("taking the policy bundle", || {
-            if self.active.is_none()
-                && let Ok(keys) = self.source.public_keys()
-            {
-                self.look_at_cache(&keys);
+            if self.active.is_none() {
+                self.look_at_cache();
             }
             match fetched {
                 Fetched::Failed => {
-                    self.note(BundleResult::Failed);
+                    self.note(BundleResult::Failed, None);
                     Taken::NotAccepted
                 }
                 Fetched::Unchanged => self.take_unchanged(),
@@ -156,7 +143,7 @@ impl BundleLoader {
             tracing::error!(url = %self.source.url, "{panicked}");
             // Whether it is active is not known: the next time it is fetched whole.
             self.last = None;
-            self.note(BundleResult::Failed);
+            self.note(BundleResult::Failed, None);
             Taken::NotAccepted
         })
     }
@@ -190,7 +177,7 @@ impl BundleLoader {
         }
         // Without a policy, this was done just before.
         if self.active.is_some() {
-            self.look_at_cache(&keys);
+            self.look_at_cache();
         }
         let result = match self.verify(bytes, &keys) {
             Err(error) => {
@@ -236,7 +223,6 @@ impl BundleLoader {
         Ok((bundle, version))
     }
 
-    /// Returns whether its policy compiles.
     fn activate(&self, bundle: &Bundle) -> bool {
         let fetched = self.current.lock().fetched.clone();
         let file = Path::new(&bundle.manifest.policy);
@@ -246,25 +232,23 @@ impl BundleLoader {
 
     /// Records the result, and caches an active bundle.
     fn finish(&mut self, result: BundleResult) -> Taken {
-        let is_active = result.is_active();
-        if is_active {
+        if result.is_active() {
             self.current.lock().confirm("the active policy bundle is fetched again");
         }
         let cached = self.store();
-        let current = self.current.lock();
-        current.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
-        drop(current);
-        self.note(result);
-        if is_active { Taken::Active } else { Taken::NotAccepted }
+        self.note(result, cached);
+        if result.is_active() { Taken::Active } else { Taken::NotAccepted }
     }
 
-    fn note(&self, result: BundleResult) {
+    /// `cached` is whether the active bundle is in the cache, if that was looked at.
+    fn note(&self, result: BundleResult, cached: Option<bool>) {
         self.current.lock().status.note(|facts| {
             if !result.is_active() {
                 facts.policy.failing_since.get_or_insert_with(Instant::now);
             }
             if let Some(bundle) = &mut facts.bundle {
                 bundle.count(result);
+                bundle.cached = cached.or(bundle.cached);
                 bundle.revision = self.active.as_ref().map(|active| active.revision);
                 if result.is_active() {
                     bundle.fetched = clock::now();
@@ -277,13 +261,10 @@ impl BundleLoader {
     /// given: no older one is accepted from then on. Without a policy it is used, at the start and
     /// later. A cached bundle that cannot be read or is not accepted stops no new one: otherwise
     /// damage to the cache could stop all of them.
-    fn look_at_cache(&mut self, keys: &[PublicKey]) {
-        let Some(cache) = &self.source.cache else { return };
-        let file = cache.file().display().to_string();
-        let source = self.source.clone();
-        let read =
-            move || source.cache.as_ref().map_or(Ok(None), |cache| cache.read(source.max_compressed()));
-        let bytes = match self.with_cache(read) {
+    fn look_at_cache(&mut self) {
+        let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else { return };
+        let (file, max_size) = (cache.file().display().to_string(), self.source.max_compressed());
+        let bytes = match self.with_cache(move || cache.read(max_size)) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
             Err(error) => {
@@ -291,7 +272,7 @@ impl BundleLoader {
                 return;
             }
         };
-        let bundle = match self.source.open(&bytes, keys) {
+        let bundle = match self.source.open(&bytes, &keys) {
             Ok(bundle) => bundle,
             Err(error) => {
                 tracing::warn!(file, %error, "the cached policy bundle is not accepted");
@@ -313,30 +294,23 @@ impl BundleLoader {
     /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None`
     /// without a cache.
     fn store(&mut self) -> Option<bool> {
-        let cache = self.source.cache.as_ref()?;
-        let (Some(bytes), Some(active)) = (&self.uncached, &self.active) else {
+        let cache = self.source.cache.clone()?;
+        let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
             return Some(self.active.is_some());
         };
-        let file = cache.file().display().to_string();
-        let (source, bytes, active) = (self.source.clone(), bytes.clone(), active.clone());
-        match self.with_cache(move || store(&source, &bytes, &active)) {
-            Ok(true) => {
-                self.uncached = None;
-                Some(true)
-            }
-            Ok(false) => {
-                tracing::warn!(
-                    file,
-                    "the active policy bundle is not cached: the one there is newer, or another one \
-                     of its revision"
-                );
-                Some(false)
-            }
-            Err(error) => {
-                tracing::warn!(file, %error, "the active policy bundle is not cached: a restart needs the server");
-                Some(false)
-            }
+        let (source, file) = (self.source.clone(), cache.file().display().to_string());
+        match self.with_cache(move || store(&source, &cache, &bytes, &active)) {
+            Ok(true) => self.uncached = None,
+            Ok(false) => tracing::warn!(
+                file,
+                "the active policy bundle is not cached: the one there is newer, or another one of its revision"
+            ),
+            Err(error) => tracing::warn!(
+                file, %error,
+                "the active policy bundle is not cached: a restart needs the server"
+            ),
         }
+        Some(self.uncached.is_none())
     }
 
     /// The cache may be on a network file system, whose outage must not stop new bundles.
@@ -350,10 +324,9 @@ impl BundleLoader {
 }
 
 /// Stores the bundle of this version in the cache, unless the one there is newer.
-fn store(source: &BundleSource, bytes: &[u8], version: &Version) -> io::Result<bool> {
-    let Some(cache) = &source.cache else { return Ok(true) };
+fn store(source: &BundleSource, cache: &Cache, bytes: &[u8], version: &Version) -> io::Result<bool> {
     let keys = source.public_keys().map_err(io::Error::other)?;
-    let may_replace = |cached: &[u8]| match source.open(cached, &keys) {
+    cache.store(bytes, source.max_compressed(), |cached| match source.open(cached, &keys) {
         Ok(cached) => version.check_not_older_than(&Version::new(&cached)).is_ok(),
         // It would not be used at a start. But another rolegate, with other keys or sizes, may have
         // stored it.
@@ -361,8 +334,7 @@ fn store(source: &BundleSource, bytes: &[u8], version: &Version) -> io::Result<b
             tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
             true
         }
-    };
-    cache.store(bytes, source.max_compressed(), may_replace)
+    })
 }
 
 impl Version {

@@ -1,7 +1,7 @@
 //! What a reload grants or revokes, in numbers.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 
 use authorizer::cluster_config;
@@ -9,7 +9,6 @@ use policy::Policy;
 use policy::model::{Issuer, Keys, Role, RolesFromToken, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
 
-/// What differs between two policies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     users: Delta,
@@ -22,8 +21,8 @@ pub(super) struct Change {
     cluster_mappings: Delta,
 }
 
-/// How many there are now that were not there before, the reverse, and how many have the same name and another content. A changed
-/// grant or rule, which has no name, counts as added and as removed.
+/// The numbers of items by name: those that are new, those that are gone, and those with another
+/// content. A changed grant or rule, which has no name, counts as added and as removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Delta {
     added: usize,
@@ -31,73 +30,28 @@ struct Delta {
     changed: usize,
 }
 
-/// The hashes of something in a policy, by which two policies are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ItemHash {
-    /// Of its name; of something without a name, of all of it.
-    name: u64,
-    /// Of the rest.
-    content: u64,
-}
-
-/// A hash of each user, role (built-in ones too) and role mapping of a policy's search cluster. None if its files have
-/// errors.
-#[derive(Debug, Default)]
-struct ClusterHashes {
-    users: Vec<ItemHash>,
-    roles: Vec<ItemHash>,
-    mappings: Vec<ItemHash>,
-}
-
-impl ItemHash {
-    /// Hashes something with a name.
-    fn named(name: &str, content: impl Hash, seed: &RandomState) -> Self {
-        Self { name: seed.hash_one(name), content: seed.hash_one(content) }
-    }
-
-    /// Hashes something without a name.
-    fn unnamed(content: impl Hash, seed: &RandomState) -> Self {
-        Self { name: seed.hash_one(content), content: 0 }
-    }
-}
-
-impl ClusterHashes {
-    fn of(policy: &Policy, seed: &RandomState) -> Self {
-        let Some(config) = cluster_config(policy) else { return Self::default() };
-        let users = config.users.iter().map(|user| {
-            let hash = user.hash.as_ref().map(|hash| &hash.0);
-            let content = (hash, &user.backend_roles, &user.attributes, &user.roles, user.is_service);
-            ItemHash::named(&user.name, content, seed)
-        });
-        let roles = config.roles.iter();
-        let mappings = config.mappings.iter();
-        Self {
-            users: users.collect(),
-            roles: roles.map(|(name, role)| ItemHash::named(name, format!("{role:?}"), seed)).collect(),
-            mappings: mappings
-                .map(|mapping| ItemHash::named(&mapping.role, format!("{mapping:?}"), seed))
-                .collect(),
-        }
-    }
-}
+/// The hashes of an item's name and of its content; of an item without a name, that of all of it.
+type ItemHash = (u64, u64);
 
 impl Change {
-    /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
+    /// Compares hashes: a policy may have a million grants, and two sets of strings would take as
+    /// much memory again.
     pub(super) fn between(before: &Policy, after: &Policy) -> Self {
         let seed = RandomState::new();
-        let delta = |hashes: fn(&Policy, &RandomState) -> Vec<ItemHash>| {
-            Delta::of(hashes(before, &seed), hashes(after, &seed))
+        let delta = |hash: fn(&Policy, &RandomState) -> BTreeSet<ItemHash>| {
+            Delta::new(&hash(before, &seed), &hash(after, &seed))
         };
-        let [before_cluster, after_cluster] = [before, after].map(|policy| ClusterHashes::of(policy, &seed));
+        let [old_users, old_roles, old_mappings] = cluster_items(before, &seed);
+        let [new_users, new_roles, new_mappings] = cluster_items(after, &seed);
         Self {
-            cluster_users: Delta::of(before_cluster.users, after_cluster.users),
-            cluster_roles: Delta::of(before_cluster.roles, after_cluster.roles),
-            cluster_mappings: Delta::of(before_cluster.mappings, after_cluster.mappings),
             users: delta(users),
             grants: delta(grants),
             roles: delta(roles),
             rules: delta(rules),
             issuers: delta(issuers),
+            cluster_users: Delta::new(&old_users, &new_users),
+            cluster_roles: Delta::new(&old_roles, &new_roles),
+            cluster_mappings: Delta::new(&old_mappings, &new_mappings),
         }
     }
 
@@ -140,39 +94,39 @@ impl Change {
     }
 }
 
-fn users(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
+fn users(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     let users = policy.identity.basic.iter().flat_map(|basic| &basic.users);
     users
         .map(|user| {
             let password = user.password.as_ref().map(|hash| &hash.0);
-            ItemHash::named(&user.name, (password, &user.groups), seed)
+            (seed.hash_one(&user.name), seed.hash_one((password, &user.groups)))
         })
         .collect()
 }
 
-fn grants(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
-    let mut hashes = Vec::new();
+fn grants(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
+    let mut hashes = BTreeSet::new();
     for grant in &policy.grants {
         let role = &policy.roles.at(grant.role).name;
-        hashes.extend(grant.users.iter().map(|name| ItemHash::unnamed((role, "user", name), seed)));
-        hashes.extend(grant.groups.iter().map(|name| ItemHash::unnamed((role, "group", name), seed)));
+        hashes.extend(grant.users.iter().map(|name| (seed.hash_one((role, "user", name)), 0)));
+        hashes.extend(grant.groups.iter().map(|name| (seed.hash_one((role, "group", name)), 0)));
     }
     hashes
 }
 
-fn roles(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
+fn roles(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     let extends =
         |role: &Role| role.extends.iter().map(|other| &policy.roles.at(*other).name).collect::<BTreeSet<_>>();
-    policy.roles.iter().map(|role| ItemHash::named(&role.name, extends(role), seed)).collect()
+    policy.roles.iter().map(|role| (seed.hash_one(&role.name), seed.hash_one(extends(role)))).collect()
 }
 
-fn rules(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
-    let mut hashes = Vec::new();
+fn rules(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
+    let mut hashes = BTreeSet::new();
     for role in policy.roles.iter() {
         for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
             hashes.extend(rules.iter().map(|Rule { name, actions, scopes, resources, at: _ }| {
                 let resources: Vec<_> = resources.iter().map(|pattern| named(pattern, policy)).collect();
-                ItemHash::unnamed((&role.name, effect, name, actions, scopes, resources), seed)
+                (seed.hash_one((&role.name, effect, name, actions, scopes, resources)), 0)
             }));
         }
     }
@@ -199,7 +153,7 @@ enum NamedSegment<'p> {
 }
 
 /// Every field is named, so that a new one cannot be forgotten. Places do not count: a comment above moves them.
-fn issuers(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
+fn issuers(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     let hash = |issuer: &Issuer| {
         let Issuer {
             issuer: name,
@@ -225,37 +179,39 @@ fn issuers(policy: &Policy, seed: &RandomState) -> Vec<ItemHash> {
         // A claim has no place.
         let claims = format!("{claims:?}");
         let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
-        ItemHash::named(name, (tokens, roles, user_prefix, group_prefix), seed)
+        (seed.hash_one(name), seed.hash_one((tokens, roles, user_prefix, group_prefix)))
     };
     policy.identity.jwt.iter().map(hash).collect()
 }
 
-/// Paths in a log line.
 pub(super) fn joined(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// The users, roles (built-in ones too) and role mappings of a search cluster. None if its files have
+/// errors.
+fn cluster_items(policy: &Policy, seed: &RandomState) -> [BTreeSet<ItemHash>; 3] {
+    let Some(config) = cluster_config(policy) else { return Default::default() };
+    let users = config.users.iter().map(|user| {
+        let hash = user.hash.as_ref().map(|hash| &hash.0);
+        let content = (hash, &user.backend_roles, &user.attributes, &user.roles, user.is_service);
+        (seed.hash_one(&user.name), seed.hash_one(content))
+    });
+    let roles = config.roles.iter();
+    let roles = roles.map(|(name, role)| (seed.hash_one(name), seed.hash_one(format!("{role:?}"))));
+    let mappings = config.mappings.iter();
+    let mappings =
+        mappings.map(|mapping| (seed.hash_one(&mapping.role), seed.hash_one(format!("{mapping:?}"))));
+    [users.collect(), roles.collect(), mappings.collect()]
+}
+
 impl Delta {
-    fn of(mut before: Vec<ItemHash>, mut after: Vec<ItemHash>) -> Self {
-        for hashes in [&mut before, &mut after] {
-            hashes.sort_unstable();
-            hashes.dedup();
-        }
-        let (old, new) = (missing(&before, &after), missing(&after, &before));
-        let changed = new.iter().filter(|item| has_name(&old, item.name)).count();
-        let removed = old.iter().filter(|item| !has_name(&new, item.name)).count();
-        Self { added: new.len() - changed, removed, changed }
+    fn new(before: &BTreeSet<ItemHash>, after: &BTreeSet<ItemHash>) -> Self {
+        let old: BTreeSet<u64> = before.difference(after).map(|(name, _)| *name).collect();
+        let new: BTreeSet<u64> = after.difference(before).map(|(name, _)| *name).collect();
+        let changed = old.intersection(&new).count();
+        Self { added: new.len() - changed, removed: old.len() - changed, changed }
     }
-}
-
-/// Those of `items` that `others` does not have. Both are sorted.
-fn missing(items: &[ItemHash], others: &[ItemHash]) -> Vec<ItemHash> {
-    items.iter().filter(|item| others.binary_search(item).is_err()).copied().collect()
-}
-
-/// Whether one of the sorted items has this name.
-fn has_name(items: &[ItemHash], name: u64) -> bool {
-    items.binary_search_by_key(&name, |item| item.name).is_ok()
 }
 
 #[cfg(test)]

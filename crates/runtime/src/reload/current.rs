@@ -57,7 +57,6 @@ pub(super) struct CurrentPolicy {
 }
 
 impl SharedPolicy {
-    /// Without a policy.
     pub(super) fn new(
         file: PathBuf,
         settings: &PolicySettings,
@@ -128,17 +127,24 @@ impl CurrentPolicy {
     }
 
     fn mark_policy_stale(&mut self) {
-        let unavailable = self.on_stale == OnStale::Unavailable;
-        if unavailable {
-            self.active.replace(None);
-        }
-        self.status.note(|facts| {
-            facts.policy.stale = true;
-            facts.policy.revision = facts.policy.revision.take().filter(|_| !unavailable);
-        });
-        let action = if unavailable { "every check gets an error" } else { "it stays active" };
+        self.show(true);
+        let is_active = self.status.facts().policy.revision.is_some();
+        let action = if is_active { "it stays active" } else { "every check gets an error" };
         let file = self.file.display();
         tracing::error!(%file, "the policy exceeds its maximum staleness: {action}");
+    }
+
+    /// Makes the last good policy active, unless it is stale and must not be used then. The status
+    /// says so afterwards: who reads it, or the log, may rely on it.
+    pub(super) fn show(&mut self, is_stale: bool) {
+        let is_usable = !is_stale || self.on_stale == OnStale::Keep;
+        let usable = self.good.as_ref().filter(|_| is_usable).map(|good| good.authorizer.clone());
+        let revision = usable.as_ref().map(|authorizer| authorizer.revision().clone());
+        self.active.replace(usable);
+        self.status.note(|facts| {
+            facts.policy.stale = is_stale;
+            facts.policy.revision = revision;
+        });
     }
 
     /// Says once that a load takes too long.
@@ -163,7 +169,6 @@ impl CurrentPolicy {
         has_hung
     }
 
-    /// Activates the first policy.
     pub(super) fn activate_first(&mut self, compiled: CompiledPolicy) {
         self.good = Some(compiled);
         self.publish(false);
@@ -228,20 +233,18 @@ impl CurrentPolicy {
         }
     }
 
-    /// Activates the last good policy. `again` is false for the first load.
+    /// Reports and activates the last good policy. `again` is false for the first load.
     fn publish(&mut self, again: bool) {
-        let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return };
         // First which keys it needs: a first policy is ready once it has them.
         self.publish_key_urls();
-        self.active.replace(Some(authorizer.clone()));
+        self.show(false);
+        let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return };
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
-            facts.policy.revision = Some(authorizer.revision().clone());
             facts.policy.identity_keys = authorizer.identity_keys().map(Into::into);
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();
-            facts.policy.stale = false;
             facts.policy.warnings = warnings.len();
         });
         let loaded = if again { "reloaded" } else { "loaded" };
@@ -270,21 +273,13 @@ impl CurrentPolicy {
 
     /// The active policy is fresh, for this reason.
     pub(super) fn confirm(&mut self, why: &str) {
-        let facts = self.status.facts().policy;
-        if facts.failing_since.is_none() || self.is_stopped {
+        if self.status.facts().policy.failing_since.is_none() || self.is_stopped {
             return;
         }
-        let mut revision = facts.revision;
-        // If there is no policy for another reason than that it was too old, there still is none.
-        if let Some(good) = self.good.as_ref().filter(|_| facts.stale && revision.is_none()) {
-            self.active.replace(Some(good.authorizer.clone()));
-            revision = Some(good.authorizer.revision().clone());
-        }
+        self.show(false);
         self.status.note(|facts| {
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();
-            facts.policy.stale = false;
-            facts.policy.revision = revision;
         });
         tracing::info!(file = %self.file.display(), "{why}");
     }

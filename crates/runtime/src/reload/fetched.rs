@@ -1,10 +1,10 @@
 //! What is fetched by URL and compiled into the policy: keys of issuers, and the inventory of a search cluster.
 
-use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use authorizer::{Authorizer, Revision};
 use document::Problem;
 use policy::KeyUrl;
 
@@ -15,7 +15,6 @@ use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;
 use crate::threads::catch;
 
-/// What became of fetched keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakenKeys {
     /// They differ from those before, and are active.
@@ -91,30 +90,20 @@ impl CurrentPolicy {
             self.note_fetched(url);
             return TakenKeys::Unchanged;
         }
-        let before = self.fetched.insert(url.clone(), keys);
+        let last = self.fetched.insert(url.clone(), keys);
         match self.compile() {
             Ok(compiled) => {
-                // First active, then reported: who reads the log or the status may rely on it.
                 let before = self.good.as_ref().map(|good| good.authorizer.clone());
                 let after = compiled.authorizer.clone();
+                // First active, then reported: who reads the log or the status may rely on it.
                 self.replace(compiled, url);
                 self.note_fetched(url);
-                if url.is_inventory() {
-                    let inventory = after.cluster().and_then(|cluster| cluster.privileges().inventory());
-                    let names = inventory.map_or(0, |inventory| inventory.len());
-                    tracing::info!(%url, names, "inventory changed");
-                } else {
-                    let before = before
-                        .as_ref()
-                        .map(|before| before.rules().authenticator().kids(url))
-                        .unwrap_or_default();
-                    self.log_change(url, &before, &after.rules().authenticator().kids(url));
-                }
+                self.log_change(url, before.as_deref(), &after);
                 TakenKeys::Changed
             }
             Err(problems) => {
-                match before {
-                    Some(before) => self.fetched.insert(url.clone(), before),
+                match last {
+                    Some(last) => self.fetched.insert(url.clone(), last),
                     None => self.fetched.remove(url),
                 };
                 self.status.note_keys(url, |keys| {
@@ -124,7 +113,10 @@ impl CurrentPolicy {
                 log_problems(&problems);
                 let issuers = self.issuers_of(url);
                 if url.is_inventory() {
-                    tracing::error!(%url, "the fetched inventory is not used: the last good one stays active until it is too old");
+                    tracing::error!(
+                        %url,
+                        "the fetched inventory is not used: the last good one stays active until it is too old"
+                    );
                 } else if matches!(self.fetched.get(url), Some(Some(_))) {
                     tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
                 } else {
@@ -135,10 +127,18 @@ impl CurrentPolicy {
         }
     }
 
-    fn log_change(&self, url: &KeyUrl, before: &BTreeSet<&str>, after: &BTreeSet<&str>) {
+    fn log_change(&self, url: &KeyUrl, before: Option<&Authorizer>, after: &Authorizer) {
+        if url.is_inventory() {
+            let inventory = after.cluster().and_then(|cluster| cluster.privileges().inventory());
+            let names = inventory.map_or(0, |inventory| inventory.len());
+            tracing::info!(%url, names, "inventory changed");
+            return;
+        }
+        let before = before.map(|policy| policy.rules().authenticator().kids(url)).unwrap_or_default();
+        let after = after.rules().authenticator().kids(url);
         let issuers = self.issuers_of(url);
-        let added = identity::excerpts(after.difference(before).copied());
-        let removed = identity::excerpts(before.difference(after).copied());
+        let added = identity::excerpts(after.difference(&before).copied());
+        let removed = identity::excerpts(before.difference(&after).copied());
         tracing::info!(%url, %issuers, added, removed, "keys changed");
     }
 
@@ -151,7 +151,6 @@ impl CurrentPolicy {
         });
     }
 
-    /// The issuers whose keys are fetched from this URL.
     fn issuers_of(&self, url: &KeyUrl) -> Issuers {
         self.wanted_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
@@ -164,18 +163,14 @@ impl CurrentPolicy {
         })
     }
 
-    /// Activates the same policy with other keys, or another inventory. This does not make a stale policy fresh.
+    /// Activates the same policy with other keys, or another inventory. This does not make a stale
+    /// policy fresh.
     fn replace(&mut self, compiled: CompiledPolicy, url: &KeyUrl) {
-        let authorizer = compiled.authorizer.clone();
         self.good = Some(compiled);
-        let facts = self.status.facts().policy;
-        if !(facts.stale && self.on_stale == OnStale::Unavailable) {
-            let revision = authorizer.revision();
-            self.active.replace(Some(authorizer.clone()));
-            self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
-            let (policy, keys) = (&revision.policy, revision.keys.as_deref());
+        self.show(self.status.facts().policy.stale);
+        if let Some(Revision { policy, keys }) = self.status.facts().policy.revision {
             let what = if url.is_inventory() { "another inventory" } else { "other keys" };
-            tracing::info!(%policy, keys, "policy active with {what}");
+            tracing::info!(%policy, keys = keys.as_deref(), "policy active with {what}");
         }
     }
 
@@ -199,12 +194,11 @@ impl CurrentPolicy {
             self.fetched.insert(url.clone(), None);
             match self.compile() {
                 Ok(compiled) => self.replace(compiled, url),
-                // The policy compiled with these keys. If it does not compile without them, no policy is better than
-                // one with stale keys.
+                // A bug. No policy is better than one with stale keys.
                 Err(problems) => {
                     log_problems(&problems);
-                    self.active.replace(None);
-                    self.status.note(|facts| facts.policy.revision = None);
+                    self.good = None;
+                    self.show(self.status.facts().policy.stale);
                 }
             }
         }

@@ -15,7 +15,6 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::LoadEvent;
 
-/// The folders that are watched.
 #[derive(Debug)]
 pub(super) struct Folders {
     events: Sender<LoadEvent>,
@@ -50,11 +49,9 @@ const MAX_WRITTEN: usize = 64;
 /// must not wait for somebody who keeps a file open.
 pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
-/// Device and inode.
 type Identity = (u64, u64);
 
 impl Folders {
-    /// Sends changes to `events`.
     pub(super) fn new(events: Sender<LoadEvent>) -> Self {
         Self { events, watcher: None, watched: BTreeMap::new(), misses_one: false, changes: Arc::default() }
     }

@@ -73,7 +73,7 @@ fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
         ("decision-log-max-size", settings.max_size != default.max_size),
         ("decision-log-keep", settings.keep != default.keep),
     ];
-    let is_standard = ["/dev/stdout", "/dev/stderr"].iter().any(|path| settings.file == **path);
+    let is_standard = settings.is_standard_stream();
     let why = |setting| match setting {
         _ if settings.which == DecisionLog::Off => Some("`decision-log` is `off`"),
         "decision-log-sample" => {

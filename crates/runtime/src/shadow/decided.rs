@@ -1,31 +1,49 @@
 //! A copy of a decided request, which the shadow policy decides again.
 //!
-//! It is made on a worker thread, so copying is one allocation, and parsing waits until the
-//! comparison. It has no credentials: of a token it has header and claims without the signature, of
-//! Basic credentials the name.
-
-use std::ops::Range;
+//! It is made on a worker thread; parsing waits until the comparison. It has no credentials: of a
+//! token it has header and claims without the signature, of Basic credentials the name.
 
 use authorizer::{
     Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage, Verdict,
     authorization, reads_header,
 };
-use identity::{CredentialsError, Subject, UnixTime, signed_part};
+use identity::{Authenticator, CredentialsError, HeapSize, Subject, UnixTime, signed_part};
 use policy::model::SourceId;
+
+use crate::record::{self, without_query};
 
 /// A request that was decided, without its credentials, and its decision.
 #[derive(Debug)]
 pub(super) struct DecidedRequest {
-    /// All parts, one after another.
-    bytes: Vec<u8>,
-    /// Where each part ends, by [`Part`].
-    ends: [usize; PARTS],
-    caller: CallerKind,
-    reason: Option<Reason>,
-    /// What was known of the body. The bytes of a whole one are [`Part::Body`].
+    pub(super) method: Box<[u8]>,
+    pub(super) host: Box<[u8]>,
+    /// Without its query, unless a search cluster decides.
+    path: Box<[u8]>,
+    pub(super) id: Box<[u8]>,
+    pub(super) x_request_id: Box<[u8]>,
+    client: Box<[u8]>,
+    headers: CopiedHeaders,
+    /// The bytes of a whole body are in `body_bytes`.
     body: RequestBody<'static>,
+    body_bytes: Box<[u8]>,
     is_changeable: bool,
+    caller: Caller,
     received: UnixTime,
+    reason: Option<Reason>,
+    rule: Option<Box<str>>,
+    /// The revision of the policy that decided.
+    pub(super) revision: Box<str>,
+}
+
+/// The header lines that the decision may depend on, as name and value.
+type CopiedHeaders = Vec<(Box<[u8]>, Box<[u8]>)>;
+
+/// Who made a request. A user has the prefix of its source.
+#[derive(Debug)]
+enum Caller {
+    Anonymous,
+    Basic { user: Box<str>, name: Box<str> },
+    Token { user: Box<str>, issuer: Box<str>, signed_part: Box<[u8]> },
 }
 
 /// What a decision is, for comparison.
@@ -54,49 +72,13 @@ pub(super) enum Difference {
     NotCompared,
 }
 
-/// Who made a request, and how it was verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CallerKind {
-    Anonymous,
-    Basic,
-    Token,
-}
-
-/// The parts of a [`DecidedRequest`].
-#[derive(Clone, Copy)]
-pub(super) enum Part {
-    Method,
-    /// As received.
-    Host,
-    /// Without its query, unless a search cluster decides.
-    Path,
-    /// The proxy's id of the request.
-    Id,
-    /// The `x-request-id` header, cut.
-    XRequestId,
-    /// With the prefix of its source; empty for an anonymous caller.
-    User,
-    /// Of its token; empty without one.
-    Issuer,
-    /// The name of a Basic user without its prefix, or the signed part of a token.
-    Caller,
-    Rule,
-    /// Of the policy that decided.
-    Revision,
-    Client,
-    /// The header lines that the decision may depend on, each as `name:value` and a line feed.
-    Headers,
-    Body,
-}
-
-const PARTS: usize = 13;
 /// Maximum bytes of the `x-request-id` header, as in the decision log: a client may choose it.
 const MAX_ID: usize = 256;
 
 impl DecidedRequest {
-    /// Copies a request with its verdict. Query, client and body are copied only if the request is
-    /// one to a search cluster, of either policy. `None` if the request was denied before its
-    /// caller was known: no other policy can then be compared.
+    /// Copies a request with its verdict. Query, client, headers and body are copied only if the
+    /// request is one to a search cluster, of either policy. `None` if the request was denied before
+    /// its caller was known: no other policy can then be compared.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -104,65 +86,35 @@ impl DecidedRequest {
         verdict: &Verdict<'_>,
         received: UnixTime,
     ) -> Option<Self> {
-        let Decision { reason, rule } = Decision::of(verdict);
+        let Decision { reason, rule } = Decision::new(verdict);
         if !reason.is_none_or(has_known_caller) {
             return None;
         }
-        let backend = active.backend(request.host);
-        let for_cluster = [backend, candidate.backend(request.host)]
-            .iter()
-            .any(|backend| matches!(backend, Backend::Cluster(_)));
-        let subject = match verdict {
-            Verdict::Allowed(allowed) => allowed.subject,
-            Verdict::Denied(denied) => denied.subject,
-        };
-        let (caller, of_caller) = match subject {
-            None => (CallerKind::Anonymous, &b""[..]),
-            Some(subject) if subject.issuer.is_some() => {
-                let authorization = authorization(request.headers).ok().flatten();
-                (CallerKind::Token, signed_part(authorization?)?)
-            }
-            Some(subject) => {
-                let prefix = backend.identity().user_prefix(SourceId::BASIC);
-                let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user);
-                (CallerKind::Basic, name.as_bytes())
-            }
-        };
-        let (client, headers) =
-            if for_cluster { (request.client, request.headers) } else { (&b""[..], &[][..]) };
-        let (body, of_body) = match request.body {
+        let is_cluster = |policy: &Authorizer| matches!(policy.backend(request.host), Backend::Cluster(_));
+        let for_cluster = is_cluster(active) || is_cluster(candidate);
+        let (body, body_bytes) = match request.body {
             RequestBody::Unseen => (RequestBody::Unseen, &b""[..]),
             RequestBody::Awaited => (RequestBody::Awaited, &b""[..]),
-            RequestBody::Whole(bytes) => {
-                (RequestBody::Whole(b""), if for_cluster { bytes } else { &b""[..] })
-            }
+            RequestBody::Whole(bytes) => (RequestBody::Whole(b""), bytes),
         };
-        let parts: [&[u8]; PARTS] = [
-            request.method,
-            request.host,
-            if for_cluster { request.path } else { without_query(request.path) },
-            request.id,
-            x_request_id(request.headers),
-            subject.map_or(b"", |subject| subject.user.as_bytes()),
-            subject.and_then(|subject| subject.issuer.as_deref()).unwrap_or_default().as_bytes(),
-            of_caller,
-            rule.unwrap_or_default().as_bytes(),
-            active.revision().policy.as_bytes(),
-            client,
-            b"",
-            of_body,
-        ];
-        let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut ends = [0; PARTS];
-        for (index, (part, end)) in parts.iter().zip(&mut ends).enumerate() {
-            bytes.extend_from_slice(part);
-            if index == Part::Headers as usize {
-                push_headers(headers, &mut bytes);
-            }
-            *end = bytes.len();
-        }
-        let is_changeable = request.is_changeable;
-        Some(Self { bytes, ends, caller, reason, body, is_changeable, received })
+        let x_request_id = record::value(request.headers, record::X_REQUEST_ID);
+        Some(Self {
+            method: request.method.into(),
+            host: request.host.into(),
+            path: if for_cluster { request.path } else { without_query(request.path) }.into(),
+            id: request.id.into(),
+            x_request_id: x_request_id.get(..MAX_ID).unwrap_or(x_request_id).into(),
+            client: if for_cluster { request.client } else { b"" }.into(),
+            headers: if for_cluster { copy_headers(request.headers) } else { Vec::new() },
+            body,
+            body_bytes: if for_cluster { body_bytes } else { b"" }.into(),
+            is_changeable: request.is_changeable,
+            caller: Caller::copy(active, request, verdict)?,
+            received,
+            reason,
+            rule: rule.map(Into::into),
+            revision: active.revision().policy.clone(),
+        })
     }
 
     /// Decides the request by `candidate` as well, and passes on how its decision differs.
@@ -172,98 +124,115 @@ impl DecidedRequest {
         scratch: &mut Scratch,
         report: impl FnOnce(Difference, Decision<'_>) -> R,
     ) -> R {
-        let headers: Vec<Header<'_>> = self.headers().collect();
+        let headers: Vec<_> = self.headers.iter().map(|(name, value)| Header { name, value }).collect();
         let request = Request {
-            method: self.part(Part::Method),
-            host: self.part(Part::Host),
-            path: self.part(Part::Path),
+            method: &self.method,
+            host: &self.host,
+            path: &self.path,
             headers: &headers,
-            id: self.part(Part::Id),
-            client: self.part(Part::Client),
+            id: &self.id,
+            client: &self.client,
             body: match self.body {
-                RequestBody::Whole(_) => RequestBody::Whole(self.part(Part::Body)),
+                RequestBody::Whole(_) => RequestBody::Whole(&self.body_bytes),
                 unknown @ (RequestBody::Unseen | RequestBody::Awaited) => unknown,
             },
             is_changeable: self.is_changeable,
         };
-        let caller = self.caller_under(candidate);
+        let caller = match candidate.backend(&self.host) {
+            Backend::Rules(rules) => self.caller.verify(rules.authenticator(), self.received),
+            Backend::Cluster(cluster) => self.caller.verify(cluster.authenticator(), self.received),
+        };
         let verdict = candidate.check_again(&request, caller, scratch, self.received);
-        let decision = Decision::of(&verdict);
-        // A candidate that were active would have waited for the body.
+        let decision = Decision::new(&verdict);
+        // As the active policy, the candidate would have waited for the body.
         let is_unknown = self.body == RequestBody::Awaited && verdict.needs_body();
         let difference =
             if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
         report(difference, decision)
     }
 
-    /// The decision that was made.
     pub(super) fn decision(&self) -> Decision<'_> {
-        Decision { reason: self.reason, rule: Some(self.text(Part::Rule)).filter(|rule| !rule.is_empty()) }
+        Decision { reason: self.reason, rule: self.rule.as_deref() }
     }
 
     /// The user, with the prefix of its source; `None` for an anonymous caller.
     pub(super) fn user(&self) -> Option<&str> {
-        (self.caller != CallerKind::Anonymous).then(|| self.text(Part::User))
+        match &self.caller {
+            Caller::Anonymous => None,
+            Caller::Basic { user, .. } | Caller::Token { user, .. } => Some(user),
+        }
     }
 
     /// The issuer of the caller's token; `None` without a token.
     pub(super) fn issuer(&self) -> Option<&str> {
-        (self.caller == CallerKind::Token).then(|| self.text(Part::Issuer))
+        match &self.caller {
+            Caller::Anonymous | Caller::Basic { .. } => None,
+            Caller::Token { issuer, .. } => Some(issuer),
+        }
     }
 
     /// The path as received, without its query and fragment.
     pub(super) fn path(&self) -> &[u8] {
-        without_query(self.part(Part::Path))
+        without_query(&self.path)
     }
 
-    /// The memory that it takes, in bytes.
     pub(super) fn size(&self) -> usize {
-        self.bytes.capacity() + size_of::<Self>()
+        let Self { method, host, path, id, x_request_id, client, body_bytes, .. } = self;
+        let texts: usize =
+            [method, host, path, id, x_request_id, client, body_bytes].iter().map(|text| text.len()).sum();
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let headers = headers + self.headers.capacity() * size_of::<(Box<[u8]>, Box<[u8]>)>();
+        let rule = self.rule.as_ref().map_or(0, |rule| rule.len());
+        texts + headers + rule + self.revision.len() + self.caller.size() + size_of::<Self>()
     }
+}
 
-    pub(super) fn part(&self, part: Part) -> &[u8] {
-        let index = part as usize;
-        let end = |index: usize| self.ends.get(index).copied().unwrap_or_default();
-        let start = index.checked_sub(1).map_or(0, end);
-        self.bytes.get(Range { start, end: end(index) }).unwrap_or_default()
-    }
-
-    pub(super) fn text(&self, part: Part) -> &str {
-        std::str::from_utf8(self.part(part)).unwrap_or_default()
-    }
-
-    fn headers(&self) -> impl Iterator<Item = Header<'_>> {
-        self.part(Part::Headers).split(|byte| *byte == b'\n').filter_map(|line| {
-            let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
-            Some(Header { name, value: value.get(1..)? })
+impl Caller {
+    /// `None` if the caller is not known.
+    fn copy(active: &Authorizer, request: &Request<'_>, verdict: &Verdict<'_>) -> Option<Self> {
+        let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) = verdict;
+        let Some(subject) = subject else { return Some(Self::Anonymous) };
+        let user = subject.user.as_ref().into();
+        Some(match &subject.issuer {
+            Some(issuer) => {
+                let authorization = authorization(request.headers).ok().flatten()?;
+                let signed_part = signed_part(authorization)?.into();
+                Self::Token { user, issuer: issuer.as_ref().into(), signed_part }
+            }
+            None => {
+                let prefix = active.backend(request.host).identity().user_prefix(SourceId::BASIC);
+                let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user).into();
+                Self::Basic { user, name }
+            }
         })
     }
 
     /// The caller under another policy.
-    fn caller_under(&self, candidate: &Authorizer) -> Result<Option<Subject>, CredentialsError> {
-        let (name, token) = (self.text(Part::Caller), self.part(Part::Caller));
-        let backend = candidate.backend(self.part(Part::Host));
-        match (self.caller, backend) {
-            (CallerKind::Anonymous, _) => return Ok(None),
-            (CallerKind::Basic, Backend::Rules(rules)) => {
-                rules.authenticator().basic_user_verified_elsewhere(name)
-            }
-            (CallerKind::Basic, Backend::Cluster(cluster)) => {
-                cluster.authenticator().basic_user_verified_elsewhere(name)
-            }
-            (CallerKind::Token, Backend::Rules(rules)) => {
-                rules.authenticator().token_verified_elsewhere(token, self.received)
-            }
-            (CallerKind::Token, Backend::Cluster(cluster)) => {
-                cluster.authenticator().token_verified_elsewhere(token, self.received)
+    fn verify<A: HeapSize>(
+        &self,
+        authenticator: &Authenticator<A>,
+        received: UnixTime,
+    ) -> Result<Option<Subject>, CredentialsError> {
+        match self {
+            Self::Anonymous => Ok(None),
+            Self::Basic { name, .. } => authenticator.basic_user_verified_elsewhere(name).map(Some),
+            Self::Token { signed_part, .. } => {
+                authenticator.token_verified_elsewhere(signed_part, received).map(Some)
             }
         }
-        .map(Some)
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Anonymous => 0,
+            Self::Basic { user, name } => user.len() + name.len(),
+            Self::Token { user, issuer, signed_part } => user.len() + issuer.len() + signed_part.len(),
+        }
     }
 }
 
 impl<'a> Decision<'a> {
-    fn of(verdict: &Verdict<'a>) -> Self {
+    fn new(verdict: &Verdict<'a>) -> Self {
         match verdict {
             Verdict::Allowed(Allowed { rule, .. }) => Self { reason: None, rule: Some(rule) },
             Verdict::Denied(Denied { reason, rule, .. }) => Self { reason: Some(*reason), rule: *rule },
@@ -289,7 +258,6 @@ impl<'a> Decision<'a> {
 }
 
 impl Difference {
-    /// All differences.
     pub(super) const ALL: [Self; 6] = [
         Self::Same,
         Self::WouldAllow,
@@ -321,23 +289,9 @@ fn has_known_caller(reason: Reason) -> bool {
     }
 }
 
-fn x_request_id<'a>(headers: &[Header<'a>]) -> &'a [u8] {
-    let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(b"x-request-id"));
-    let value = header.map(|header| header.value).unwrap_or_default();
-    value.get(..MAX_ID).unwrap_or(value)
-}
-
-fn without_query(path: &[u8]) -> &[u8] {
-    path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
-}
-
-/// Copies the header lines that a decision about a request to a cluster may depend on.
-fn push_headers(headers: &[Header<'_>], bytes: &mut Vec<u8>) {
-    for Header { name, value } in headers {
-        if reads_header(name) {
-            bytes.extend([name, &b":"[..], value, b"\n"].into_iter().flatten());
-        }
-    }
+fn copy_headers(headers: &[Header<'_>]) -> CopiedHeaders {
+    let read = headers.iter().filter(|header| reads_header(header.name));
+    read.map(|header| (header.name.into(), header.value.into())).collect()
 }
 
 #[cfg(test)]
@@ -355,8 +309,8 @@ mod tests {
             ("SecurityTenant", "t"),
         ];
         let headers = headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
-        let mut bytes = Vec::new();
-        push_headers(&headers, &mut bytes);
-        assert_eq!(bytes, b"Content-Type:application/json\ncontent-encoding:gzip\nSecurityTenant:t\n");
+        let copied = copy_headers(&headers);
+        let names: Vec<_> = copied.iter().map(|(name, _)| str::from_utf8(name).unwrap()).collect();
+        assert_eq!(names, ["Content-Type", "content-encoding", "SecurityTenant"]);
     }
 }

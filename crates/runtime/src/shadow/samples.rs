@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::decided::{DecidedRequest, Decision, Difference, Part};
+use super::decided::{DecidedRequest, Decision, Difference};
 use crate::decisions::Masks;
 
 /// The most lines about one kind of difference in an [`INTERVAL`].
 const MAX_LINES: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum bytes of a value.
 const LONGEST: usize = 1024;
 
 /// Logs requests, masked as in the decision log.
@@ -25,8 +24,9 @@ impl Samples {
         Self { masks, lines: Default::default() }
     }
 
-    /// Logs a request that the shadow policy of this revision decides otherwise, if there were few such lines lately. A line
-    /// about another rule or reason for the same answer has the level `debug`: under a policy that renames a role all do.
+    /// Logs a request that the shadow policy decides otherwise, if there were few such lines
+    /// lately. A line about another rule for the same answer has the level `debug`: under a policy
+    /// that renames a role all have one.
     pub(super) fn offer(
         &mut self,
         difference: Difference,
@@ -41,7 +41,7 @@ impl Samples {
         }
         let user = request.user().and_then(|user| self.masks.user(user));
         let lossy = String::from_utf8_lossy;
-        let (method, path) = (lossy(request.part(Part::Method)), lossy(request.path()));
+        let (method, path) = (lossy(&request.method), lossy(request.path()));
         let path = self.masks.path(&method, &path);
         macro_rules! log {
             ($level:ident, $message:literal) => {
@@ -49,14 +49,14 @@ impl Samples {
                     difference = difference.name(),
                     user = user.as_deref().map(|user| text(user.as_bytes())),
                     issuer = request.issuer().map(|issuer| text(issuer.as_bytes())),
-                    method = text(request.part(Part::Method)),
-                    host = text(request.part(Part::Host)),
+                    method = text(&request.method),
+                    host = text(&request.host),
                     path = text(path.as_bytes()),
-                    request_id = text(request.part(Part::Id)),
-                    x_request_id = Some(request.part(Part::XRequestId)).filter(|id| !id.is_empty()).map(text),
+                    request_id = text(&request.id),
+                    x_request_id = Some(&*request.x_request_id).filter(|id| !id.is_empty()).map(text),
                     active_reason = request.decision().reason_name(),
                     active_rule = request.decision().rule,
-                    active_policy = request.text(Part::Revision),
+                    active_policy = &*request.revision,
                     shadow_reason = shadow.reason_name(),
                     shadow_rule = shadow.rule,
                     shadow_policy = revision,

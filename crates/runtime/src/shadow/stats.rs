@@ -43,7 +43,6 @@ impl ShadowStats {
     }
 
     /// The number of requests that were not compared because the queue was full.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -53,7 +52,6 @@ impl ShadowStats {
         all.filter(|(each, _)| *each == difference).for_each(|(_, count)| add_one(count));
     }
 
-    /// Counts a panic.
     pub(super) fn error(&self) {
         add_one(&self.errors);
     }

@@ -1,5 +1,7 @@
 //! The cache, also with several that use it at once.
 
+use std::time::Duration;
+
 use super::*;
 
 /// The names in a folder, but for the lock.
@@ -24,23 +26,15 @@ fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed() {
+fn what_a_killed_process_left_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
-    let file = |name: &str, age: Duration| {
-        let file = fs::File::create(folder.path().join(name)).unwrap();
-        let now = file.metadata().unwrap().modified().unwrap();
-        file.set_modified(now - age).unwrap();
-    };
-    let long_ago = ABANDONED + Duration::from_secs(60);
-    file(".bundle-old", long_ago);
-    file(".bundle-being-written", Duration::ZERO);
-    file("bundle-of-another-url.tar.gz", long_ago);
+    for name in ["bundle.tar.new", "bundle-of-another-url.tar.gz"] {
+        fs::write(folder.path().join(name), "left by a process").unwrap();
+    }
     cache.store(b"new", 100, |_| true).unwrap();
-    assert_eq!(
-        names(folder.path()),
-        [".bundle-being-written", "bundle-of-another-url.tar.gz", "bundle.tar.gz"]
-    );
+    assert_eq!(cache.read(100).unwrap().unwrap(), b"new");
+    assert_eq!(names(folder.path()), ["bundle-of-another-url.tar.gz", "bundle.tar.gz"]);
 }
 
 /// As by replicas with one volume, whose processes have the same number.

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::{Cloud, StoreError};
 use crate::https::{HttpsClient, HttpsError, body_error, is_allowed};
 
-/// Maximum time until a metadata service answers. Outside of a cloud nothing has its address, and packets to it may get lost.
+/// Maximum time until a metadata service answers: outside of a cloud, packets may get lost.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of the body of an error, in bytes.
 const MAX_ERROR: usize = 64 << 10;
@@ -30,11 +30,9 @@ const MACHINE: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
 /// The metadata service of Google in networks without IPv4.
 const GOOGLE_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254);
 
-/// Sends requests.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     pub(super) https: HttpsClient,
-    /// Maximum size of an answer, in bytes.
     pub(super) max: usize,
     pub(super) cloud: Cloud,
 }
@@ -65,8 +63,8 @@ impl HttpService for Connector {
 }
 
 impl Connector {
-    /// Sends a request. Only an answer that `object_store` uses is passed on. All others are errors here, so that their texts
-    /// are ours.
+    /// Sends a request. Only an answer that `object_store` uses is passed on; all others are errors
+    /// here, so that their texts are ours.
     async fn send(&self, request: HttpRequest) -> Result<(String, Response<Incoming>), StoreError> {
         let (head, body) = request.into_parts();
         let uri = &head.uri;
@@ -117,8 +115,8 @@ impl Connector {
     }
 }
 
-/// Whether it is the address of a service that gives credentials to what runs on a machine or in a pod. These speak plain
-/// `http:`, on addresses that clouds reserve for it.
+/// Whether it is the address of a service that gives credentials to a machine or a pod. They speak
+/// plain `http:`, on reserved addresses.
 fn is_metadata(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse();

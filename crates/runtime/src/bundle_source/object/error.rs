@@ -1,26 +1,9 @@
 //! Why an object was not fetched, in texts without secrets.
 
-use std::error::Error;
-
 use hyper::StatusCode;
 
 use super::Cloud;
 use crate::https::{self, HttpsError};
-
-/// Variables of the environment that have secrets. No error shows a value of them.
-const SECRETS: [&str; 11] = [
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AZURE_CLIENT_SECRET",
-    "AZURE_STORAGE_ACCESS_KEY",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_KEY",
-    "AZURE_STORAGE_SAS_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_STORAGE_TOKEN",
-    "GOOGLE_BEARER_TOKEN",
-    "GOOGLE_SERVICE_ACCOUNT_KEY",
-];
 
 /// Why there is no object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,10 +34,10 @@ fn after_colon(help: &str) -> String {
 }
 
 impl StoreError {
-    /// What an error of `object_store` says. Its own text may have a URL with a signature, or a body that repeats what was
+    /// The text of `object_store` may have a URL with a signature, or a body that repeats what was
     /// sent, so it is shown only if the connector did not fail.
-    pub(super) fn of(error: &object_store::Error) -> Self {
-        let chain = || std::iter::successors(Some(error as &(dyn Error + 'static)), source);
+    pub(super) fn from_store(error: &object_store::Error) -> Self {
+        let chain = || https::chain(error);
         if let Some(own) = chain().find_map(|error| error.downcast_ref::<Self>()) {
             return own.clone();
         }
@@ -67,7 +50,7 @@ impl StoreError {
         }
         // The outermost text only adds that it is about a store.
         let text = chain().nth(1).map_or_else(|| error.to_string(), ToString::to_string);
-        Self::Other(https::shown(&without_secrets(text)))
+        Self::Other(https::shown(&text))
     }
 
     /// The error for an answer with this status.
@@ -97,10 +80,6 @@ impl StoreError {
         };
         Self::Status { host, status, code, help }
     }
-}
-
-fn source<'e>(error: &&'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
-    (*error).source()
 }
 
 /// Codes of errors that are about the credentials, not about what they permit.
@@ -143,8 +122,8 @@ impl Cloud {
     }
 }
 
-/// The code of an error in a body: `<Code>` of S3, Google, Azure and STS, `error` of OAuth. Nothing else of the body is
-/// shown: that of `SignatureDoesNotMatch` repeats the request, with the session token.
+/// `<Code>` of S3, Google, Azure and STS, `error` of OAuth. Nothing else of a body is shown: that
+/// of `SignatureDoesNotMatch` repeats the request, with the session token.
 fn code(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let xml = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
@@ -155,17 +134,6 @@ fn code(body: &[u8]) -> Option<String> {
     let is_code = (1..=48).contains(&code.len())
         && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_code.then_some(code)
-}
-
-/// Today no text has one, but that of a future version might.
-fn without_secrets(text: String) -> String {
-    let values = SECRETS.iter().filter_map(std::env::var_os).filter_map(|value| value.into_string().ok());
-    let has_secret = values.filter(|value| !value.is_empty()).any(|value| text.contains(&value));
-    if has_secret {
-        "no answer, for a reason that names a secret of the environment".to_owned()
-    } else {
-        text
-    }
 }
 
 #[cfg(test)]

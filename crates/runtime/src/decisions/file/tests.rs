@@ -9,10 +9,28 @@ use std::time::Duration;
 use super::super::settings::DecisionLog;
 use super::*;
 
-fn log(path: &Path, max_size: usize, keep: u16) -> Box<dyn Write + Send> {
-    let file = path.to_owned();
-    let settings = DecisionLogSettings::to_standard_output(DecisionLog::All);
-    open(&DecisionLogSettings { file, max_size: Some(max_size), keep, ..settings }, Arc::default()).unwrap()
+fn log(path: &Path, max_size: usize, keep: u16) -> LogFile {
+    let settings = DecisionLogSettings {
+        file: path.to_owned(),
+        max_size: Some(max_size),
+        keep,
+        ..DecisionLogSettings::to_standard_output(DecisionLog::All)
+    };
+    LogFile::open(&settings, Arc::default()).unwrap()
+}
+
+#[test]
+fn loss_and_its_end_are_logged_once_and_not_too_often() {
+    let text = crate::test_log::logged(|| {
+        let mut loss = LossLog { file: "x.log".into(), counts: Arc::default(), is_logged: false, last: None };
+        for _ in 0..3 {
+            for is_full in [true, true, false, false] {
+                loss.note(&if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
+                assert_eq!(loss.counts.is_failing(), is_full);
+            }
+        }
+    });
+    assert_eq!((text.matches("lines are lost").count(), text.matches("is written again").count()), (1, 1));
 }
 
 #[test]
@@ -100,7 +118,7 @@ fn a_fifo_is_opened_only_if_somebody_reads_it() {
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
     let (send, opened) = channel();
-    thread::spawn(move || send.send(open(&settings, Arc::default()).map(drop)));
+    thread::spawn(move || send.send(LogFile::open(&settings, Arc::default()).map(drop)));
     let error = opened.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader").unwrap_err();
     assert_eq!(error.to_string(), format!("`decision-log-file` {}: nobody reads this FIFO", path.display()));
 
