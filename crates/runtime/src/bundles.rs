@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backoff::{jittered, retry};
 use crate::bundle_source::{Access, AccessError, BundleSource, Object, StoreError};
 use crate::https::{self, HttpsClient, HttpsError};
-use crate::reload::{Fetched, LoadEvent, Taken};
+use crate::reload::{BundleOutcome, FetchedBundle, LoadEvent};
 use crate::status::Status;
 use crate::threads::{catch_future, pause_after};
 
@@ -66,7 +66,7 @@ impl BundleFetcher {
             let pause = pause_after(panics);
             let (url, now) = (&self.source.url, self.status.still_active());
             tracing::error!(%url, "{panicked}: {now}; next try in {pause:.1?}");
-            self.pass_on(Fetched::Failed).await;
+            self.pass_on(FetchedBundle::Failed).await;
             sleep(pause).await;
         }
     }
@@ -107,17 +107,17 @@ impl BundleFetcher {
             let fetched = match result.unwrap_or(Err(FetchError::Timeout(limit))) {
                 Ok(Some(object)) => {
                     *etag = object.etag;
-                    Fetched::Bundle(object.bytes)
+                    FetchedBundle::Bundle(object.bytes)
                 }
-                Ok(None) => Fetched::Unchanged,
+                Ok(None) => FetchedBundle::Unchanged,
                 Err(error) => {
-                    self.pass_on(Fetched::Failed).await;
+                    self.pass_on(FetchedBundle::Failed).await;
                     return Err(error);
                 }
             };
             match self.pass_on(fetched).await {
-                Taken::Active | Taken::NotAccepted => return Ok(()),
-                Taken::FetchAgain => *etag = None,
+                BundleOutcome::Active | BundleOutcome::NotAccepted => return Ok(()),
+                BundleOutcome::FetchAgain => *etag = None,
             }
         }
     }
@@ -162,11 +162,11 @@ impl BundleFetcher {
         }
     }
 
-    async fn pass_on(&self, fetched: Fetched) -> Taken {
+    async fn pass_on(&self, fetched: FetchedBundle) -> BundleOutcome {
         let (taken, until_taken) = oneshot::channel();
         // Fails only when the process stops.
         let _ = self.events.send(LoadEvent::Bundle(fetched, taken));
-        until_taken.await.unwrap_or(Taken::NotAccepted)
+        until_taken.await.unwrap_or(BundleOutcome::NotAccepted)
     }
 }
 
@@ -191,11 +191,11 @@ mod tests {
         let failures = std::thread::spawn(move || {
             let mut failures = 0;
             while failures < 3
-                && let Ok(LoadEvent::Bundle(Fetched::Failed, taken)) =
+                && let Ok(LoadEvent::Bundle(FetchedBundle::Failed, taken)) =
                     received.recv_timeout(Duration::from_secs(60))
             {
                 failures += 1;
-                let _ = taken.send(Taken::NotAccepted);
+                let _ = taken.send(BundleOutcome::NotAccepted);
             }
             failures
         });

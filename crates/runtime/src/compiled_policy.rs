@@ -12,7 +12,7 @@ use identity::{Authenticator, FetchedKeys, Limits};
 use policy::model::{Identity, Inventory, Issuer, Keys};
 use policy::{KeyUrl, Loaded};
 
-use crate::files::{RecordedFiles, Seen};
+use crate::files::{Fingerprints, RecordedFiles};
 use crate::https::trusted_ca;
 use crate::threads::catch;
 
@@ -20,7 +20,7 @@ use crate::threads::catch;
 #[derive(Debug)]
 pub struct Attempt {
     /// What was read, to find out whether another attempt could have another result.
-    pub seen: Seen,
+    pub fingerprints: Fingerprints,
     /// The compiled policy, or every problem.
     pub result: Result<CompiledPolicy, Vec<Problem>>,
 }
@@ -89,12 +89,12 @@ const READS: usize = 5;
 pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
     for _ in 1..READS {
-        if attempt.seen.still() {
+        if attempt.fingerprints.are_current() {
             return attempt;
         }
         attempt = load_once(file, fetched);
     }
-    if attempt.result.is_ok() && !attempt.seen.still() {
+    if attempt.result.is_ok() && !attempt.fingerprints.are_current() {
         let moving = "its files changed while they were read: it is loaded again once they no longer change";
         attempt.result = Err(vec![Problem::error(Place::start_of(file), moving)]);
     }
@@ -104,7 +104,7 @@ pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
 fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let files = RecordedFiles::default();
     let result = load_from(&files, file, fetched);
-    Attempt { seen: files.into_seen(), result }
+    Attempt { fingerprints: files.into_fingerprints(), result }
 }
 
 /// Loads and compiles the policy in `file`, with only these files.
@@ -185,7 +185,7 @@ fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     [problems, unusable_trusted_ca(settings)].concat()
 }
 
-/// Errors about files of certificate authorities. Without them, nothing could be fetched for these issuers.
+/// Errors about `ca_file`: nothing could be fetched for these issuers.
 fn unusable_trusted_ca(settings: &Identity) -> Vec<Problem> {
     let problem = |issuer: &Issuer| {
         let Keys::Url { url, at, .. } = &issuer.keys else { return None };

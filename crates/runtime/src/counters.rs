@@ -1,5 +1,4 @@
-//! Counters. Each worker thread has its own, so that no two threads write to the same cache line for each request.
-//! Readers add them up.
+//! Counters. Each worker thread has its own, so that no two write to the same cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +9,7 @@ pub use histogram::{Distribution, Recorder};
 pub use identity::{CacheLookups, CacheSize};
 pub use thread::ThreadCounters;
 
-/// Why a check got an error instead of a verdict: over gRPC a status other than OK, inside Envoy a 503.
+/// Why a check got an error: over gRPC a status other than OK, inside Envoy a 503.
 ///
 /// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for the answer.
 /// Everything else that it can cause is a denial ([`authorizer::Limit`]).
@@ -24,8 +23,8 @@ pub enum ErrorKind {
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The verdict cannot be encoded as headers. Inside Envoy also: Envoy does not let the request wait until its
-    /// credentials are verified.
+    /// The verdict cannot be encoded as headers. Inside Envoy also: it does not let the request
+    /// wait.
     Unanswerable,
     /// A bug: a panic while this request was processed, or an event of Envoy that is not possible.
     Internal,
@@ -71,7 +70,7 @@ pub struct Totals {
     pub denied: Vec<(&'static str, u64)>,
     /// Checks that got an error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
-    /// Requests whose credentials were valid or not: the scheme, [`VALID`] or the name of the reason, and the number.
+    /// Requests with credentials: the scheme, [`VALID`] or the name of the reason, and the number.
     pub credentials: Vec<(&'static str, &'static str, u64)>,
     /// Where the caches had the credentials.
     pub lookups: CacheLookups,

@@ -30,12 +30,12 @@ pub(crate) mod settings;
 
 pub(crate) use mask::Masks;
 
-/// The version of the lines' format. A field that is new does not change it; one that is renamed, or means something else, does.
+/// The version of the lines' format. A new field does not change it.
 const VERSION: u8 = 1;
 
-/// Maximum bytes of a value. Longer ones are cut, so that a client cannot fill the log with one request.
+/// Maximum bytes of a value, so that a client cannot fill the log with one request.
 const LONGEST: usize = 1024;
-/// Maximum bytes of a value that only the client claims: the user name of invalid credentials, an id.
+/// Maximum bytes of a value that only the client claims.
 const LONGEST_CLAIMED: usize = 256;
 /// Maximum bytes of all names in a list.
 const LONGEST_LIST: usize = 4096;
@@ -116,7 +116,7 @@ impl Decisions {
         let queues = || self.lines.iter().chain(&self.exported);
         let has_room = queues().any(|lines| !lines.is_full());
         if !has_room {
-            queues().for_each(Lines::drop_unformatted);
+            queues().for_each(|lines| lines.counts.drop_one());
         }
         has_room
     }
@@ -151,7 +151,7 @@ impl DecisionSink for Decisions {
         if !is_logged && span.is_none() && denials.is_none() {
             return;
         }
-        let masked = self.masks.of(record);
+        let masked = self.masks.mask(record);
         let line = Line::new(record, &masked, self.settings.share(record.reason));
         if let Some((spans, trace)) = span {
             spans.offer(otlp::encode_span(&line, trace));

@@ -140,7 +140,7 @@ impl Denial {
 }
 
 impl List {
-    /// Whether one more is taken in the second of this time. One that has waited has an earlier time, and counts now.
+    /// Whether one more is taken in the second of this time. A denial that has waited counts now.
     fn takes(&mut self, time: Duration) -> bool {
         if self.second < time.as_secs() {
             (self.second, self.taken) = (time.as_secs(), 0);

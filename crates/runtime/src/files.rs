@@ -10,19 +10,18 @@ use std::sync::{Mutex, PoisonError};
 
 use document::{FileError, Files};
 
-/// The file system. Records a fingerprint of every result, failures included, so that [`Seen::still`] can tell later
-/// whether loading again could have another result.
+/// The file system. Records a fingerprint of every result, failures included.
 #[derive(Debug, Default)]
 pub struct RecordedFiles {
-    seen: Mutex<BTreeMap<Watched, u64>>,
+    fingerprints: Mutex<BTreeMap<ReadPath, u64>>,
 }
 
 /// What was read from the file system, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(BTreeMap<Watched, u64>);
+pub struct Fingerprints(BTreeMap<ReadPath, u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Watched {
+enum ReadPath {
     File(PathBuf),
     Folder(PathBuf),
 }
@@ -30,39 +29,39 @@ enum Watched {
 impl Files for RecordedFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let answer = contents(path);
-        let known = answer.as_deref().map(of_parts);
-        self.remember(Watched::File(path.to_owned()), fingerprint(&known));
+        let content = answer.as_deref().map(fingerprint_bytes);
+        self.remember(ReadPath::File(path.to_owned()), fingerprint(&content));
         answer
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let answer = list(folder);
-        self.remember(Watched::Folder(folder.to_owned()), fingerprint(&answer));
+        self.remember(ReadPath::Folder(folder.to_owned()), fingerprint(&answer));
         answer
     }
 }
 
 impl RecordedFiles {
     /// What has been read so far.
-    pub fn into_seen(self) -> Seen {
-        Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
+    pub fn into_fingerprints(self) -> Fingerprints {
+        Fingerprints(self.fingerprints.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, watched: Watched, fingerprint: u64) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(watched, fingerprint);
+    fn remember(&self, watched: ReadPath, fingerprint: u64) {
+        self.fingerprints.lock().unwrap_or_else(PoisonError::into_inner).insert(watched, fingerprint);
     }
 }
 
-impl Seen {
+impl Fingerprints {
     /// Whether reading all of it again would give the same results.
-    pub fn still(&self) -> bool {
+    pub fn are_current(&self) -> bool {
         self.0.iter().all(|(watched, known)| {
             *known
                 == match watched {
-                    Watched::File(path) => {
+                    ReadPath::File(path) => {
                         fingerprint(&skim(path).map_err(|error| reason(path, &error, MAX_FILE)))
                     }
-                    Watched::Folder(path) => fingerprint(&list(path)),
+                    ReadPath::Folder(path) => fingerprint(&list(path)),
                 }
         })
     }
@@ -70,34 +69,39 @@ impl Seen {
     /// The files and folders whose results differ from those in `before`, or that only one of the two has. Without the
     /// folder of such a file.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
-        let all = self.0.keys().chain(before.0.keys());
-        let changed: BTreeSet<&Watched> =
-            all.filter(|watched| self.0.get(watched) != before.0.get(watched)).collect();
-        let is_shown = |watched: &&Watched| match watched {
-            Watched::File(_) => true,
-            Watched::Folder(folder) => !changed
-                .iter()
-                .any(|other| matches!(other, Watched::File(path) if path.parent() == Some(folder.as_path()))),
+        let paths = self.0.keys().chain(before.0.keys());
+        let changed: BTreeSet<&ReadPath> =
+            paths.filter(|watched| self.0.get(watched) != before.0.get(watched)).collect();
+        let is_shown = |watched: &&ReadPath| match watched {
+            ReadPath::File(_) => true,
+            ReadPath::Folder(folder) => !changed.iter().any(
+                |other| matches!(other, ReadPath::File(path) if path.parent() == Some(folder.as_path())),
+            ),
         };
         changed.iter().copied().filter(is_shown).map(|watched| watched.path().to_owned()).collect()
     }
 
-    pub(crate) fn over(&self, older: &Self) -> Self {
-        let mut all = older.0.clone();
-        all.extend(self.0.clone());
-        Self(all)
+    pub(crate) fn over_older(&self, older: &Self) -> Self {
+        let mut merged = older.0.clone();
+        merged.extend(self.0.clone());
+        Self(merged)
     }
 
     /// The folders in which a change can change a result, each once: first those of the files as they are named, which stay the
     /// same while a file is missing, then those after following symbolic links.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let real = self.0.keys().filter_map(Watched::real_folder);
-        let mut known = BTreeSet::new();
-        self.0.keys().map(Watched::folder).chain(real).filter(|folder| known.insert(folder.clone())).collect()
+        let real = self.0.keys().filter_map(ReadPath::real_folder);
+        let mut folders = BTreeSet::new();
+        self.0
+            .keys()
+            .map(ReadPath::folder)
+            .chain(real)
+            .filter(|folder| folders.insert(folder.clone()))
+            .collect()
     }
 }
 
-impl Watched {
+impl ReadPath {
     fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Folder(path) => path,
@@ -218,11 +222,11 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
 /// What explains a denied permission: who this process is, and whose the file is, or the folder in which it cannot even be
 /// looked at.
 fn owner(path: &Path) -> Option<String> {
-    let (at, seen) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
-    let kind = if seen.is_dir() { "the folder" } else { "the file" };
+    let (at, metadata) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
+    let kind = if metadata.is_dir() { "the folder" } else { "the file" };
     let name = if at == path { String::new() } else { format!(" `{}`", at.display()) };
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    let (owner, its_group, mode) = (seen.uid(), seen.gid(), seen.mode() & 0o7777);
+    let (owner, its_group, mode) = (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777);
     Some(format!(
         ": this process runs as user {user} and group {group}; {kind}{name} belongs to user {owner} and group {its_group}, with \
          mode {mode:04o}"
@@ -230,7 +234,7 @@ fn owner(path: &Path) -> Option<String> {
 }
 
 /// The fingerprint that [`skim`] returns for a file with these bytes.
-fn of_parts(bytes: &[u8]) -> u64 {
+fn fingerprint_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.chunks(PART).for_each(|part| part.hash(&mut hasher));
     hasher.finish()

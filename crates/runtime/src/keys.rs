@@ -22,7 +22,7 @@ use tracing::Instrument;
 
 use crate::backoff::{jittered, retry};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
-use crate::reload::{KeyEvent, TakenKeys};
+use crate::reload::{KeyEvent, KeysOutcome};
 use crate::status::{KeyFacts, Status};
 use crate::threads::{Panicked, catch_future, pause_after};
 
@@ -216,8 +216,8 @@ impl Fetches {
                 next = self.next(failures);
             }
             match result {
-                Ok(taken) => {
-                    if cause == Cause::Early && taken == TakenKeys::Unchanged {
+                Ok(outcome) => {
+                    if cause == Cause::Early && outcome == KeysOutcome::Unchanged {
                         self.log_not_found(&early);
                     }
                     early.fetched(Instant::now());
@@ -237,24 +237,24 @@ impl Fetches {
 
     fn log_early(&self, early: &EarlyFetches) {
         let Self { url, issuers, .. } = self;
-        let kid = early.wanted().kids().next().map(identity::excerpt);
+        let kid = early.wanted.kids().next().map(identity::excerpt);
         tracing::info!(%url, %issuers, kid, "a token has an unknown key id: fetching keys early");
     }
 
     fn log_not_found(&self, early: &EarlyFetches) {
         let Self { url, issuers, .. } = self;
-        let kid = early.wanted().kids().next().map(identity::excerpt);
+        let kid = early.wanted.kids().next().map(identity::excerpt);
         let wait = early::BACKOFF.as_secs();
         tracing::info!(%url, %issuers, kid, "no such key id in the fetched keys, which have not changed: tokens with it get 401; it is looked for again after {wait} s or more");
     }
 
     fn log_failure(&self, error: &FetchError, next: Instant) {
         let Self { url, issuers, .. } = self;
-        let KeyFacts { loaded, stale, .. } = self.status.of_url(url).unwrap_or_default();
+        let KeyFacts { loaded, stale, .. } = self.status.url_facts(url).unwrap_or_default();
         let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
         if *error == FetchError::Unusable {
-            let what = if url.is_inventory() { "inventory" } else { "keys" };
-            tracing::warn!(%url, %issuers, "the fetched {what} cannot be used; next try in {wait} s");
+            let kind = if url.is_inventory() { "inventory" } else { "keys" };
+            tracing::warn!(%url, %issuers, "the fetched {kind} cannot be used; next try in {wait} s");
         } else if url.is_inventory() {
             let until = if loaded { "the last one is used until it is too old" } else { "there is none yet" };
             let is_refused = matches!(error, FetchError::Status(401 | 403));
@@ -270,7 +270,7 @@ impl Fetches {
         }
     }
 
-    async fn fetch(&self) -> Result<TakenKeys, FetchError> {
+    async fn fetch(&self) -> Result<KeysOutcome, FetchError> {
         let Self { url, issuers, .. } = self;
         let keys = self.client.fetch(url).await.inspect_err(|error| {
             self.status.note_keys(url, |facts| {
@@ -285,12 +285,12 @@ impl Fetches {
         let _ = self.events.send(KeyEvent::Keys(url.clone(), keys, taken));
         // Resolves when the keys are processed: while the policy thread compiles, a short interval
         // must not fill its queue. An error means that the process is stopping.
-        let taken = until_taken.await.unwrap_or(TakenKeys::Unchanged);
-        if taken == TakenKeys::Unusable {
+        let outcome = until_taken.await.unwrap_or(KeysOutcome::Unchanged);
+        if outcome == KeysOutcome::Unusable {
             return Err(FetchError::Unusable);
         }
         tracing::debug!(%url, %issuers, bytes, "keys fetched");
-        Ok(taken)
+        Ok(outcome)
     }
 }
 

@@ -34,7 +34,7 @@ const SLOTS: usize = 8192;
 #[derive(Clone, Debug)]
 pub struct Lines {
     queue: SyncSender<Vec<u8>>,
-    counts: Arc<Counts>,
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Counters of lines written and dropped.
@@ -124,17 +124,9 @@ impl Lines {
         }
     }
 
-    pub(crate) fn counts(&self) -> &Arc<Counts> {
-        &self.counts
-    }
-
     /// Whether there may be no room for a line: formatting it costs more than the decision.
     pub(crate) fn is_full(&self) -> bool {
         self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST
-    }
-
-    pub(crate) fn drop_unformatted(&self) {
-        self.counts.drop_one();
     }
 }
 

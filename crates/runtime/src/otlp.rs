@@ -65,7 +65,7 @@ impl Otlp {
     }
 
     pub(crate) fn counts(&self) -> OtlpCounts {
-        let counts = |queue: &Option<Lines>| queue.as_ref().map(|lines| lines.counts().clone());
+        let counts = |queue: &Option<Lines>| queue.as_ref().map(|lines| lines.counts.clone());
         OtlpCounts { traces: counts(&self.spans), logs: counts(&self.logs) }
     }
 }

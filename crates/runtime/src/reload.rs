@@ -35,9 +35,9 @@ mod folders;
 mod from_files;
 
 use bundle::BundleLoader;
-pub(crate) use bundle::{Fetched, Taken};
+pub(crate) use bundle::{BundleOutcome, FetchedBundle};
 use current::SharedPolicy;
-pub(crate) use fetched::TakenKeys;
+pub(crate) use fetched::KeysOutcome;
 use folders::Folders;
 use from_files::FileLoader;
 
@@ -51,7 +51,7 @@ pub(crate) enum LoadEvent {
     Changed,
     Reload,
     /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
-    Bundle(Fetched, oneshot::Sender<Taken>),
+    Bundle(FetchedBundle, oneshot::Sender<BundleOutcome>),
     Stop,
 }
 
@@ -59,15 +59,17 @@ pub(crate) enum LoadEvent {
 #[derive(Debug)]
 pub(crate) enum KeyEvent {
     /// Keys have been fetched from a URL, changed or not. The sender takes what became of them.
-    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<TakenKeys>),
+    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<KeysOutcome>),
     Stop,
 }
 
 /// The handle to the threads, which keep the active policy current until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Policies {
-    loads: Sender<LoadEvent>,
-    keys: Sender<KeyEvent>,
+    /// For requests to load, and for bundles.
+    pub(crate) loads: Sender<LoadEvent>,
+    /// For fetched keys.
+    pub(crate) keys: Sender<KeyEvent>,
 }
 
 /// A policy that was loaded once, before the threads start.
@@ -82,16 +84,6 @@ pub(crate) struct Reloader {
 enum Loader {
     Files(FileLoader),
     Bundle(BundleLoader),
-}
-
-impl Policies {
-    pub(crate) fn loads(&self) -> Sender<LoadEvent> {
-        self.loads.clone()
-    }
-
-    pub(crate) fn keys(&self) -> Sender<KeyEvent> {
-        self.keys.clone()
-    }
 }
 
 impl Drop for Policies {
@@ -118,7 +110,7 @@ impl Reloader {
                 current.lock().activate_first(attempt.result?);
                 let folders = Folders::new(loads.0.clone());
                 let poll = settings.poll_interval;
-                let loader = FileLoader::new(current.clone(), file, attempt.seen, folders, poll);
+                let loader = FileLoader::new(current.clone(), file, attempt.fingerprints, folders, poll);
                 (current, Loader::Files(loader))
             }
             PolicySource::Bundle(url) => {
@@ -132,13 +124,13 @@ impl Reloader {
 
     /// The URLs of keys to fetch, now and whenever they change.
     pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
-        self.current.lock().key_urls()
+        self.current.lock().key_urls.subscribe()
     }
 
     pub(crate) fn bundle(&self) -> Option<Arc<BundleSource>> {
         match &self.loader {
             Loader::Files(_) => None,
-            Loader::Bundle(loader) => Some(loader.source()),
+            Loader::Bundle(loader) => Some(loader.source.clone()),
         }
     }
 

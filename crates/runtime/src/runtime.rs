@@ -41,7 +41,7 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// Says what is missing where the decisions are read. `limit` is the time that there was for it.
+    /// Warns of what is missing. `limit` is the time that there was for it.
     pub fn log(self, limit: Duration) {
         let Self { lines, records } = self;
         if lines > 0 {
@@ -70,7 +70,7 @@ pub struct LoadedPolicy {
     keeps_denials: bool,
 }
 
-/// Keeps a policy active and current, on threads of its own. Keys and bundles are fetched by the future of [`Runtime::fetch_keys`].
+/// Keeps a policy active and current, on threads of its own. [`Runtime::fetch_keys`] fetches.
 #[derive(Debug)]
 pub struct Runtime {
     policy: ActivePolicy,
@@ -95,7 +95,7 @@ struct RunningShadow {
     stats: Arc<ShadowStats>,
 }
 
-/// The mark of log lines about a shadow policy. At the level of errors, so that no log level leaves it out.
+/// Marks log lines about a shadow policy, at every log level.
 #[must_use]
 pub fn shadow_span() -> Span {
     tracing::error_span!("shadow")
@@ -110,11 +110,11 @@ impl LoadedPolicy {
         Ok(this)
     }
 
-    /// The same, for a thread whose caller calls [`PolicySettings::warn`] before and [`Self::warn`] afterwards.
+    /// The same, for a thread: its caller calls [`PolicySettings::warn`] and [`Self::warn`].
     pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
-        if let Some(shadow) = this.settings.of_shadow() {
+        if let Some(shadow) = this.settings.shadow_settings() {
             let loaded = shadow_span().in_scope(|| Self::load_one(shadow)).map_err(|error| match error {
                 LoadError::Policy(problems) => LoadError::Shadow(problems),
                 LoadError::Shadow(_) | LoadError::Setting(_) => error,
@@ -133,8 +133,8 @@ impl LoadedPolicy {
 
     /// Warns of settings that have no effect on the policies, unless one is a bundle that has not arrived yet.
     pub fn warn(&self) {
-        let both = [Some(self), self.shadow.as_deref()].into_iter().flatten();
-        let authorizers: Option<Vec<_>> = both.map(|loaded| loaded.snapshot.load_full()).collect();
+        let policies = [Some(self), self.shadow.as_deref()].into_iter().flatten();
+        let authorizers: Option<Vec<_>> = policies.map(|loaded| loaded.snapshot.load_full()).collect();
         let authorizers = authorizers.unwrap_or_default();
         if !authorizers.is_empty() {
             self.settings.warn_on(authorizers.iter().map(|authorizer| &authorizer.loaded().policy));
@@ -216,7 +216,7 @@ pub struct Reloads {
 }
 
 impl Reloads {
-    /// Loads the policy and its shadow policy again if their files have changed, and fetches all keys.
+    /// Loads both policies again if their files have changed, and fetches all keys.
     pub fn request(&self) {
         if let Some(shadow) = &self.shadow {
             shadow.request();
@@ -259,7 +259,7 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
 
-    /// The policy, for reports: without a decision log, so that nothing they ask is logged as a request.
+    /// The policy for reports, whose questions are not logged as requests.
     pub fn unlogged_policy(&self) -> ActivePolicy {
         ActivePolicy::new(self.snapshot.clone())
     }
@@ -274,7 +274,7 @@ impl Runtime {
         self.denials.as_ref()
     }
 
-    /// Fetches keys and bundles for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
+    /// Fetches keys and bundles, in a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let shadow = self.shadow.as_ref();
         join(
@@ -286,13 +286,13 @@ impl Runtime {
     fn fetch_own_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let fetcher = Fetcher {
             current: self.snapshot.clone(),
-            events: self.policies.keys(),
+            events: self.policies.keys.clone(),
             status: self.status.clone(),
             requests: self.key_requests.subscribe(),
         };
         let keys = fetcher.run(self.key_urls.clone());
         let bundle = self.bundle.clone().map(|source| {
-            let (events, requests) = (self.policies.loads(), self.key_requests.subscribe());
+            let (events, requests) = (self.policies.loads.clone(), self.key_requests.subscribe());
             BundleFetcher { source, events, status: self.status.clone(), requests }.run()
         });
         join(keys, bundle)
@@ -322,7 +322,7 @@ impl Runtime {
     /// Requests reloads, from any thread.
     pub fn reloads(&self) -> Reloads {
         let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
-        Reloads { key_requests: self.key_requests.clone(), loads: self.policies.loads(), shadow }
+        Reloads { key_requests: self.key_requests.clone(), loads: self.policies.loads.clone(), shadow }
     }
 
     /// Ends the threads after all request threads. Waits up to two seconds for the last lines of

@@ -197,7 +197,7 @@ impl Default for BundleSettings {
 
 impl PolicySettings {
     /// Those of the shadow policy, if there is one. It never becomes unavailable, and nothing waits for its keys.
-    pub(crate) fn of_shadow(&self) -> Option<Self> {
+    pub(crate) fn shadow_settings(&self) -> Option<Self> {
         self.shadow.clone().map(|policy| Self {
             policy,
             shadow: None,

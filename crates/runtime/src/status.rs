@@ -1,4 +1,4 @@
-//! The status of the policy and of the active keys: written by the threads that load them, read by the admin pages.
+//! The status of the policy and its keys: written by the threads that load, read for reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ pub struct KeyFacts {
     pub rejected: u64,
     /// Whether they are older than the maximum staleness.
     pub stale: bool,
-    /// Since when they cannot be fetched or used, and why not, in words; `None` if the last fetch is used.
+    /// Since when they cannot be fetched or used, and why; `None` if the last fetch is used.
     pub failing: Option<(Instant, Arc<str>)>,
 }
 
@@ -206,7 +206,7 @@ pub enum NotReady {
 }
 
 impl Status {
-    /// Requires these keys, and the inventory of a search cluster, before the process is ready for the first time.
+    /// Requires these keys and the inventory before it is ready for the first time.
     pub fn new(keys_needed: KeysNeeded, inventory_needed: bool) -> Self {
         Self { keys_needed, inventory_needed, ..Self::default() }
     }
@@ -231,16 +231,16 @@ impl Status {
     }
 
     /// The status of what is fetched from a URL: keys, or the inventory.
-    pub fn of_url(&self, url: &KeyUrl) -> Option<KeyFacts> {
+    pub fn url_facts(&self, url: &KeyUrl) -> Option<KeyFacts> {
         let facts = self.lock();
         if url.is_inventory() { facts.inventory.clone() } else { facts.keys.get(url).cloned() }
     }
 
-    /// Changes the status of what is fetched from a URL, unless the policy does not use that URL any more.
+    /// Changes the status of a URL, unless the policy does not use it any more.
     pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| {
-            let known = if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
-            known.map(change);
+            let fetched = if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
+            fetched.map(change);
         });
     }
 
@@ -315,9 +315,9 @@ impl Facts {
 
     /// Whether all keys, the inventory and the bundle are active, or a first fetch has failed.
     pub fn all_tried(&self) -> bool {
-        let all = self.keys.values().chain(&self.inventory);
+        let mut fetched = self.keys.values().chain(&self.inventory);
         let bundle = self.bundle.as_ref().is_none_or(BundleFacts::was_tried);
-        bundle && all.into_iter().all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
+        bundle && fetched.all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     fn has(&self, needed: KeysNeeded) -> bool {

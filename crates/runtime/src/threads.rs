@@ -86,7 +86,7 @@ fn at(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!(" at {place}") }
 }
 
-/// Runs a job that may panic. Its value must not be used after that, unless a panic leaves it whole.
+/// Runs a job that may panic. What it has changed must not be used then, unless it is whole.
 pub fn catch<T>(job: &'static str, run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked { job, place: PLACE.take() })
 }

@@ -18,17 +18,13 @@ const LOCK: &str = ".bundles.lock";
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl Cache {
     pub(super) fn new(folder: &Path, url: &KeyUrl) -> Self {
         let hash: String = bundle::sha256(url.with_secrets().as_bytes()).chars().take(NAME).collect();
         Self { folder: folder.to_owned(), file: folder.join(format!("bundle-{hash}.tar.gz")) }
-    }
-
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
     }
 
     /// What was stored last; `None` if nothing was.
@@ -60,25 +56,21 @@ impl Cache {
         // Replicas, or a policy and its shadow policy, may store at the same time.
         let _locked = self.lock()?;
         let is_too_large =
-            self.file.metadata().is_ok_and(|there| there.is_file() && there.len() > max_size as u64);
-        let there =
+            self.file.metadata().is_ok_and(|existing| existing.is_file() && existing.len() > max_size as u64);
+        let existing =
             if is_too_large { None } else { self.read(max_size).map_err(|error| unreadable(&error))? };
-        if there.is_some_and(|there| !may_replace(&there)) {
+        if existing.is_some_and(|existing| !may_replace(&existing)) {
             return Ok(false);
         }
         // The name is always the same, so that processes that are killed leave one file at most.
         let new = self.file.with_extension("new");
-        if let Err(error) = fs::remove_file(&new)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
+        let _ = fs::remove_file(&new);
+        let result = write_new(&new, bytes).and_then(|()| fs::rename(&new, &self.file));
+        if result.is_err() {
+            // As on a full disk.
+            let _ = fs::remove_file(&new);
         }
-        // Only its owner may read it: a bundle may have password hashes and keys.
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.file)?;
-        Ok(true)
+        result.map(|()| true)
     }
 
     /// Waits until nobody else stores a bundle in this folder, on any machine. The lock ends with
@@ -93,6 +85,13 @@ impl Cache {
         }
         Ok(file)
     }
+}
+
+/// Only its owner may read it: a bundle may have password hashes and keys.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 fn unreadable(error: &io::Error) -> io::Error {

@@ -32,7 +32,7 @@ pub(crate) struct BundleObject {
     client: Mutex<Option<Client>>,
 }
 
-/// A client with the temporary credentials that it got. It is made anew when the certificate
+/// A client with the temporary credentials that it object. It is made anew when the certificate
 /// authorities change, and after a failure: the credentials may be in a file that has changed.
 struct Client {
     ca: Option<Arc<[u8]>>,
@@ -122,12 +122,12 @@ impl BundleObject {
         max: usize,
     ) -> Result<Option<Object>, StoreError> {
         // A setting that `object_store` does not expect may make it panic.
-        let got = catch_future("the request", self.get_with(store, etag, max)).await;
-        let got = got.unwrap_or_else(|panicked| Err(StoreError::Other(panicked.to_string())));
-        if got.is_err() {
+        let object = catch_future("the request", self.get_with(store, etag, max)).await;
+        let object = object.unwrap_or_else(|panicked| Err(StoreError::Other(panicked.to_string())));
+        if object.is_err() {
             *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        got
+        object
     }
 
     async fn get_with(

@@ -71,8 +71,8 @@ impl Distribution {
 
     /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count (not cumulative).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let all = self.counts.iter().enumerate().map(|(index, count)| (bound(index), *count));
-        all.filter(|(_, count)| *count > 0)
+        let buckets = self.counts.iter().enumerate().map(|(index, count)| (bound(index), *count));
+        buckets.filter(|(_, count)| *count > 0)
     }
 
     /// The same in few buckets, of which some may be empty. The bounds are two to the power of each of `powers`, in

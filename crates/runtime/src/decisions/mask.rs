@@ -1,4 +1,4 @@
-//! Hides parts of decisions that not everyone who reads the log may see: segments of paths, and users.
+//! Hides users and segments of paths that not everyone who reads the log may see.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Masks {
     }
 
     /// The parts of a record as they are logged.
-    pub(crate) fn of<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
+    pub(crate) fn mask<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
         #[cfg(test)]
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         // The segments of a path that was not read are not known.
@@ -81,7 +81,8 @@ impl Masks {
         }
     }
 
-    /// A path with `*` in place of its masked segments, or of all of it where only another interpretation of it has some.
+    /// A path with `*` in place of its masked segments, or of all of it if only another
+    /// interpretation has some.
     pub(crate) fn path<'a>(&self, method: &str, path: &'a str) -> Cow<'a, str> {
         if self.paths.is_empty() || path.is_empty() {
             return path.into();
@@ -104,7 +105,7 @@ impl Masks {
         }
     }
 
-    /// Whether an interpretation of this path has a masked segment that is not replaced, or that is not known.
+    /// Whether an interpretation has a masked segment that is not replaced.
     fn has_hidden(&self, method: &str, path: &str) -> bool {
         let mut buffers = Buffers::default();
         let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers) else {
@@ -119,7 +120,7 @@ impl Masks {
 
     /// The places of the masked segments of this path.
     fn hidden(&self, path: &str) -> Vec<usize> {
-        // A search cluster reads its paths like this. A canonical path is the same with and without it.
+        // A search cluster decodes segments. A canonical path is the same decoded.
         let (places, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
             .split('/')
             .enumerate()
@@ -167,7 +168,7 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
     Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
 }
 
-/// Whether a path has dot segments, or cannot be read: a segment before `..` has another place in each step of removing them.
+/// Whether a path cannot be read, or has dot segments: a segment before `..` changes its place.
 fn has_dot_segments(method: &str, path: &str) -> bool {
     let mut buffers = Buffers::default();
     canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-/// Paths of which some segments are hidden, such as `/people/{id}`: in each path that begins like this, the segments in
-/// braces.
+/// In each path that begins like this, such as `/people/{id}`, the segments in braces are hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathMask(Vec<Segment>);
 
@@ -44,7 +43,7 @@ impl FromStr for PathMask {
 }
 
 impl PathMask {
-    /// The numbers of the hidden segments of this path, which are percent-decoded; none if it does not begin like this.
+    /// The numbers of the hidden segments of a percent-decoded path.
     pub(super) fn hidden(&self, path: &[Cow<'_, str>]) -> impl Iterator<Item = usize> {
         let fits = self.0.len() <= path.len()
             && self.0.iter().zip(path).all(|(segment, text)| match segment {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use document::{FileError, Files};
 
-use super::{PART, RecordedFiles, Seen, Watched, bytes, fingerprint, reason};
+use super::{Fingerprints, PART, ReadPath, RecordedFiles, bytes, fingerprint, reason};
 
 #[test]
 fn detects_whether_a_result_would_change() {
@@ -17,39 +17,45 @@ fn detects_whether_a_result_would_change() {
     assert_eq!(files.read(&here), Ok(b"1".to_vec()));
     assert_eq!(files.read(&missing), Err(FileError::new("no such file")));
     assert_eq!(files.list(folder.path()), Ok(vec!["here".to_owned()]));
-    let seen = files.into_seen();
-    assert!(seen.still());
+    let fingerprints = files.into_fingerprints();
+    assert!(fingerprints.are_current());
     std::fs::write(&here, "2").unwrap();
-    assert!(!seen.still());
+    assert!(!fingerprints.are_current());
     std::fs::write(&here, "1").unwrap();
-    assert!(seen.still());
+    assert!(fingerprints.are_current());
     std::fs::write(&missing, "").unwrap();
-    assert!(!seen.still());
-    assert!(seen.folders().contains(&folder.path().to_owned()));
+    assert!(!fingerprints.are_current());
+    assert!(fingerprints.folders().contains(&folder.path().to_owned()));
 }
 
 #[test]
 fn the_files_that_changed_are_named() {
-    let seen = |names: &[&str]| {
+    let fingerprints = |names: &[&str]| {
         let folder = Path::new("roles");
         let file = |name: &str| {
             let (name, bytes) = name.split_once('=').unwrap_or((name, ""));
-            (Watched::File(folder.join(name)), fingerprint(&bytes))
+            (ReadPath::File(folder.join(name)), fingerprint(&bytes))
         };
         let names_alone: Vec<_> = names.iter().map(|name| name.split('=').next()).collect();
-        let listed = (Watched::Folder(folder.to_owned()), fingerprint(&names_alone));
-        Seen(names.iter().filter(|name| **name != "README").map(|name| file(name)).chain([listed]).collect())
+        let listed = (ReadPath::Folder(folder.to_owned()), fingerprint(&names_alone));
+        Fingerprints(
+            names.iter().filter(|name| **name != "README").map(|name| file(name)).chain([listed]).collect(),
+        )
     };
     let changed = |before: &[&str], after: &[&str]| {
-        let changed = seen(after).changed_since(&seen(before));
+        let changed = fingerprints(after).changed_since(&fingerprints(before));
         changed.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(changed(&["a"], &["a"]), Vec::<String>::new());
     assert_eq!(changed(&["a", "b"], &["a=1", "b"]), ["roles/a"]);
     assert_eq!(changed(&["a"], &["b"]), ["roles/a", "roles/b"]);
     assert_eq!(changed(&["a"], &["a", "README"]), ["roles"]);
-    let broken = seen(&["a=x"]).over(&seen(&["a", "b"]));
-    assert_eq!(seen(&["a=1", "b"]).changed_since(&broken).len(), 1, "`b` was not read when `a` was broken");
+    let broken = fingerprints(&["a=x"]).over_older(&fingerprints(&["a", "b"]));
+    assert_eq!(
+        fingerprints(&["a=1", "b"]).changed_since(&broken).len(),
+        1,
+        "`b` was not read when `a` was broken"
+    );
 }
 
 #[test]
@@ -61,17 +67,17 @@ fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
         std::fs::write(&file, &bytes).unwrap();
         let files = RecordedFiles::default();
         assert_eq!(files.read(&file), Ok(bytes.clone()), "{size}");
-        let seen = files.into_seen();
-        assert!(seen.still(), "{size}");
+        let fingerprints = files.into_fingerprints();
+        assert!(fingerprints.are_current(), "{size}");
         // A change of any byte, or of the size, is noticed.
         for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|at| *at < size) {
             let mut other = bytes.clone();
             other[at] ^= 1;
             std::fs::write(&file, other).unwrap();
-            assert!(!seen.still(), "{size} {at}");
+            assert!(!fingerprints.are_current(), "{size} {at}");
         }
         std::fs::write(&file, [&bytes[..], b"+"].concat()).unwrap();
-        assert!(!seen.still(), "{size}");
+        assert!(!fingerprints.are_current(), "{size}");
     }
 }
 
@@ -93,7 +99,7 @@ fn a_folder_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let files = RecordedFiles::default();
     assert_eq!(files.read(folder.path()), Err(FileError::new("it is a folder")));
-    assert!(files.into_seen().still());
+    assert!(files.into_fingerprints().are_current());
 }
 
 /// The whole text: a process with all permissions, such as that of a test, is never denied one.

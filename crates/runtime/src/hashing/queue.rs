@@ -1,17 +1,11 @@
 //! Decides which password is hashed next, and which is displaced when the queue is full.
 //!
-//! A flood of wrong passwords brings more than can be hashed. The queue is then served in this order:
+//! A flood of wrong passwords brings more than can be hashed. The order is then:
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
-//! 2. Then the network with the fewest recent attempts that were not successful. So a user who shares no network
-//!    with the flood waits for one hash, not for the whole queue. An attempt counts when it arrives, not when it is
-//!    hashed: a network whose attempts are all displaced would otherwise never be counted.
-//! 3. Among equals the newest: it has the most time left before its client gives up. First in, first out would hash
-//!    each password just as its client gives up, once more arrive than can be hashed (measured in November 2026: 0 of
-//!    6 first requests of users beside 150 wrong passwords per second, with a timeout of 2 s).
 //!
-//! When the queue is full, the last entry in this order is displaced. All searches are linear in the number of
-//! entries, by default at most 256.
+//! When the queue is full, the last entry in this order is displaced. All searches are linear, in
+//! at most 256 entries by default.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,7 +24,7 @@ pub(super) struct Queue<T> {
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) network: ClientNetwork,
-    /// Whether these credentials were verified before, which means that the sender knows the password.
+    /// Whether these credentials were verified before: the sender knows the password.
     pub(super) verified_before: bool,
     pub(super) item: T,
 }
@@ -46,8 +40,8 @@ struct Count {
     at: Instant,
 }
 
-/// Half-life of a count: long enough for a network that sends a password every few seconds to stay last, short enough
-/// that a mistyped password soon has no effect.
+/// Half-life of a count. A network that sends a password every few seconds stays last, and a
+/// mistyped password soon has no effect.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 /// Maximum number of networks whose attempts are counted: 4,096 take less than half a MiB.
 const MAX_NETWORKS: usize = 4096;
@@ -61,7 +55,7 @@ impl<T> Queue<T> {
         self.entries.len()
     }
 
-    /// Adds an entry. If the queue is full, removes and returns the last entry in the order, which may be the new
+    /// Adds an entry. If the queue is full, removes and returns the last entry, perhaps the new
     /// one.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
         self.attempts.add(entry.network, 1.0, now);
@@ -100,14 +94,14 @@ impl<T> Queue<T> {
 }
 
 impl Attempts {
-    fn of(&self, network: ClientNetwork, now: Instant) -> f64 {
+    fn current(&self, network: ClientNetwork, now: Instant) -> f64 {
         self.0.get(&network).map_or(0.0, |count| count.now(now))
     }
 
-    /// The number of attempts as a power of two, so that networks with about as many are equal, and the newest comes
-    /// first. By exact counts the oldest would come first, because its single attempt has decayed a little.
+    /// The number of attempts as a power of two, so that the newest of networks with about as many
+    /// comes first. By exact counts it would be the oldest, whose attempt has decayed a little.
     fn rank(&self, network: ClientNetwork, now: Instant) -> u32 {
-        let attempts = self.of(network, now);
+        let attempts = self.current(network, now);
         let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
         while attempts >= bound && rank < 32 {
             (rank, bound) = (rank + 1, bound * 2.0);
@@ -116,15 +110,14 @@ impl Attempts {
     }
 
     fn add(&mut self, network: ClientNetwork, more: f64, now: Instant) {
-        let count = (self.of(network, now) + more).max(0.0);
+        let count = (self.current(network, now) + more).max(0.0);
         if self.0.len() >= MAX_NETWORKS && !self.0.contains_key(&network) {
             self.evict_half(now);
         }
         self.0.insert(network, Count { count, at: now });
     }
 
-    /// Evicts the half of the networks with the fewest attempts. Half at once, so that a new network is cheap on
-    /// average.
+    /// Evicts the half with the fewest attempts, so that a new network is cheap on average.
     fn evict_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
         let middle = counts.len() / 2;

@@ -19,7 +19,7 @@ const MAX_REMEMBERED: usize = 256;
 #[derive(Debug)]
 pub(super) struct EarlyFetches {
     /// The `kid`s that are a reason for an early fetch.
-    wanted: UnknownKids,
+    pub(super) wanted: UnknownKids,
     /// The `kid`s that were not found, and until when they are no reason.
     not_found: HashMap<Box<str>, Instant>,
     /// When the next early fetch may begin.
@@ -40,10 +40,6 @@ impl EarlyFetches {
     /// When to fetch early, if there is a reason to.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.wanted.is_empty()).then_some(self.next)
-    }
-
-    pub(super) fn wanted(&self) -> &UnknownKids {
-        &self.wanted
     }
 
     pub(super) fn begin(&mut self, now: Instant) {

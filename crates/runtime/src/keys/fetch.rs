@@ -12,7 +12,7 @@ use policy::KeyUrl;
 use crate::https::{HttpsClient, HttpsError, basic, body};
 
 const MAX_SIZE: usize = 1 << 20;
-/// Maximum size of an inventory, in bytes. An index takes some 150 bytes, so it has room for 400,000.
+/// Maximum size of an inventory, in bytes: that of 400,000 indices.
 const MAX_INVENTORY: usize = 64 << 20;
 /// Maximum time of a fetch, from the DNS lookup to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ impl Client {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }
 
-    /// Fetches the key set at this URL, or the one that the discovery document at this URL names. Use a client
+    /// Fetches the key set at this URL, or that of the discovery document there. Use a client
     /// [`for_url`](Self::for_url).
     ///
     /// # Errors
@@ -71,7 +71,8 @@ impl Client {
         let document = self.fetch_one(url).await?;
         let Some(issuer) = url.discovery_of() else { return Ok(document) };
         let keys = discovery::key_set_url(&document, url, issuer)?;
-        // Who reads of a fault must see which of the two documents has it, and the policy names only the first.
+        // The error must say which of the two documents is at fault: the policy names only the
+        // first.
         let fetched = self.fetch_one(&keys).await.and_then(|set| match jwks::why_unusable(&set) {
             Some(fault) => Err(FetchError::KeySet(fault)),
             None => Ok(set),

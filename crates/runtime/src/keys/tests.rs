@@ -28,7 +28,7 @@ fn facts_with_panics_at(text: &'static str, times: u32, failures: u64) -> KeyFac
             tokio::spawn(fetcher.run(urls));
             let end = Instant::now() + Duration::from_secs(60);
             loop {
-                let facts = status.of_url(&url).unwrap();
+                let facts = status.url_facts(&url).unwrap();
                 if facts.failures >= failures {
                     return facts;
                 }

@@ -31,7 +31,7 @@ const MAX_CA_FILE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Collector {
     settings: OtlpSettings,
-    origin: Uri,
+    pub(super) origin: Uri,
     method: PathAndQuery,
     grpc: Option<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>>,
 }
@@ -116,10 +116,6 @@ impl Collector {
             Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
         });
         Ok(Self { settings: settings.clone(), origin, method, grpc: None })
-    }
-
-    pub(super) fn origin(&self) -> &Uri {
-        &self.origin
     }
 
     /// Sends a request. Returns how many of its records are rejected, and why: the services of both

@@ -156,7 +156,7 @@ impl Exporter {
         }
         failure.logged = now;
         let dropped = dropped.saturating_sub(failure.dropped_before);
-        let (signal, endpoint) = (self.signal.name(), self.collector.origin());
+        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
         let advice = match error.retry {
             Retry::Always => format!(
                 "does not take the {signal}: check `otlp-endpoint`, `otlp-ca`, `otlp-headers` and \
@@ -177,7 +177,7 @@ impl Exporter {
 
     fn log_success(&mut self) {
         let Some(failure) = self.failure.take() else { return };
-        let (signal, endpoint) = (self.signal.name(), self.collector.origin());
+        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
         let dropped = self.counts.dropped().saturating_sub(failure.dropped_before);
         tracing::info!(signal, %endpoint, dropped, "the collector takes the {signal} again");
     }
@@ -188,7 +188,7 @@ impl Exporter {
             return;
         }
         self.rejection_logged = Some(Instant::now());
-        let (signal, endpoint) = (self.signal.name(), self.collector.origin());
+        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
         let reason = self.collector.loggable(message);
         tracing::warn!(
             signal, %endpoint, records, reason,

@@ -23,7 +23,7 @@ use crate::threads::{catch, run_within};
 const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) enum Fetched {
+pub(crate) enum FetchedBundle {
     Bundle(Arc<[u8]>),
     /// The server still has the bundle that was passed on last.
     Unchanged,
@@ -32,7 +32,7 @@ pub(crate) enum Fetched {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum BundleOutcome {
     /// It is the active bundle.
     Active,
     /// It is not accepted.
@@ -45,7 +45,7 @@ pub(crate) enum Taken {
 #[derive(Debug)]
 pub(super) struct BundleLoader {
     current: SharedPolicy,
-    source: Arc<BundleSource>,
+    pub(super) source: Arc<BundleSource>,
     /// The newest bundle that was verified: the active one, or one that was in the cache, where
     /// another rolegate may store newer ones. No older one is accepted.
     newest: Option<Version>,
@@ -105,10 +105,6 @@ impl BundleLoader {
         loader
     }
 
-    pub(super) fn source(&self) -> Arc<BundleSource> {
-        self.source.clone()
-    }
-
     /// Takes bundles until the policy is no longer used.
     pub(super) fn run(&mut self, events: &Receiver<LoadEvent>) {
         while let Ok(event) = events.recv() {
@@ -125,31 +121,31 @@ impl BundleLoader {
         }
     }
 
-    fn take(&mut self, fetched: &Fetched) -> Taken {
-        let taken = catch("taking the policy bundle", || {
+    fn take(&mut self, fetched: &FetchedBundle) -> BundleOutcome {
+        let outcome = catch("taking the policy bundle", || {
             if self.active.is_none() {
                 self.look_at_cache();
             }
             match fetched {
-                Fetched::Failed => {
+                FetchedBundle::Failed => {
                     self.note(BundleResult::Failed, None);
-                    Taken::NotAccepted
+                    BundleOutcome::NotAccepted
                 }
-                Fetched::Unchanged => self.take_unchanged(),
-                Fetched::Bundle(bytes) => self.take_new(bytes),
+                FetchedBundle::Unchanged => self.take_unchanged(),
+                FetchedBundle::Bundle(bytes) => self.take_new(bytes),
             }
         });
-        taken.unwrap_or_else(|panicked| {
+        outcome.unwrap_or_else(|panicked| {
             tracing::error!(url = %self.source.url, "{panicked}");
             // Whether it is active is not known: the next time it is fetched whole.
             self.last = None;
             self.note(BundleResult::Failed, None);
-            Taken::NotAccepted
+            BundleOutcome::NotAccepted
         })
     }
 
     /// The server still has what was fetched last, which may not have been accepted.
-    fn take_unchanged(&mut self) -> Taken {
+    fn take_unchanged(&mut self) -> BundleOutcome {
         let keys = self.source.public_keys().ok();
         match &self.last {
             Some(last) if keys.as_ref() == Some(&last.keys) => {
@@ -158,12 +154,12 @@ impl BundleLoader {
             }
             _ => {
                 self.last = None;
-                Taken::FetchAgain
+                BundleOutcome::FetchAgain
             }
         }
     }
 
-    fn take_new(&mut self, bytes: &Arc<[u8]>) -> Taken {
+    fn take_new(&mut self, bytes: &Arc<[u8]>) -> BundleOutcome {
         let keys = match self.source.public_keys() {
             Ok(keys) => keys,
             Err(error) => {
@@ -231,13 +227,13 @@ impl BundleLoader {
     }
 
     /// Records the result, and caches an active bundle.
-    fn finish(&mut self, result: BundleResult) -> Taken {
+    fn finish(&mut self, result: BundleResult) -> BundleOutcome {
         if result.is_active() {
             self.current.lock().confirm("the active policy bundle is fetched again");
         }
         let cached = self.store();
         self.note(result, cached);
-        if result.is_active() { Taken::Active } else { Taken::NotAccepted }
+        if result.is_active() { BundleOutcome::Active } else { BundleOutcome::NotAccepted }
     }
 
     /// `cached` is whether the active bundle is in the cache, if that was looked at.
@@ -263,7 +259,7 @@ impl BundleLoader {
     /// damage to the cache could stop all of them.
     fn look_at_cache(&mut self) {
         let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else { return };
-        let (file, max_size) = (cache.file().display().to_string(), self.source.max_compressed());
+        let (file, max_size) = (cache.file.display().to_string(), self.source.max_compressed());
         let bytes = match self.with_cache(move || cache.read(max_size)) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
@@ -298,7 +294,7 @@ impl BundleLoader {
         let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
             return Some(self.active.is_some());
         };
-        let (source, file) = (self.source.clone(), cache.file().display().to_string());
+        let (source, file) = (self.source.clone(), cache.file.display().to_string());
         match self.with_cache(move || store(&source, &cache, &bytes, &active)) {
             Ok(true) => self.uncached = None,
             Ok(false) => tracing::warn!(

@@ -133,7 +133,7 @@ fn rules(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     hashes
 }
 
-/// A pattern with the names of its sources in place of their ids, which change with the list of issuers.
+/// A pattern with the names of its sources: their ids change with the list of issuers.
 fn named<'p>(pattern: &'p Pattern, policy: &'p Policy) -> (bool, bool, Vec<NamedSegment<'p>>) {
     let name =
         |id: &SourceId| policy.identity.sources().find(|(known, ..)| known == id).map(|(_, name, _)| name);
@@ -152,7 +152,7 @@ enum NamedSegment<'p> {
     UserId(BTreeSet<&'p str>),
 }
 
-/// Every field is named, so that a new one cannot be forgotten. Places do not count: a comment above moves them.
+/// Every field is named, so that a new one cannot be forgotten. Places do not count.
 fn issuers(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     let hash = |issuer: &Issuer| {
         let Issuer {

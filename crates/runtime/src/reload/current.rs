@@ -108,10 +108,6 @@ impl SharedPolicy {
 }
 
 impl CurrentPolicy {
-    pub(super) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
-        self.key_urls.subscribe()
-    }
-
     /// Notices what became too old or takes too long, logs what is wrong, and frees replaced
     /// snapshots.
     pub(super) fn tick(&mut self, now: Instant) {

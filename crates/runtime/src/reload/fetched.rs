@@ -1,4 +1,4 @@
-//! What is fetched by URL and compiled into the policy: keys of issuers, and the inventory of a search cluster.
+//! Keys of issuers, and the inventory of a search cluster, compiled into the policy.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::settings::OnStale;
 use crate::threads::catch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakenKeys {
+pub(crate) enum KeysOutcome {
     /// They differ from those before, and are active.
     Changed,
     /// They are those that were there.
@@ -46,49 +46,49 @@ impl CurrentPolicy {
         let (inventory, before) = (inventory(&wanted), inventory(&self.key_urls.borrow()));
         self.status.note(|facts| {
             // Another address, or other credentials for it, has not given anything yet.
-            let known = facts.inventory.take().filter(|_| inventory == before);
-            facts.inventory = inventory.is_some().then(|| known.unwrap_or_default());
-            let mut known = mem::take(&mut facts.keys);
+            let current = facts.inventory.take().filter(|_| inventory == before);
+            facts.inventory = inventory.is_some().then(|| current.unwrap_or_default());
+            let mut current = mem::take(&mut facts.keys);
             let keys = wanted.iter().filter(|(url, _)| !url.is_inventory()).map(|(url, source)| {
-                let mut keys = known.remove(url).unwrap_or_default();
+                let mut keys = current.remove(url).unwrap_or_default();
                 keys.issuers = source.issuers.clone();
                 (url.clone(), keys)
             });
             facts.keys = keys.collect();
         });
-        self.key_urls.send_if_modified(|known| {
-            let changed = *known != wanted;
+        self.key_urls.send_if_modified(|published| {
+            let changed = *published != wanted;
             if changed {
                 wanted.iter().for_each(|(url, source)| warn_of_shorter_interval(url, source));
             }
-            *known = wanted;
+            *published = wanted;
             changed
         });
     }
 
-    /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
-    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
-        let taken = catch("taking what was fetched", || self.use_keys(url, keys));
-        taken.unwrap_or_else(|panicked| {
-            // Whether they are active is not known. If they come again, they must not count as unchanged.
+    /// Recompiles the policy with fetched keys, or keeps the last good ones.
+    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> KeysOutcome {
+        let outcome = catch("taking what was fetched", || self.use_keys(url, keys));
+        outcome.unwrap_or_else(|panicked| {
+            // They may be active. If they come again, they must not count as unchanged.
             self.fetched.remove(url);
             self.status.note_keys(url, |keys| {
                 keys.rejected += 1;
                 keys.fail(&panicked.to_string());
             });
             tracing::error!(%url, "{panicked}");
-            TakenKeys::Unusable
+            KeysOutcome::Unusable
         })
     }
 
-    fn use_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> TakenKeys {
+    fn use_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> KeysOutcome {
         if !self.wanted_urls().contains_key(url) {
-            return TakenKeys::Unchanged;
+            return KeysOutcome::Unchanged;
         }
         let keys = Some(keys);
         if self.fetched.get(url) == Some(&keys) {
             self.note_fetched(url);
-            return TakenKeys::Unchanged;
+            return KeysOutcome::Unchanged;
         }
         let last = self.fetched.insert(url.clone(), keys);
         match self.compile() {
@@ -99,7 +99,7 @@ impl CurrentPolicy {
                 self.replace(compiled, url);
                 self.note_fetched(url);
                 self.log_change(url, before.as_deref(), &after);
-                TakenKeys::Changed
+                KeysOutcome::Changed
             }
             Err(problems) => {
                 match last {
@@ -122,7 +122,7 @@ impl CurrentPolicy {
                 } else {
                     tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
                 }
-                TakenKeys::Unusable
+                KeysOutcome::Unusable
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Watches the folders of a policy for changes.
 //!
-//! Folders are watched rather than files: editors replace files, and Kubernetes replaces a symbolic link named
-//! `..data` beside them.
+//! Folders are watched, not files: editors replace files, and Kubernetes a symbolic link beside
+//! them, `..data`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -20,19 +20,17 @@ pub(super) struct Folders {
     events: Sender<LoadEvent>,
     /// `None` if the system provides no watch; changes are then found by polling only.
     watcher: Option<RecommendedWatcher>,
-    /// Each folder once, by the identity that it had when the watch began: a watch applies to the
-    /// inode that was at the path then, not to the path.
+    /// Each folder once, by the identity at the start of the watch, which is that of the inode.
     watched: BTreeMap<Identity, PathBuf>,
-    /// Whether one of the folders is not watched: it does not exist, or the system provides no watch.
-    misses_one: bool,
+    /// Whether a folder is not watched: it is missing, or the system provides no watch.
+    pub(super) misses_one: bool,
     changes: Arc<Mutex<Changes>>,
 }
 
 /// Changes that the system has reported and the thread that loads has not processed yet.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Whether the thread has been sent an event. It may compile for a second, and where much else
-    /// is written in a folder, a queue with an event per change would be unbounded.
+    /// Whether the thread was sent an event. A queue with each change would be unbounded.
     is_sent: bool,
     /// The paths of the watched folders.
     folders: BTreeSet<PathBuf>,
@@ -44,9 +42,9 @@ struct Changes {
 
 /// Maximum number of files that are noted as written.
 const MAX_WRITTEN: usize = 64;
-/// How long a file may be written until it is read nevertheless. Half of a policy may be a valid one
-/// that allows more, without the grants that deny, as while it is uploaded; but a revoked permission
-/// must not wait for somebody who keeps a file open.
+/// Maximum time that a file being written is not read. Half of a policy, as during an upload, may
+/// be a valid one without the rules that deny; but a revoked permission must not wait for a file
+/// that is kept open.
 pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 type Identity = (u64, u64);
@@ -90,11 +88,6 @@ impl Folders {
         }
         lock(&self.changes).folders = self.watched.values().cloned().collect();
         true
-    }
-
-    /// Whether a folder that should be watched is not, so that its changes are not reported.
-    pub(super) fn misses_one(&self) -> bool {
-        self.misses_one
     }
 
     /// Whether somebody writes a file in one of the folders.
@@ -204,9 +197,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut folders = Folders::new(channel().0);
         assert!(folders.watch(&[folder.path().to_owned(), folder.path().join("missing")]));
-        assert!(folders.misses_one(), "so that it is checked even if polling is off");
+        assert!(folders.misses_one, "so that it is checked even if polling is off");
         folders.watch(&[folder.path().to_owned()]);
-        assert!(!folders.misses_one());
+        assert!(!folders.misses_one);
     }
 
     #[test]
@@ -236,7 +229,7 @@ mod tests {
             let is_reported = (0..30).any(|_| {
                 // Again if the last event of the write before came late: a further one is only sent once the changes are taken.
                 folders.watch(&wanted);
-                assert!(!folders.misses_one());
+                assert!(!folders.misses_one);
                 while received.try_recv().is_ok() {}
                 std::fs::write(real.join("file"), "").unwrap();
                 received.recv_timeout(Duration::from_secs(1)).is_ok()

@@ -9,7 +9,7 @@ use super::LoadEvent;
 use super::current::SharedPolicy;
 use super::folders::{Folders, MAX_WRITE_TIME};
 use crate::compiled_policy;
-use crate::files::Seen;
+use crate::files::Fingerprints;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
@@ -29,9 +29,9 @@ pub(super) struct FileLoader {
     folders: Folders,
     poll: Duration,
     /// The files of the last attempt.
-    seen: Seen,
+    fingerprints: Fingerprints,
     /// The files of the last successful attempt.
-    good_seen: Seen,
+    good_fingerprints: Fingerprints,
     /// Whether to load the files even if they are unchanged: after a panic, and after a hang, whose
     /// report took the place of what is wrong with them.
     must_load: bool,
@@ -51,13 +51,22 @@ impl FileLoader {
     pub(super) fn new(
         current: SharedPolicy,
         file: PathBuf,
-        seen: Seen,
+        fingerprints: Fingerprints,
         folders: Folders,
         poll: Duration,
     ) -> Self {
         let poll = if poll.is_zero() { MAX_SLEEP } else { poll };
-        let good_seen = seen.clone();
-        Self { current, file, folders, poll, seen, good_seen, must_load: false, awaits_writer: None }
+        let good_fingerprints = fingerprints.clone();
+        Self {
+            current,
+            file,
+            folders,
+            poll,
+            fingerprints,
+            good_fingerprints,
+            must_load: false,
+            awaits_writer: None,
+        }
     }
 
     /// Loads the policy whenever its files change, until it is no longer used.
@@ -108,10 +117,10 @@ impl FileLoader {
     /// Whether the files are those of the last attempt; `None` while one is being written. And
     /// whether it took so long that the status reported a hang.
     fn is_unchanged(&mut self, cause: Cause) -> (Option<bool>, bool) {
-        let Self { current, folders, seen, awaits_writer, .. } = self;
+        let Self { current, folders, fingerprints, awaits_writer, .. } = self;
         current.read(|| {
             // Watched first: a change from now on is reported. A missing folder may exist now.
-            folders.watch(&seen.folders());
+            folders.watch(&fingerprints.folders());
             // Where files are written all the time, one after the other, no moment is better.
             if cause != Cause::Request
                 && folders.is_written()
@@ -120,7 +129,7 @@ impl FileLoader {
                 return None;
             }
             *awaits_writer = None;
-            Some(seen.still())
+            Some(fingerprints.are_current())
         })
     }
 
@@ -143,22 +152,22 @@ impl FileLoader {
     /// Loads the files, and returns the time until the next check.
     fn load(&mut self) -> Duration {
         self.must_load = true;
-        let Self { current, file, folders, seen, good_seen, .. } = self;
+        let Self { current, file, folders, fingerprints, good_fingerprints, .. } = self;
         let fetched = current.lock().fetched.clone();
         let (attempt, _) = current.read(|| compiled_policy::load(file, &fetched));
-        let tried = mem::replace(seen, attempt.seen);
-        let mended = seen.changed_since(&tried.over(good_seen));
-        let changed = seen.changed_since(good_seen);
+        let tried = mem::replace(fingerprints, attempt.fingerprints);
+        let mended = fingerprints.changed_since(&tried.over_older(good_fingerprints));
+        let changed = fingerprints.changed_since(good_fingerprints);
         if current.lock().activate(attempt.result, &fetched, &mended, &changed) {
-            good_seen.clone_from(seen);
+            good_fingerprints.clone_from(fingerprints);
         }
-        let (is_new, has_hung) = current.read(|| folders.watch(&seen.folders()));
+        let (is_new, has_hung) = current.read(|| folders.watch(&fingerprints.folders()));
         self.must_load = has_hung;
         // As after the first load: the files may have changed before the watch began.
         if is_new || has_hung { SETTLE_TIME } else { self.pause() }
     }
 
     fn pause(&self) -> Duration {
-        if self.folders.misses_one() { MAX_DELAY.min(self.poll) } else { self.poll }
+        if self.folders.misses_one { MAX_DELAY.min(self.poll) } else { self.poll }
     }
 }

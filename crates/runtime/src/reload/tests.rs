@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tracing::Dispatch;
 use tracing::dispatcher::with_default;
 
-use super::{Fetched, KeyEvent, LoadEvent, Policies, Reloader, Taken, TakenKeys};
+use super::{BundleOutcome, FetchedBundle, KeyEvent, KeysOutcome, LoadEvent, Policies, Reloader};
 use crate::settings::{
     BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
 };
@@ -61,9 +61,9 @@ impl Loaded {
     }
 
     /// What becomes of fetched keys.
-    fn fetched(&self, url: &KeyUrl) -> TakenKeys {
+    fn fetched(&self, url: &KeyUrl) -> KeysOutcome {
         let (send, taken) = oneshot::channel();
-        self.policies.keys().send(KeyEvent::Keys(url.clone(), KEYS.into(), send)).unwrap();
+        self.policies.keys.send(KeyEvent::Keys(url.clone(), KEYS.into(), send)).unwrap();
         taken.blocking_recv().unwrap()
     }
 
@@ -160,7 +160,7 @@ fn a_late_load_is_activated() {
     let loaded = Loaded::new(OnStale::Keep);
     loaded.hang();
     let url = KeyUrl::from("https://issuer.example/keys");
-    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
+    assert_eq!(loaded.fetched(&url), KeysOutcome::Changed);
     loaded.answer_with(&MORE.replace("/a", "/b"));
     loaded.until("active", |loaded| loaded.is_fresh() && loaded.status.facts().policy.reloads == 1);
     let active = loaded.current.load_full().unwrap();
@@ -175,7 +175,7 @@ fn a_late_load_is_activated() {
 fn a_load_that_ends_after_the_policy_activates_nothing() {
     let loaded = Loaded::new(OnStale::Keep);
     loaded.hang();
-    loaded.policies.keys().send(KeyEvent::Stop).unwrap();
+    loaded.policies.keys.send(KeyEvent::Stop).unwrap();
     loaded.until("given up", |loaded| loaded.current.load().is_none());
     loaded.answer_with(&MORE.replace("/a", "/b"));
     loaded.until("read", |loaded| !loaded.status.facts().policy.hangs);
@@ -188,7 +188,7 @@ fn fetched_keys_are_taken_while_a_file_system_does_not_answer() {
     let loaded = Loaded::new(OnStale::Keep);
     loaded.hang();
     let url = KeyUrl::from("https://issuer.example/keys");
-    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
+    assert_eq!(loaded.fetched(&url), KeysOutcome::Changed);
     let active = loaded.current.load_full().unwrap();
     assert_eq!(active.rules().authenticator().kids(&url).into_iter().collect::<Vec<_>>(), ["one"]);
     loaded.answer();
@@ -207,9 +207,9 @@ fn a_policy_is_loaded_again_after_a_panic() {
 fn keys_whose_use_panics_are_taken_the_next_time() {
     let loaded = Loaded::with_panic_at("keys changed");
     let url = KeyUrl::from("https://issuer.example/keys");
-    assert_eq!(loaded.fetched(&url), TakenKeys::Unusable);
-    assert_eq!(loaded.status.of_url(&url).unwrap().rejected, 1);
-    assert_eq!(loaded.fetched(&url), TakenKeys::Changed);
+    assert_eq!(loaded.fetched(&url), KeysOutcome::Unusable);
+    assert_eq!(loaded.status.url_facts(&url).unwrap().rejected, 1);
+    assert_eq!(loaded.fetched(&url), KeysOutcome::Changed);
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn a_bundle_whose_use_panics_is_not_the_last_one() {
     let policies = panics_at("policy bundle not accepted", reloader);
     let results = |result| {
         let (send, taken) = oneshot::channel();
-        let bundle = Fetched::Bundle(b"no bundle"[..].into());
-        policies.loads().send(LoadEvent::Bundle(bundle, send)).unwrap();
-        assert_eq!(taken.blocking_recv(), Ok(Taken::NotAccepted));
+        let bundle = FetchedBundle::Bundle(b"no bundle"[..].into());
+        policies.loads.send(LoadEvent::Bundle(bundle, send)).unwrap();
+        assert_eq!(taken.blocking_recv(), Ok(BundleOutcome::NotAccepted));
         status.facts().bundle.unwrap().results[result as usize]
     };
     assert_eq!(results(BundleResult::Failed), 1);

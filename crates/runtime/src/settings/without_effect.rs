@@ -31,10 +31,10 @@ impl PolicySettings {
         warn_of_settings([("on-stale: unavailable", self.on_stale == OnStale::Unavailable && !stales, why)]);
         let mut sources = [Some(&self.policy), self.shadow.as_ref()].into_iter().flatten();
         if !sources.any(|source| matches!(source, PolicySource::Bundle(_))) {
-            warn_of_settings(of_bundles(&self.bundle));
+            warn_of_settings(bundle_rows(&self.bundle));
         }
-        warn_of_settings(of_decision_log(&self.decision_log));
-        warn_of_settings(of_otlp(&self.otlp, self.decision_log.exports()));
+        warn_of_settings(decision_log_rows(&self.decision_log));
+        warn_of_settings(otlp_rows(&self.otlp, self.decision_log.exports()));
     }
 
     /// Warns of settings that have no effect on these policies, those that are loaded at the start.
@@ -50,7 +50,7 @@ impl PolicySettings {
     }
 }
 
-fn of_bundles(settings: &BundleSettings) -> [WithoutEffect; 6] {
+fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
     let default = BundleSettings::default();
     let why = "it is about bundles, and the policy is a file";
     [
@@ -64,7 +64,7 @@ fn of_bundles(settings: &BundleSettings) -> [WithoutEffect; 6] {
 }
 
 /// Masks are not among them: they also apply to spans, to the console and to the samples of a shadow policy.
-fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
+fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [
         ("decision-log-to", settings.to != default.to),
@@ -93,7 +93,7 @@ fn of_decision_log(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
 }
 
-fn of_otlp(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
+fn otlp_rows(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
     let default = OtlpSettings::off();
     let has_ratio = settings.trace_ratio != Share::NONE && settings.traces == Traces::Off;
     let mut rows = vec![("trace-ratio", has_ratio, "no spans are sent without `traces: otlp`")];

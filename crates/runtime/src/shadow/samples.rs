@@ -75,8 +75,8 @@ impl Samples {
 
     /// Whether there may be another line about this difference now.
     fn admits(&mut self, difference: Difference, now: Instant) -> bool {
-        let all = Difference::ALL.into_iter().zip(&mut self.lines);
-        let Some((_, lines)) = all.into_iter().find(|(each, _)| *each == difference) else { return false };
+        let counts = Difference::ALL.into_iter().zip(&mut self.lines);
+        let Some((_, lines)) = counts.into_iter().find(|(each, _)| *each == difference) else { return false };
         match lines {
             Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
                 *number += 1;
@@ -93,9 +93,8 @@ impl Samples {
 /// A value that a client chose: cut, and without control characters.
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let shown =
-        |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
-    String::from_utf8_lossy(bytes).chars().map(shown).collect()
+    let show = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    String::from_utf8_lossy(bytes).chars().map(show).collect()
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ impl ShadowStats {
     }
 
     pub(super) fn compared(&self, difference: Difference) {
-        let all = Difference::ALL.into_iter().zip(&self.compared);
-        all.filter(|(each, _)| *each == difference).for_each(|(_, count)| add_one(count));
+        let counts = Difference::ALL.into_iter().zip(&self.compared);
+        counts.filter(|(each, _)| *each == difference).for_each(|(_, count)| add_one(count));
     }
 
     pub(super) fn error(&self) {

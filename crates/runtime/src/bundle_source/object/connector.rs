@@ -91,7 +91,7 @@ impl Connector {
         let (head, body) = answer.into_parts();
         let region = head.headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
         let body = Limited::new(body, MAX_ERROR).collect().await.map(Collected::to_bytes).unwrap_or_default();
-        Err(StoreError::of_status(self.cloud, host, head.status, &body, region))
+        Err(StoreError::from_status(self.cloud, host, head.status, &body, region))
     }
 
     async fn ask_metadata(

@@ -54,7 +54,7 @@ impl StoreError {
     }
 
     /// The error for an answer with this status.
-    pub(super) fn of_status(
+    pub(super) fn from_status(
         cloud: Cloud,
         host: String,
         status: StatusCode,
@@ -145,7 +145,7 @@ mod tests {
         let body = b"<Error><Code>SignatureDoesNotMatch</Code><CanonicalRequest>x-amz-security-token:s3cret</CanonicalRequest></Error>";
         let of = |status: u16, body: &[u8]| {
             let status = StatusCode::from_u16(status).unwrap();
-            StoreError::of_status(Cloud::Amazon, "s3.example".to_owned(), status, body, None).to_string()
+            StoreError::from_status(Cloud::Amazon, "s3.example".to_owned(), status, body, None).to_string()
         };
         assert_eq!(
             of(403, body),
@@ -163,7 +163,7 @@ mod tests {
     fn the_region_of_the_bucket_is_named() {
         let region = Some("eu-west-1");
         let status = StatusCode::MOVED_PERMANENTLY;
-        let error = StoreError::of_status(
+        let error = StoreError::from_status(
             Cloud::Amazon,
             "s3.us-east-1.amazonaws.com".to_owned(),
             status,

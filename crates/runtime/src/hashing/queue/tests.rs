@@ -85,7 +85,7 @@ fn a_right_password_does_not_count_as_an_attempt() {
     queue.push(entry(1, "one more"), now);
     queue.push(entry(2, "flood"), now);
     assert_eq!(pop_all(&mut queue, now), ["one more", "flood"]);
-    assert!(queue.attempts.of(ClientNetwork::numbered(1), now) < 1.5);
+    assert!(queue.attempts.current(ClientNetwork::numbered(1), now) < 1.5);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_number_of_tracked_networks_is_bounded_and_the_worst_are_kept() {
         attempt(&mut queue, network, 1, now);
     }
     assert!((1..=MAX_NETWORKS).contains(&queue.attempts.0.len()));
-    assert!(queue.attempts.of(ClientNetwork::numbered(0), now) > 1.5);
+    assert!(queue.attempts.current(ClientNetwork::numbered(0), now) > 1.5);
 }
 
 #[test]

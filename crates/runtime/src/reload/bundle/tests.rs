@@ -50,7 +50,7 @@ impl Shared {
         let url = "http://127.0.0.1:1/bundle".into();
         let settings = BundleSettings { cache: Some(self.cache()), ..BundleSettings::default() };
         let source = BundleSource::new(&url, &settings).unwrap();
-        source.cache.as_ref().unwrap().file().to_owned()
+        source.cache.as_ref().unwrap().file.clone()
     }
 
     /// The revision of the bundle in the cache.
@@ -81,8 +81,8 @@ impl Shared {
 }
 
 impl Rolegate {
-    fn take(&mut self, bundle: &[u8]) -> Taken {
-        self.loader.take(&Fetched::Bundle(bundle.into()))
+    fn take(&mut self, bundle: &[u8]) -> BundleOutcome {
+        self.loader.take(&FetchedBundle::Bundle(bundle.into()))
     }
 
     fn facts(&self) -> BundleFacts {
@@ -105,18 +105,18 @@ fn unsigned(path: &str, revision: u64) -> Vec<u8> {
 fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
     let shared = Shared::new();
     let (mut one, mut other) = (shared.rolegate(), shared.rolegate());
-    assert_eq!(other.take(&shared.signed("/new", 6)), Taken::Active);
+    assert_eq!(other.take(&shared.signed("/new", 6)), BundleOutcome::Active);
     drop(other);
-    assert_eq!(one.take(&shared.signed("/old", 5)), Taken::NotAccepted);
+    assert_eq!(one.take(&shared.signed("/old", 5)), BundleOutcome::NotAccepted);
     // It had no policy, so it uses the cached one.
     assert_eq!((one.refused_as_old(), one.facts().revision), (1, Some(6)));
     assert_eq!(shared.cached_revision(), 6);
     // Nor is another one of the same revision, nor the old one after the cache was removed.
-    assert_eq!(one.take(&shared.signed("/another", 6)), Taken::NotAccepted);
+    assert_eq!(one.take(&shared.signed("/another", 6)), BundleOutcome::NotAccepted);
     fs::remove_dir_all(shared.cache()).unwrap();
-    assert_eq!(one.take(&shared.signed("/old again", 5)), Taken::NotAccepted);
+    assert_eq!(one.take(&shared.signed("/old again", 5)), BundleOutcome::NotAccepted);
     assert_eq!(one.refused_as_old(), 3);
-    assert_eq!(one.take(&shared.signed("/new", 6)), Taken::Active);
+    assert_eq!(one.take(&shared.signed("/new", 6)), BundleOutcome::Active);
     assert_eq!(shared.rolegate().facts().revision, Some(6));
 }
 
@@ -125,10 +125,10 @@ fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
 fn without_a_policy_what_another_rolegate_caches_is_used() {
     let shared = Shared::new();
     let (mut one, mut other) = (shared.rolegate(), shared.rolegate());
-    assert_eq!(one.loader.take(&Fetched::Failed), Taken::NotAccepted);
+    assert_eq!(one.loader.take(&FetchedBundle::Failed), BundleOutcome::NotAccepted);
     assert_eq!(one.facts().revision, None);
-    assert_eq!(other.take(&shared.signed("/new", 6)), Taken::Active);
-    assert_eq!(one.loader.take(&Fetched::Failed), Taken::NotAccepted);
+    assert_eq!(other.take(&shared.signed("/new", 6)), BundleOutcome::Active);
+    assert_eq!(one.loader.take(&FetchedBundle::Failed), BundleOutcome::NotAccepted);
     assert_eq!(one.facts().revision, Some(6));
     assert!(one.loader.current.lock().good.is_some(), "it decides by it");
 }
@@ -141,16 +141,16 @@ fn a_bundle_that_is_stored_late_replaces_no_newer_one() {
         let (mut one, mut other) = (shared.rolegate(), shared.rolegate());
         fs::write(shared.cache(), "in the way of the folder").unwrap();
         let old = shared.signed("/old", 5);
-        assert_eq!(one.take(&old), Taken::Active);
+        assert_eq!(one.take(&old), BundleOutcome::Active);
         assert_eq!(one.facts().cached, Some(false));
         fs::remove_file(shared.cache()).unwrap();
         let new = shared.signed(path, revision);
-        assert_eq!(other.take(&new), Taken::Active);
-        assert_eq!(one.take(&old), Taken::Active, "it is the active one");
+        assert_eq!(other.take(&new), BundleOutcome::Active);
+        assert_eq!(one.take(&old), BundleOutcome::Active, "it is the active one");
         assert_eq!(one.facts().cached, Some(false));
         assert_eq!(crate::files::contents(&shared.cached()).unwrap(), new);
         // The next one is stored.
-        assert_eq!(one.take(&shared.signed("/next", 7)), Taken::Active);
+        assert_eq!(one.take(&shared.signed("/next", 7)), BundleOutcome::Active);
         assert_eq!((one.facts().cached, shared.cached_revision()), (Some(true), 7));
     }
 }
@@ -164,7 +164,7 @@ fn what_is_not_acceptable_in_the_cache_stops_no_bundle() {
         fs::create_dir_all(shared.cache()).unwrap();
         fs::write(shared.cached(), cached).unwrap();
         let mut rolegate = shared.rolegate();
-        assert_eq!(rolegate.take(&shared.signed("/a", revision)), Taken::Active);
+        assert_eq!(rolegate.take(&shared.signed("/a", revision)), BundleOutcome::Active);
         assert_eq!((rolegate.facts().cached, shared.cached_revision()), (Some(true), revision));
     }
 }
@@ -176,10 +176,10 @@ fn a_cached_bundle_that_cannot_be_read_stops_no_bundle_and_is_not_replaced() {
     let mut rolegate = shared.rolegate();
     fs::create_dir_all(shared.cache()).unwrap();
     symlink(shared.cached(), shared.cached()).unwrap();
-    assert_eq!(rolegate.take(&shared.signed("/a", 1)), Taken::Active);
+    assert_eq!(rolegate.take(&shared.signed("/a", 1)), BundleOutcome::Active);
     assert_eq!(rolegate.facts().cached, Some(false));
     fs::remove_file(shared.cached()).unwrap();
-    assert_eq!(rolegate.take(&shared.signed("/a", 1)), Taken::Active);
+    assert_eq!(rolegate.take(&shared.signed("/a", 1)), BundleOutcome::Active);
     assert_eq!((rolegate.facts().cached, shared.cached_revision()), (Some(true), 1));
 }
 
@@ -191,7 +191,7 @@ fn a_cache_that_does_not_answer_stops_no_bundle() {
     rolegate.loader.max_cache_time = Duration::from_millis(200);
     fs::create_dir_all(shared.cache()).unwrap();
     assert!(Command::new("mkfifo").arg(shared.cached()).status().unwrap().success());
-    assert_eq!(rolegate.take(&shared.signed("/a", 1)), Taken::Active);
+    assert_eq!(rolegate.take(&shared.signed("/a", 1)), BundleOutcome::Active);
     assert_eq!((rolegate.facts().cached, rolegate.facts().revision), (Some(false), Some(1)));
 }
 
@@ -202,9 +202,9 @@ fn the_same_bundle_signed_by_another_key_replaces_the_cached_one() {
     let next = KeyPair::generate().unwrap();
     let signed = shared.signed("/a", 1);
     let mut rolegate = shared.rolegate();
-    assert_eq!(rolegate.take(&signed), Taken::Active);
+    assert_eq!(rolegate.take(&signed), BundleOutcome::Active);
     shared.trust(&[&shared.key, &next]);
-    assert_eq!(rolegate.take(&bundle::sign(&signed, &next, 1 << 20).unwrap()), Taken::Active);
+    assert_eq!(rolegate.take(&bundle::sign(&signed, &next, 1 << 20).unwrap()), BundleOutcome::Active);
     shared.trust(&[&next]);
     assert_eq!(shared.rolegate().facts().revision, Some(1));
 }
