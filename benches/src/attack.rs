@@ -118,7 +118,7 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
     let tls = attack.tls.then(|| attacks::tls::write(folder.path())).transpose()?;
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, tls, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
-    honest::window(&server.honest, WARM_UP);
+    honest::window(&server.honest, WARM_UP.min(times.window));
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let rounds = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -133,7 +133,7 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
         rounds
     });
     // The column "after" is the memory in use one second later, when the server could return memory to the system.
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1).min(times.window));
     let before = rounds.first().map_or(0, |round| round.before);
     let memory = [before, most.load(Relaxed), server.resident()];
     Ok(Row { name: attack.name, memory, rounds, ended: !server.is_running() })
@@ -141,7 +141,8 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
 
 /// A usual window, one during the attack, and the time until recovery.
 fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Round {
-    let capacity = if attack.hashes { passwords::capacity(server, CAPACITY_TIME).ok() } else { None };
+    let capacity =
+        if attack.hashes { passwords::capacity(server, CAPACITY_TIME.min(times.window)).ok() } else { None };
     let usual = honest::window(&server.honest, times.window);
     let (before, length) = (server.resident(), times.window * attack.times);
     let connecting = honest_thread(server, length);

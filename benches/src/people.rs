@@ -1,11 +1,5 @@
 //! The people policy with Basic and with tokens, for benchmarks of whole checks.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use document::{MapFiles, Problem};
-use policy::Loaded;
-
 use serde_json::json;
 use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
 
@@ -45,15 +39,6 @@ pub fn token(signer: &Signer) -> String {
 #[must_use]
 pub fn without_roles(policy: &str) -> String {
     policy.replace(", x-roles: \"{roles}\"", "")
-}
-
-/// Loads a policy with this key set.
-///
-/// # Errors
-/// All its problems.
-pub fn load(policy: &str, jwks: &str) -> Result<Arc<Loaded>, Vec<Problem>> {
-    let files = MapFiles::of("policy.yaml", policy).and("jwks.json", jwks);
-    policy::load(&files, Path::new("policy.yaml")).map(Arc::new)
 }
 
 #[cfg(test)]

@@ -168,9 +168,11 @@ fn each_interpretation_of_the_path_must_be_allowed() {
 /// evaluator.
 #[test]
 fn who_can_agrees_with_asking_for_each_caller() {
-    let (mut allowed, mut denied, mut nobody) = (0, 0, 0);
+    let (mut allowed, mut denied, mut nobody) = (0_u64, 0_u64, 0);
     let (mut unless, mut except, mut several) = (0, 0, 0);
-    for seed in 0..200 {
+    // `make fuzz` compares more.
+    let policies: u64 = if std::env::var_os("FULL_AGREEMENT").is_some() { 200 } else { 50 };
+    for seed in 0..policies {
         let shape = Shape {
             roles: 7,
             deny: 30,
@@ -213,7 +215,8 @@ fn who_can_agrees_with_asking_for_each_caller() {
     }
     println!("allowed {allowed}, denied {denied}");
     println!("nobody {nobody}, unless {unless}, except {except}, several needs {several}");
-    assert!(allowed > 10_000 && denied > 10_000 && nobody > 20 && unless > 20 && except > 20 && several > 0);
+    assert!(allowed > 50 * policies && denied > 50 * policies && several > 0);
+    assert!(nobody > 5 && unless > 5 && except > 5);
 }
 
 /// A caller, with its source.

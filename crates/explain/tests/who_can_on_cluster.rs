@@ -479,7 +479,9 @@ pub(crate) fn read_by_search<'a>((method, target): (&'a str, &'a str)) -> search
 fn who_can_agrees_with_a_decision_for_each_caller() {
     let mut rng = Rng::new(31);
     let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
-    for _ in 0..150 {
+    // `make fuzz` compares more.
+    let policies = if std::env::var_os("FULL_AGREEMENT").is_some() { 150 } else { 50 };
+    for _ in 0..policies {
         let policy = generated(&mut rng);
         let settings = policy.config.settings.clone();
         let (config, inventory) = (policy.config.clone(), policy.inventory.clone());
@@ -509,7 +511,7 @@ fn who_can_agrees_with_a_decision_for_each_caller() {
         "permitted {permitted}, denied {denied}, nobody {nobody}, unless {with_unless}, by address {by_address}"
     );
     assert!(
-        permitted > 10_000 && denied > 10_000 && nobody > 100 && with_unless > 100,
+        permitted > 3_000 && denied > 3_000 && nobody > 30 && with_unless > 30,
         "{permitted} {denied} {nobody} {with_unless}"
     );
 }

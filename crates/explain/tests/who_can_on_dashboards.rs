@@ -225,7 +225,9 @@ const PATHS: &[(&str, &str)] = &[
 fn who_can_agrees_with_a_decision_about_dashboards() {
     let mut rng = Rng::new(33);
     let (mut permitted, mut as_server, mut denied) = (0, 0, 0);
-    for _ in 0..200 {
+    // `make fuzz` compares more.
+    let policies = if std::env::var_os("FULL_AGREEMENT").is_some() { 200 } else { 60 };
+    for _ in 0..policies {
         let (mut roles, mut mapping) = (String::new(), String::new());
         for number in 0..3 {
             let pattern = PATTERNS[rng.below(PATTERNS.len())];
@@ -280,7 +282,7 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
             }
         }
     }
-    assert!(permitted > 5_000 && as_server > 1_000 && denied > 10_000, "{permitted} {as_server} {denied}");
+    assert!(permitted > 1_500 && as_server > 300 && denied > 3_000, "{permitted} {as_server} {denied}");
 }
 
 /// Callers, each with its source.

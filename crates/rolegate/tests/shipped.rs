@@ -6,22 +6,24 @@
 #![expect(clippy::indexing_slicing, reason = "JSON without a member is null here")]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 
+#[path = "shipped/promql.rs"]
+mod promql;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use authorizer::Reason;
-use promql_parser::parser::{self, Expr, VectorSelector};
-use promql_parser::util::{ExprVisitor, walk_expr};
 use runtime::counters::ErrorKind;
 use serde_json::Value;
 use server::grpc::AcceptError;
 use testbed::client::{Connection, Version};
 use testbed::manifests::{deploy, kustomize, yaml};
 use testbed::{Options, Stack};
+
+use promql::Selected;
 
 const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
 
@@ -101,61 +103,16 @@ const OF_PROMETHEUS: &[&str] = &["job", "instance", "namespace", "pod"];
 /// What Grafana puts in the place of its variables.
 const VARIABLES: &[(&str, &str)] = &[("$__rate_interval", "1m"), ("$__range", "1h")];
 
-/// What an expression of PromQL selects: metrics, and labels by which it selects, groups or joins.
-#[derive(Default)]
-struct Selected {
-    metrics: BTreeSet<String>,
-    labels: BTreeSet<String>,
-    /// Labels with the values that are selected or left out.
-    values: BTreeSet<(String, String)>,
-}
-
-impl Selected {
-    fn by(at: &str, expression: &str) -> Self {
-        let text = VARIABLES
-            .iter()
-            .fold(expression.to_owned(), |text, (variable, value)| text.replace(variable, value));
-        let parsed = parser::parse(&text).unwrap_or_else(|error| panic!("{at}: `{expression}`: {error}"));
-        let mut selected = Self::default();
-        let Ok(_) = walk_expr(&mut selected, &parsed);
-        selected
-    }
-
-    fn vector(&mut self, selector: &VectorSelector) {
-        self.metrics.extend(selector.name.clone());
-        for matcher in &selector.matchers.matchers {
-            self.labels.insert(matcher.name.clone());
-            let values = matcher.value.split('|');
-            self.values.extend(values.map(|value| (matcher.name.clone(), value.to_owned())));
-        }
-    }
-}
-
-impl ExprVisitor for Selected {
-    type Error = Infallible;
-
-    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
-        let modifier = match expression {
-            Expr::VectorSelector(selector) => {
-                self.vector(selector);
-                None
-            }
-            Expr::MatrixSelector(selector) => {
-                self.vector(&selector.vs);
-                None
-            }
-            Expr::Aggregate(aggregate) => aggregate.modifier.as_ref(),
-            Expr::Binary(binary) => binary.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref()),
-            _ => None,
-        };
-        self.labels.extend(modifier.iter().flat_map(|modifier| &modifier.labels().labels).cloned());
-        Ok(true)
-    }
+/// What an expression selects.
+fn selected(expression: &str) -> Selected {
+    let replace = |text: String, (variable, value): &(&str, &str)| text.replace(variable, value);
+    let text = VARIABLES.iter().fold(expression.to_owned(), replace);
+    promql::parse(&text)
 }
 
 /// Checks that an expression can be parsed, and that its metrics and labels are on the page.
 fn check_expression(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet<String>>) {
-    let selected = Selected::by(at, expression);
+    let selected = selected(expression);
     assert!(!selected.metrics.is_empty(), "{at}: no metric in `{expression}`");
     let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
     for metric in selected.metrics.iter().filter(|metric| *metric != "up") {
@@ -222,7 +179,7 @@ fn dashboard() -> Vec<(String, String)> {
 #[test]
 fn every_failure_metric_has_an_alert() {
     let alerts = alerts();
-    let all: Vec<Selected> = alerts.iter().map(|(at, expression)| Selected::by(at, expression)).collect();
+    let all: Vec<Selected> = alerts.iter().map(|(_, expression)| selected(expression)).collect();
     let has = |name: &str| {
         all.iter().any(|selected| {
             selected.metrics.contains(name) || selected.values.iter().any(|(_, value)| value == name)

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process::{Failed, first_file, repository};
 
@@ -16,15 +16,11 @@ use crate::process::{Failed, first_file, repository};
 const KUBERNETES: &str = "1.36";
 
 /// A file or folder of `deploy/`.
-#[must_use]
 pub fn deploy(path: &str) -> PathBuf {
     repository().join("deploy").join(path)
 }
 
 /// The manifests of the kustomization in `folder`.
-///
-/// # Errors
-/// If they cannot be built or are not valid. Lists every problem.
 pub fn kustomize(folder: &Path) -> Result<Vec<Value>, Failed> {
     let mut command = Command::new(tool("KUSTOMIZE", "kustomize")?);
     command.arg("build").arg(folder);
@@ -32,9 +28,6 @@ pub fn kustomize(folder: &Path) -> Result<Vec<Value>, Failed> {
 }
 
 /// The manifests of the chart in `folder`, as a release `name` with these values (`--set`).
-///
-/// # Errors
-/// If they cannot be rendered or are not valid. Lists every problem.
 pub fn helm(folder: &Path, name: &str, values: &[&str]) -> Result<Vec<Value>, Failed> {
     let mut command = Command::new(tool("HELM", "helm")?);
     command.args(["template", name]).arg(folder).args(["--kube-version", KUBERNETES]);
@@ -43,9 +36,6 @@ pub fn helm(folder: &Path, name: &str, values: &[&str]) -> Result<Vec<Value>, Fa
 }
 
 /// Runs Helm like a user.
-///
-/// # Errors
-/// If it fails. Contains its message.
 pub fn run_helm(arguments: &[&str], folder: &Path) -> Result<String, Failed> {
     let mut command = Command::new(tool("HELM", "helm")?);
     command.args(arguments).current_dir(folder);
@@ -53,25 +43,22 @@ pub fn run_helm(arguments: &[&str], folder: &Path) -> Result<String, Failed> {
 }
 
 /// The manifests of a file.
-///
-/// # Errors
-/// If they are not valid. Lists every problem.
 pub fn file(path: &Path) -> Result<Vec<Value>, Failed> {
     validated(&path.display().to_string(), &text(path)?)
 }
 
+/// The errors of each document by this JSON Schema.
+pub fn schema_errors(schema: &Value, documents: &[Value]) -> Result<Vec<Vec<String>>, Failed> {
+    let errors = run_script("json_schema.py", "schema", &json!([schema, documents]).to_string(), &[])?;
+    serde_json::from_str(&errors).map_err(|error| Failed::new("schema", error.to_string()))
+}
+
 /// The documents of any YAML file.
-///
-/// # Errors
-/// If it is not YAML.
 pub fn yaml(path: &Path) -> Result<Vec<Value>, Failed> {
     parsed(&path.display().to_string(), &text(path)?, &["--yaml"])
 }
 
 /// The documents of any YAML text.
-///
-/// # Errors
-/// If it is not YAML.
 pub fn yaml_of(text: &str) -> Result<Vec<Value>, Failed> {
     parsed("YAML", text, &["--yaml"])
 }
@@ -86,20 +73,26 @@ fn validated(what: &str, manifests: &str) -> Result<Vec<Value>, Failed> {
 
 /// The output of `validate.py` for a text.
 fn parsed(what: &str, text: &str, arguments: &[&str]) -> Result<Vec<Value>, Failed> {
+    let documents = run_script("validate.py", what, text, arguments)?;
+    serde_json::from_str(&documents).map_err(|error| Failed::new(what, error.to_string()))
+}
+
+/// The output of a script for this input.
+fn run_script(script: &str, what: &str, text: &str, arguments: &[&str]) -> Result<String, Failed> {
     let mut command = python()?;
-    command.arg(repository().join("crates/testbed/manifests/validate.py")).args(arguments);
+    command.arg(repository().join("crates/testbed/manifests").join(script)).args(arguments);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| Failed::io("python3", &error))?;
-    // `validate.py` reads all input before it writes. If it has ended before that, its message gives the reason.
+    // A script reads all input before it writes. If it has ended before that, its message gives the reason.
     if let Some(mut input) = child.stdin.take() {
         let _ = input.write_all(text.as_bytes());
     }
     let done = child.wait_with_output().map_err(|error| Failed::io("python3", &error))?;
-    serde_json::from_str(&good(done, what)?).map_err(|error| Failed::new(what, error.to_string()))
+    good(done, what)
 }
 
 /// Python with the schemas: from their virtual environment, or from the folder they were installed into without one.

@@ -64,7 +64,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("install", &[]),
     ("load", &[]),
     ("testbed", &["document", "policy", "load"]),
-    ("benches", &["document", "policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
+    ("benches", &["identity", "load", "testbed"]),
+    ("micro", &["document", "policy"]),
     (
         "fuzz",
         &[

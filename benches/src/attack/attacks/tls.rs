@@ -54,10 +54,12 @@ pub(crate) fn handshakes(scene: &Scene) -> String {
     let config = Arc::new(config);
     let done = by_all(scene, |scene| {
         let mut done = 0;
-        while !scene.is_over() {
+        loop {
             done += u64::from(handshake(&config, scene.address).is_ok());
+            if scene.is_over() {
+                return done;
+            }
         }
-        done
     });
     format!("{done} handshakes")
 }

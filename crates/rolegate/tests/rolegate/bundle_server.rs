@@ -18,8 +18,21 @@ pub(crate) enum Answer {
     Slow(Vec<u8>),
     /// A status without a body.
     Status(u16),
+    /// A status and the code of an error, as S3 sends them.
+    Error(u16, &'static str),
+    /// What this makes of the head of the request.
+    Computed(Compute),
     /// Nothing: the connection is closed.
     Away,
+}
+
+#[derive(Clone)]
+pub(crate) struct Compute(pub(crate) Arc<dyn Fn(&str) -> Answer + Send + Sync>);
+
+impl std::fmt::Debug for Compute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compute")
+    }
 }
 
 /// What a client asked for.
@@ -101,6 +114,15 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
         }
     }
     let head = String::from_utf8_lossy(&head).into_owned();
+    let computed;
+    let answer = match answer {
+        Answer::Computed(Compute(compute)) => {
+            computed = compute(&head);
+            &computed
+        }
+        answer => answer,
+    };
+    let error;
     let (status, headers, body): (u16, String, &[u8]) = match answer {
         Answer::File(file) if head.contains(&format!("if-none-match: {}", tag(file))) => {
             (304, format!("etag: {}\r\n", tag(file)), b"")
@@ -112,7 +134,11 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
         }
         Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => (200, String::new(), file),
         Answer::Status(status) => (*status, String::new(), b""),
-        Answer::Away => (0, String::new(), b""),
+        Answer::Error(status, code) => {
+            error = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
+            (*status, "content-type: application/xml\r\n".to_owned(), error.as_bytes())
+        }
+        Answer::Away | Answer::Computed(_) => (0, String::new(), b""),
     };
     requests.lock().unwrap().push(Request { head, status });
     if status == 0 {
@@ -130,9 +156,7 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
                 std::thread::sleep(Duration::from_secs(1));
             }
         }
-        Answer::File(_) | Answer::Untagged(_) | Answer::Status(_) | Answer::Away => {
-            let _ = stream.write_all(body);
-        }
+        _ => _ = stream.write_all(body),
     }
     let _ = stream.flush();
 }

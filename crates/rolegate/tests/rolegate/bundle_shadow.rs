@@ -1,7 +1,7 @@
 //! A shadow policy that is fetched as a bundle.
 
 use crate::bundle_server::{Answer as Sent, BundleServer};
-use crate::bundles::{Publisher, start, unacceptable, wait_for_more};
+use crate::bundles::{Publisher, each_at_once, start, unacceptable, wait_for_more};
 use crate::client::{Answer, Envoy};
 use crate::process::{PolicyFolder, Server, open_to_all};
 
@@ -15,14 +15,18 @@ fn compared(result: &str) -> String {
 async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
     let publisher = Publisher::new();
     let good = publisher.signed("/a", 10);
-    let files = BundleServer::start(Sent::File(good.clone()));
-    let (active, key) = (PolicyFolder::new(&open_to_all("/a")), publisher.arg("key.pub"));
-    let own = ["--shadow", &files.url(), "--bundle-public-key", &key, "--bundle-interval", "1s"];
-    let server = Server::start(&active.arg(), &own);
-    server.wait_for_log_line(&["policy bundle active", r#""span":{"name":"shadow"}"#]);
-    let mut envoy = Envoy::connect(server.address()).await;
     let next = publisher.signed("/b", 11);
-    for (sent, counted, logged) in unacceptable(&publisher, &next) {
+    let (active, key) = (PolicyFolder::new(&open_to_all("/a")), publisher.arg("key.pub"));
+    let start = |files: &BundleServer| {
+        let own = ["--shadow", &files.url(), "--bundle-public-key", &key, "--bundle-interval", "1s"];
+        let server = Server::start(&active.arg(), &own);
+        server.wait_for_log_line(&["policy bundle active", r#""span":{"name":"shadow"}"#]);
+        server
+    };
+    each_at_once(unacceptable(&publisher, &next), async |(sent, counted, logged)| {
+        let files = BundleServer::start(Sent::File(good.clone()));
+        let server = start(&files);
+        let mut envoy = Envoy::connect(server.address()).await;
         files.answer(sent);
         wait_for_more(&server, &format!(r#"rolegate_shadow_bundle_fetches_total{{result="{counted}"}}"#));
         server.wait_for_log_line(&[logged, r#""span":{"name":"shadow"}"#]);
@@ -34,7 +38,10 @@ async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
         assert_eq!(server.metric("rolegate_shadow_bundle_revision"), Some(10.0));
         files.answer(Sent::File(good.clone()));
         server.wait_for_metric("rolegate_shadow_policy_failing_seconds", 0.0);
-    }
+    });
+    let files = BundleServer::start(Sent::File(good.clone()));
+    let server = start(&files);
+    let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(server.metric("rolegate_bundle_revision"), None, "the active policy is no bundle");
     files.answer(Sent::File(next));
     server.wait_for_metric("rolegate_shadow_bundle_revision", 11.0);

@@ -157,17 +157,27 @@ async fn a_bundle_has_all_files_of_its_policy() {
     assert_eq!(server.metric("rolegate_bundle_must_be_signed"), Some(0.0));
 }
 
+/// Runs this for all cases at once: most of it is waiting.
+pub(crate) fn each_at_once<T: Send>(cases: Vec<T>, run: impl AsyncFn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            let run = &run;
+            scope.spawn(move || testbed::block_on(async { Ok(run(case).await) }).unwrap());
+        }
+    });
+}
+
 /// Whatever the server sends: the last good policy stays active, no request fails, a metric and a log line say why; and the next
 /// good bundle is activated.
 #[tokio::test]
 async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
     let publisher = Publisher::new();
     let good = publisher.signed("/a", 10);
-    let files = BundleServer::start(Sent::File(good.clone()));
-    let server = start(&files, &publisher, &[]);
-    let mut envoy = Envoy::connect(server.address()).await;
     let next = publisher.signed("/b", 11);
-    for (sent, counted, logged) in unacceptable(&publisher, &next) {
+    each_at_once(unacceptable(&publisher, &next), async |(sent, counted, logged)| {
+        let files = BundleServer::start(Sent::File(good.clone()));
+        let server = start(&files, &publisher, &[]);
+        let mut envoy = Envoy::connect(server.address()).await;
         files.answer(sent);
         wait_for_another(&server, counted);
         server.wait_for_log(logged);
@@ -179,7 +189,12 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
         assert_eq!(server.metric("rolegate_bundle_revision"), Some(10.0));
         files.answer(Sent::File(good.clone()));
         server.wait_for_metric("rolegate_bundle_failing_seconds", 0.0);
-    }
+    });
+    let files = BundleServer::start(Sent::Away);
+    // It has the bundle of revision 10 from the cache.
+    let server = start(&files, &publisher, &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     files.answer(Sent::File(next));
     server.wait_for_metric("rolegate_bundle_revision", 11.0);
     assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
@@ -465,7 +480,7 @@ fn ten_rolegates_follow_one_file_server() {
     let publisher = Publisher::new();
     let files = BundleServer::start(Sent::File(publisher.signed("/a", 1)));
     let key = publisher.arg("key.pub");
-    let args = ["--bundle-interval", "5s", "--bundle-public-key", &key, "--threads", "1"];
+    let args = ["--bundle-interval", "1s", "--bundle-public-key", &key, "--threads", "1"];
     let servers: Vec<Server> = (0..10).map(|_| Server::start(&files.url(), &args)).collect();
     assert_eq!(files.answered(200), servers.len());
     files.answer(Sent::File(publisher.signed("/b", 2)));

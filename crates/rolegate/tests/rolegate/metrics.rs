@@ -57,7 +57,8 @@ fn entries(server: &Server, scheme: &str) -> f64 {
 async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cached() {
     let (signer, stranger) = (Signer::default(), Signer::default());
     let folder = policy(&signer);
-    let mut server = Server::start(&folder.arg(), &["--threads", "1", "--decision-log", "off"]);
+    let mut server =
+        Server::start(&folder.arg(), &["--threads", "1", "--decision-log", "off", "--drain-delay", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let alice = basic("alice:password");
     let token = signer.bearer(ALGORITHM, now());

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testbed::collector::{Answers, Collector, Options, attribute};
 use testbed::grpc::{handshake, head, reply};
+use testbed::manifests::schema_errors;
 use testbed::port::ReservedPort;
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -177,7 +178,6 @@ fn body(record: &LogRecord) -> Value {
 #[tokio::test]
 async fn log_records_are_the_lines_of_the_decision_log() {
     let schema = serde_json::from_str(&run(&["schema", "decision"]).1).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
     let collector = Collector::start(Options::default()).unwrap();
     let to = ["--decision-log", "all", "--decision-log-to", "file,otlp", "--traces", "otlp"];
     let masks = ["--decision-log-mask-path", "/people/{id}", "--decision-log-mask-users", "hash"];
@@ -196,8 +196,9 @@ async fn log_records_are_the_lines_of_the_decision_log() {
     assert_eq!(server.ended(), 0);
     let (records, spans) = (collector.logs(), collector.spans());
     assert_eq!(records.iter().map(body).collect::<Vec<_>>(), server.decisions());
+    let bodies: Vec<Value> = records.iter().map(body).collect();
+    assert!(schema_errors(&schema, &bodies).unwrap().concat().is_empty(), "{bodies:?}");
     for record in &records {
-        assert!(validator.is_valid(&body(record)), "{record:?}");
         assert_eq!(record.event_name, "rolegate.decision");
         assert!(record.time_unix_nano > 0 && record.observed_time_unix_nano > record.time_unix_nano);
         assert_eq!(attribute(&record.attributes, "url.path").unwrap(), body(record)["path"]);

@@ -59,10 +59,14 @@ impl Server {
         server
     }
 
-    /// Starts it and does not wait.
+    /// Starts it and does not wait. It ends at once, unless the test is about that: it would wait for connections, and a
+    /// test that waits for its end on a runtime of one thread does not close them.
     pub(crate) fn start_unready(policy: &str, more: &[&str]) -> Self {
         let args = ["serve", "--policy", policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        Self::spawn(rolegate(&[&args, more].concat()))
+        let is_about_the_end = more.iter().any(|arg| arg.starts_with("--drain-"));
+        let end: &[&str] =
+            if is_about_the_end { &[] } else { &["--drain-delay", "0s", "--drain-timeout", "0s"] };
+        Self::spawn(rolegate(&[&args, end, more].concat()))
     }
 
     /// Starts this command, with its output in files.

@@ -1,145 +1,117 @@
-//! An S3 server on the loopback interface, which verifies the signatures of requests. Its buckets are folders.
+//! An S3 server on the loopback interface, which verifies the signatures of requests (AWS Signature Version 4).
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
-use hyper::body::Incoming;
-use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use s3s::auth::SimpleAuth;
-use s3s::dto::{ETagCondition, GetObjectInput, GetObjectOutput};
-use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
-use s3s_fs::FileSystem;
-use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
+use rustls::{ServerConnection, StreamOwned};
+
+use crate::bundle_server::{Answer, BundleServer, Compute};
 
 /// Who may read objects.
 pub(crate) const ACCESS_KEY: &str = "AKIAEXAMPLE";
 pub(crate) const SECRET_KEY: &str = "s3cret-access-key";
-/// The only bucket.
-const BUCKET: &str = "policies";
+/// The path of the only bucket.
+const BUCKET: &str = "/policies/";
 
-/// The server. It stops when the test ends.
+/// The server.
 pub(crate) struct S3Server {
-    at: SocketAddr,
-    scheme: &'static str,
-    root: TempDir,
-    is_away: Arc<AtomicBool>,
-    answered: Arc<Mutex<Vec<u16>>>,
+    server: BundleServer,
+    store: Store,
 }
 
-/// What the files lack to be the S3 of Amazon: that a bucket exists, and conditional requests.
-struct Buckets(FileSystem, std::path::PathBuf);
-
-#[async_trait]
-impl S3 for Buckets {
-    async fn get_object(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
-        if !self.1.join(&request.input.bucket).is_dir() {
-            return Err(s3_error!(NoSuchBucket));
-        }
-        let held = request.input.if_none_match.clone();
-        let answer = self.0.get_object(request).await?;
-        match (held, &answer.output.e_tag) {
-            (Some(ETagCondition::ETag(held)), Some(tag)) if held == *tag => Err(s3_error!(NotModified)),
-            _ => Ok(answer),
-        }
-    }
-}
+/// The objects of the bucket, by their keys.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl S3Server {
     pub(crate) fn start() -> Self {
-        Self::start_with(None)
+        let store = Store::default();
+        Self { server: BundleServer::start(store.answers()), store }
     }
 
     /// A server that speaks TLS.
     pub(crate) fn start_tls(config: rustls::ServerConfig) -> Self {
-        Self::start_with(Some(TlsAcceptor::from(Arc::new(config))))
-    }
-
-    fn start_with(tls: Option<TlsAcceptor>) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join(BUCKET)).unwrap();
-        let buckets = Buckets(FileSystem::new(root.path()).unwrap(), root.path().to_owned());
-        let mut service = S3ServiceBuilder::new(buckets);
-        service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
-        let service = service.build();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let at = listener.local_addr().unwrap();
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let (is_away, answered) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<u16>>>::default());
-        let (away, answers) = (is_away.clone(), answered.clone());
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = TcpListener::from_std(listener).unwrap();
-                while let Ok((stream, _)) = listener.accept().await {
-                    if away.load(Ordering::Relaxed) {
-                        continue;
-                    }
-                    let (service, answers, tls) = (service.clone(), answers.clone(), tls.clone());
-                    tokio::spawn(async move {
-                        let Some(tls) = tls else { return serve(stream, service, answers).await };
-                        // Fails if the client does not trust the certificate.
-                        if let Ok(stream) = tls.accept(stream).await {
-                            serve(stream, service, answers).await;
-                        }
-                    });
-                }
-            });
+        let (store, config) = (Store::default(), Arc::new(config));
+        let server = BundleServer::start_over("https", store.answers(), move |stream| {
+            StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream)
         });
-        Self { at, scheme, root, is_away, answered }
+        Self { server, store }
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL`.
     pub(crate) fn endpoint(&self) -> String {
-        format!("{}://{}", self.scheme, self.at)
+        self.server.url().trim_end_matches("/bundle.tar.gz").to_owned()
     }
 
     /// Its address, as errors name it.
     pub(crate) fn host(&self) -> String {
-        self.at.to_string()
+        self.endpoint().split_once("://").unwrap().1.to_owned()
     }
 
-    /// Stores an object in one step.
+    /// Stores an object.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
-        let object = self.root.path().join(BUCKET).join(key);
-        let new = self.root.path().join("new");
-        std::fs::create_dir_all(object.parent().unwrap_or(Path::new("/"))).unwrap();
-        std::fs::write(&new, bytes).unwrap();
-        std::fs::rename(&new, &object).unwrap();
+        self.store.0.lock().unwrap().insert(key.to_owned(), bytes.to_vec());
     }
 
     /// Whether connections are closed without an answer.
     pub(crate) fn away(&self, away: bool) {
-        self.is_away.store(away, Ordering::Relaxed);
+        self.server.answer(if away { Answer::Away } else { self.store.answers() });
     }
 
     /// The number of answers with this status.
     pub(crate) fn answered(&self, status: u16) -> usize {
-        self.answered.lock().unwrap().iter().filter(|answered| **answered == status).count()
+        self.server.answered(status)
     }
 }
 
-async fn serve(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    service: S3Service,
-    answered: Arc<Mutex<Vec<u16>>>,
-) {
-    let answer = service_fn(|request: Request<Incoming>| {
-        let (answer, answered) = (Service::call(&service, request), answered.clone());
-        async move {
-            let answer: Result<Response<s3s::Body>, _> = answer.await;
-            answered.lock().unwrap().extend(answer.as_ref().map(|answer| answer.status().as_u16()).ok());
-            answer
+impl Store {
+    fn answers(&self) -> Answer {
+        let store = self.clone();
+        Answer::Computed(Compute(Arc::new(move |head| store.answer(head))))
+    }
+
+    fn answer(&self, head: &str) -> Answer {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if let Err(code) = verify(head, path) {
+            return Answer::Error(403, code);
         }
-    });
-    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+        let Some(key) = path.strip_prefix(BUCKET) else { return Answer::Error(404, "NoSuchBucket") };
+        let object = self.0.lock().unwrap().get(key).cloned();
+        object.map_or(Answer::Error(404, "NoSuchKey"), Answer::File)
+    }
+}
+
+/// Verifies the signature of a `GET` without a query: the code of the error, if it is wrong.
+fn verify(head: &str, path: &str) -> Result<(), &'static str> {
+    let header = |name: &str| {
+        let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value.trim())
+    };
+    let authorization = header("authorization").strip_prefix("AWS4-HMAC-SHA256 ").ok_or("AccessDenied")?;
+    let part = |name: &str| {
+        let mut parts = authorization.split(',').filter_map(|part| part.trim().split_once('='));
+        parts.find(|(found, _)| *found == name).map_or("", |(_, value)| value)
+    };
+    let (access_key, scope) = part("Credential").split_once('/').unwrap_or_default();
+    if access_key != ACCESS_KEY {
+        return Err("InvalidAccessKeyId");
+    }
+    let names = part("SignedHeaders");
+    let signed: String = names.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
+    let request = format!("GET\n{path}\n\n{signed}\n{names}\n{}", header("x-amz-content-sha256"));
+    let hash = hex(digest(&SHA256, request.as_bytes()).as_ref());
+    let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{hash}", header("x-amz-date"));
+    // The key is that of the day, the region and the service.
+    let key = scope.split('/').fold(format!("AWS4{SECRET_KEY}").into_bytes(), |key, part| sign(&key, part));
+    if part("Signature") == hex(&sign(&key, &text)) { Ok(()) } else { Err("SignatureDoesNotMatch") }
+}
+
+fn sign(key: &[u8], text: &str) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -205,7 +205,8 @@ async fn the_decision_log_says_who_and_why_and_no_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_lets_requests_end() {
-    let mut server = Server::start(&open_to_all_folder().arg(), &["--drain-timeout", "5s"]);
+    let mut server =
+        Server::start(&open_to_all_folder().arg(), &["--drain-delay", "10ms", "--drain-timeout", "5s"]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     server.signal(Signal::TERM);
@@ -300,9 +301,13 @@ fn text_is_for_people_and_json_for_programs() {
 #[tokio::test]
 async fn without_file_descriptors_idle_connections_make_room() {
     let mut command = std::process::Command::new("/bin/sh");
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "2", "--policy"];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-timeout", "0s"];
     command.args(["-c", "ulimit -n 80; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_rolegate")]);
-    command.args(serve).arg(example("people")).env_clear().stdin(std::process::Stdio::null());
+    command
+        .args(serve)
+        .args(["--threads", "2", "--policy", &example("people")])
+        .env_clear()
+        .stdin(std::process::Stdio::null());
     let mut server = Server::spawn(command);
     server.wait_for_log("\"listening\"");
     let alice = basic("alice:wonderland");

@@ -63,7 +63,7 @@ fn check(criterion: &mut Criterion) {
 }
 
 fn authorizer(policy: &str, jwks: &str) -> Authorizer {
-    let loaded = people::load(policy, jwks).unwrap();
+    let loaded = micro::load(policy, jwks).unwrap();
     Authorizer::compile(loaded, &FetchedKeys::new(), None).unwrap().0
 }
 

@@ -22,9 +22,9 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn identify(criterion: &mut Criterion) {
     let signer = Signer::default();
-    let basic = people::load(people::BASIC, "").unwrap();
+    let basic = micro::load(people::BASIC, "").unwrap();
     let settings = |keys: Value| {
-        let tokens = people::load(&people::with_tokens(), &keys.to_string()).unwrap();
+        let tokens = micro::load(&people::with_tokens(), &keys.to_string()).unwrap();
         Identity { basic: basic.policy.identity.basic.clone(), jwt: tokens.policy.identity.jwt.clone() }
     };
     let shared = |algorithm: &&str| algorithm.starts_with("HS");

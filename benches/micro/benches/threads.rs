@@ -33,7 +33,7 @@ fn threads(criterion: &mut Criterion) {
     let bearer = signer.bearer("ES256", NOW.as_secs());
     let jwks = signer.key_set();
     let compile = |policy: &str| {
-        let authorizer = Authorizer::compile(people::load(policy, &jwks).unwrap(), &FetchedKeys::new(), None);
+        let authorizer = Authorizer::compile(micro::load(policy, &jwks).unwrap(), &FetchedKeys::new(), None);
         Arc::new(authorizer.unwrap().0)
     };
     // One for each thread; the first one alone where they share.

@@ -88,7 +88,7 @@ pub(crate) fn check_policy_for_opa() {
         Ok(Value::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
     };
     engine.add_extension("crypto.sha256".to_owned(), 1, Box::new(sha256)).unwrap();
-    engine.add_policy("policy.rego".to_owned(), include_str!("../../opa/policy.rego").to_owned()).unwrap();
+    engine.add_policy("policy.rego".to_owned(), include_str!("../../../opa/policy.rego").to_owned()).unwrap();
     for (authorization, method, path, expected) in [
         ("Basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people", 200),
         ("basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people?page=2", 200),
