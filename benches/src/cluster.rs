@@ -196,12 +196,12 @@ impl Gate {
         let measured = load::run(&Plan { duration: Some(args.duration), ..plan.clone() })?;
         let ran = units::float(self.ran().saturating_sub(before)) / 1e3;
         row.rounds.push(measured.generator.achieved * f64::from(row.what.items()));
-        let answered: u64 = measured.responses.values().map(|responses| responses.count).sum();
+        let answered: u64 = measured.corrected.len();
         if answered > 0 {
             row.cpu.push(ran / units::float(answered));
         }
         row.wrong += measured.errors() + measured.unexpected;
-        row.errors.extend(measured.errors.into_keys());
+        row.errors.extend(measured.errors.into_keys().map(Into::into));
         Ok(())
     }
 }
@@ -299,7 +299,7 @@ fn plan(
         .basic(&format!("{user}:{user}"))
         .header("x-proxy-user", user)
         .header("x-proxy-roles", &backend);
-    let variable = Variable { name: "index".to_owned(), values: Values::Lines(names.into()) };
+    let variable = Variable { name: "index".to_owned(), values: Values::List(names) };
     let workload = Workload { variables: vec![variable], ..Workload::of(request) };
     let plan = Plan::http(&format!("http://{at}/"))?;
     Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hdrhistogram::Histogram;
 use load::report::document::{self, Part, table};
-use load::{Exit, Protocol, RunResults};
+use load::{Answer, Exit, Protocol};
 use testbed::Failed;
 use testbed::client::get;
 use testbed::policies::Example;
@@ -211,14 +212,13 @@ fn tabled(lines: &[Line]) -> Part {
 fn answers(tallies: &[Tally], wanted: u64, forbidden: u64) -> Vec<Line> {
     let (mut total, mut wrong, mut failed) = (0, 0, 0);
     for (tally, protocol) in tallies.iter().zip(["HTTP/1.1", "HTTP/2"]) {
-        for (name, results, right) in [("allowed", &tally.allowed, "200"), ("denied", &tally.denied, "403")] {
-            let RunResults { responses, errors, .. } = results;
-            let counts: Vec<_> = responses.iter().map(|(status, each)| (status, each.count)).collect();
-            total += counts.iter().map(|(_, count)| count).sum::<u64>();
-            wrong +=
-                counts.iter().filter(|(status, _)| *status != right).map(|(_, count)| count).sum::<u64>();
+        for (name, results, status) in [("allowed", &tally.allowed, 200), ("denied", &tally.denied, 403)] {
+            let expected = results.responses.get(&Answer::Status(status)).map_or(0, Histogram::len);
+            total += results.corrected.len();
+            wrong += results.corrected.len() - expected;
             failed += results.errors();
-            println!("{protocol}, {name}: {counts:?}, failed: {errors:?}");
+            let answers = results.responses.keys();
+            println!("{protocol}, {name}: {expected} of {answers:?}, failed: {:?}", results.errors);
         }
     }
     vec![

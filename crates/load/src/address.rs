@@ -32,9 +32,6 @@ pub struct Target {
 
 impl Target {
     /// Parses a URL such as `http://127.0.0.1:8080/people`.
-    ///
-    /// # Errors
-    /// If it is not a URL, is not `http`, or contains a user or a password.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let wrong = |why: &str| {
             Failed::plan(format!(
@@ -55,9 +52,6 @@ impl Target {
     }
 
     /// Parses an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
-    ///
-    /// # Errors
-    /// If it is not an address.
     pub fn check(address: &str) -> Result<Self, Failed> {
         let parsed: Address = address.parse()?;
         let authority = match &parsed {

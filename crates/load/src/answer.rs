@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 
 /// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
     /// An HTTP response with this status.
     Status(u16),
     /// A Check call that allows.
@@ -17,7 +17,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The status that the client gets, or would get.
-    pub(crate) const fn status(self) -> u16 {
+    pub const fn status(self) -> u16 {
         match self {
             Self::Status(status) | Self::Denied(status) => status,
             Self::Allowed => 200,
@@ -36,7 +36,7 @@ impl fmt::Display for Answer {
 }
 
 /// Why there is no response. Few and constant texts, because reports count by them.
-pub(crate) type Fault = Cow<'static, str>;
+pub type Fault = Cow<'static, str>;
 
 /// The server closed the connection before the response was complete.
 pub(crate) const CLOSED: Fault = Fault::Borrowed("connection closed");
@@ -47,7 +47,6 @@ pub(crate) const REFUSED: Fault = Fault::Borrowed("connection refused");
 /// No Unix socket is at the path.
 pub(crate) const NO_SOCKET: Fault = Fault::Borrowed("no such socket");
 
-/// The fault for an error of the system.
 pub(crate) fn io_fault(error: &io::Error) -> Fault {
     match error.kind() {
         ErrorKind::ConnectionRefused => REFUSED,
@@ -58,7 +57,6 @@ pub(crate) fn io_fault(error: &io::Error) -> Fault {
     }
 }
 
-/// The fault for an HTTP/2 error.
 pub(crate) fn h2_fault(error: &h2::Error) -> Fault {
     if let Some(error) = error.get_io() {
         return io_fault(error);

@@ -37,21 +37,17 @@ const MAX_BODY: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves at this address until SIGTERM or Ctrl-C, with this number of threads (0: one per core).
-///
-/// # Errors
-/// If it cannot listen there.
 pub fn run(address: &Address, threads: usize) -> Result<(), Failed> {
     let Address::Tcp(host, port) = address else {
         return Err(Failed::plan("the sample application listens on a port only"));
     };
     let failed = |error: io::Error| Failed::System(error.to_string());
     runtime(threads).map_err(failed)?.block_on(async {
-        let mut signals = signalled().map_err(failed)?;
         let listener = TcpListener::bind((host.as_str(), *port))
             .await
             .map_err(|error| Failed::System(format!("cannot listen on `{address}`: {error}")))?;
         screen::line(&format!("listening on {}", listener.local_addr().map_err(failed)?));
-        serve(listener, async move { signals.next().await }, people).await.map_err(failed)
+        serve(listener, signalled(), people).await.map_err(failed)
     })
 }
 
@@ -65,12 +61,9 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 }
 
 /// Serves `answer`, which gets each request with its whole body, until `end`. Then completes the requests in progress.
-///
-/// # Errors
-/// If the listener fails permanently.
 pub async fn serve(
     listener: TcpListener,
-    end: impl Future<Output = ()>,
+    end: impl Future<Output = io::Result<()>>,
     answer: impl Fn(&Parts, Bytes) -> Answer + Clone + Send + Sync + 'static,
 ) -> io::Result<()> {
     let graceful = GracefulShutdown::new();
@@ -85,7 +78,7 @@ pub async fn serve(
                     continue;
                 }
             },
-            () = &mut end => break,
+            ended = &mut end => break ended?,
         };
         stream.set_nodelay(true)?;
         let (watcher, answer) = (graceful.watcher(), answer.clone());
@@ -115,7 +108,6 @@ async fn read(
 }
 
 /// The sample application.
-#[must_use]
 pub fn people(head: &Parts, body: Bytes) -> Answer {
     match (&head.method, head.uri.path()) {
         (&Method::GET, "/people") => json(PEOPLE.into()),
@@ -128,7 +120,6 @@ pub fn people(head: &Parts, body: Bytes) -> Answer {
 }
 
 /// A response with this JSON.
-#[must_use]
 pub fn json(body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -50,7 +50,6 @@ impl Default for Checked<'_> {
 
 impl Checked<'_> {
     /// The message, filled in as Envoy does it.
-    #[must_use]
     pub fn message(&self) -> CheckRequest {
         let pseudo =
             [(":authority", self.host), (":method", self.method), (":path", self.path), (":scheme", "http")];
@@ -86,7 +85,6 @@ impl Checked<'_> {
     }
 
     /// The message in its gRPC frame.
-    #[must_use]
     pub fn framed(&self) -> Bytes {
         framed(&self.message().encode_to_vec())
     }
@@ -103,7 +101,6 @@ fn peer(address: &str, port: u32) -> Peer {
 }
 
 /// A message in its gRPC frame: a byte for "not compressed", and the length.
-#[must_use]
 pub fn framed(message: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(5 + message.len());
     bytes.put_u8(0);

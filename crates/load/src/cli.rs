@@ -11,7 +11,7 @@ use crate::thresholds::Threshold;
 use crate::units;
 
 /// The whole command line.
-#[derive(Parser, Debug)]
+#[derive(Parser)]
 #[command(
     name = "rolegate-load",
     version,
@@ -51,7 +51,7 @@ Exit codes:
   130  the run was interrupted; the results up to then were printed";
 
 /// A subcommand.
-#[derive(Subcommand, Debug)]
+#[derive(Subcommand)]
 pub enum Command {
     /// Generates load on an HTTP server.
     #[command(after_help = WORKLOAD)]
@@ -106,7 +106,7 @@ The calls are those of Envoy with `encode_raw_headers: true`. An allowed call co
 200, a denied one as the status that the client would get. A gRPC status other than OK is an error.";
 
 /// The arguments of `http`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub struct HttpArgs {
     /// The URL (`http:` only), such as `http://127.0.0.1:8080/people`; with `--workload` the paths in the file count.
     #[arg(value_name = "URL")]
@@ -120,7 +120,7 @@ pub struct HttpArgs {
 }
 
 /// The arguments of `check`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub struct CheckArgs {
     /// The server, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
     #[arg(value_name = "ADDR")]
@@ -134,7 +134,7 @@ pub struct CheckArgs {
 }
 
 /// What `http` and `check` have in common.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub struct RunArgs {
     /// The load.
     #[command(flatten)]
@@ -148,7 +148,7 @@ pub struct RunArgs {
 }
 
 /// The load.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
     /// Requests per second, however slow the server is (open loop), as long as connections are free: use more (`-c`) if the report
@@ -196,8 +196,8 @@ pub struct LoadArgs {
     pub seed: u64,
 }
 
-/// The requests.
-#[derive(Args, Debug)]
+/// The requests. Not `Debug`: it has secrets.
+#[derive(Args)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
     /// A workload file: a weighted mix of requests with variables, in the format that `rolegate-load http --help` shows. `--host` and
@@ -213,18 +213,18 @@ pub struct RequestArgs {
     pub host: Option<String>,
     /// A header line; can be repeated.
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
-    pub headers: Vec<Secret>,
+    pub headers: Vec<String>,
     /// User name and password for HTTP Basic. They are never printed.
     #[arg(long, value_name = "USER:PASSWORD", env = "ROLEGATE_LOAD_BASIC", hide_env_values = true)]
     #[arg(conflicts_with_all = ["basic_file", "bearer", "bearer_file"])]
-    pub basic: Option<Secret>,
+    pub basic: Option<String>,
     /// A file with `USER:PASSWORD`, so that they do not appear in the list of processes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bearer", "bearer_file"])]
     pub basic_file: Option<PathBuf>,
     /// A bearer token. It is never printed.
     #[arg(long, value_name = "TOKEN", env = "ROLEGATE_LOAD_BEARER", hide_env_values = true)]
     #[arg(conflicts_with = "bearer_file")]
-    pub bearer: Option<Secret>,
+    pub bearer: Option<String>,
     /// A file with the token.
     #[arg(long, value_name = "FILE")]
     pub bearer_file: Option<PathBuf>,
@@ -243,7 +243,7 @@ pub struct RequestArgs {
 }
 
 /// The results.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(next_help_heading = "Results")]
 pub struct OutputArgs {
     /// Write the results as JSON in fortio's format; `-` is standard output, instead of the table.
@@ -270,7 +270,7 @@ pub struct OutputArgs {
 }
 
 /// The arguments of `app`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub struct ServerArgs {
     /// The address to listen on; port 0 lets the system choose.
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:8080")]
@@ -278,22 +278,4 @@ pub struct ServerArgs {
     /// Number of threads; 0 means one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
-}
-
-/// A value that is never printed.
-#[derive(Clone)]
-pub struct Secret(pub(crate) String);
-
-impl std::str::FromStr for Secret {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
 }

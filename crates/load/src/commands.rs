@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
+use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs};
 use crate::failed::Failed;
 use crate::find::{self, Step};
 use crate::plan::{Plan, Progress};
@@ -18,7 +18,6 @@ use crate::{Exit, report, run, screen, units};
 /// The default length of a run.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Generates load on an HTTP server.
 pub(crate) fn http(args: &HttpArgs) -> Exit {
     // It would never be true, and a check in CI that can never fail is worse than none.
     if let Some(threshold) = args.run.output.fail_if.iter().find(|threshold| threshold.is_of_check()) {
@@ -35,7 +34,6 @@ pub(crate) fn http(args: &HttpArgs) -> Exit {
     execute(plan, &args.run.load, &args.run.output)
 }
 
-/// Generates load on a server of Check calls.
 pub(crate) fn check(args: &CheckArgs) -> Exit {
     let plan = Plan::check(&args.address)
         .and_then(|plan| planned(plan, &args.path, &args.run.load, &args.run.request));
@@ -65,10 +63,10 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, Failed> {
         Some(file) => Workload::read(file)?,
         None => Workload::of(single(path, args)?),
     };
-    let lines = args.headers.iter().map(|header| units::header(&header.0));
+    let lines = args.headers.iter().map(|header| units::header(header));
     let lines = lines.collect::<Result<Vec<_>, _>>()?;
-    let basic = secret(args.basic.as_ref(), args.basic_file.as_deref())?;
-    let bearer = secret(args.bearer.as_ref(), args.bearer_file.as_deref())?;
+    let basic = secret(args.basic.clone(), args.basic_file.as_deref())?;
+    let bearer = secret(args.bearer.clone(), args.bearer_file.as_deref())?;
     for request in &mut workload.requests {
         request.headers.extend(lines.iter().cloned());
         let credentials = match (&basic, &bearer) {
@@ -98,10 +96,10 @@ fn single(path: &str, args: &RequestArgs) -> Result<Request, Failed> {
     Ok(Request { method, body, ..Request::get(path) })
 }
 
-fn secret(argument: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, Failed> {
+fn secret(argument: Option<String>, file: Option<&Path>) -> Result<Option<String>, Failed> {
     match file {
         Some(file) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
-        None => Ok(argument.map(|secret| secret.0.clone())),
+        None => Ok(argument),
     }
 }
 

@@ -25,7 +25,6 @@ pub enum Failed {
 }
 
 impl Failed {
-    /// A [`Failed::Plan`].
     pub(crate) fn plan(why: impl Into<String>) -> Self {
         Self::Plan(why.into())
     }

@@ -34,9 +34,6 @@ const MIN_ANSWERED_FRACTION: f64 = 0.99;
 
 /// Searches for the highest rate whose corrected p99 is at most `limit`, with expected answers only, and returns the run at that rate, if any. Calls
 /// `tried` after each step.
-///
-/// # Errors
-/// If a run fails.
 pub fn find_max(
     plan: &Plan,
     limit: Duration,

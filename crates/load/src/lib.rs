@@ -27,10 +27,11 @@ pub mod units;
 mod workload;
 
 pub use address::{Address, Target};
+pub use answer::{Answer, Fault};
 pub use failed::{Exit, Failed};
 pub use find::{Step, find_max};
-pub use plan::{Plan, Progress, Signals, Stop, Watch, signalled};
-pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, Responses, RunResults, histogram};
+pub use plan::{Plan, Progress, Stop, Watch, signalled};
+pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, RunResults, histogram};
 pub use run::run;
 pub use thresholds::Threshold;
 pub use workload::{Format, Request, Values, Variable, Workload};
@@ -38,7 +39,6 @@ pub use workload::{Format, Request, Values, Variable, Workload};
 use cli::{Cli, Command};
 
 /// Runs the command line.
-#[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => command(cli.command),

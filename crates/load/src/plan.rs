@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
 use crate::address::Target;
@@ -82,7 +82,6 @@ impl Stop {
     }
 
     /// Whether the end was requested.
-    #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -93,9 +92,8 @@ impl Stop {
         let wait = move || -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
             runtime.block_on(async {
-                let mut signals = signalled()?;
                 loop {
-                    signals.next().await;
+                    signalled().await?;
                     if stop.is_requested() {
                         std::process::exit(Exit::Interrupted as i32);
                     }
@@ -108,33 +106,18 @@ impl Stop {
     }
 }
 
-/// SIGTERM and SIGINT. Without handlers, the first process of a container would ignore them.
-///
-/// # Errors
-/// If the system permits no handlers.
-pub fn signalled() -> io::Result<Signals> {
-    Ok(Signals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
-}
-
-/// The signals that end a process.
-#[derive(Debug)]
-pub struct Signals(Signal, Signal);
-
-impl Signals {
-    /// Waits for the next one.
-    pub async fn next(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
+/// Waits for SIGTERM or SIGINT. Without a handler, the first process of a container would ignore them.
+pub async fn signalled() -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
+    Ok(())
 }
 
 impl Plan {
     /// `GET` on a URL such as `http://127.0.0.1:8080/people`: 8 connections at 100 requests per second for 10 s.
-    ///
-    /// # Errors
-    /// If it is not such a URL.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let target = Target::http(url)?;
         let request = Request::get(&target.path);
@@ -142,9 +125,6 @@ impl Plan {
     }
 
     /// Check calls to an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`, about `GET /people`.
-    ///
-    /// # Errors
-    /// If it is not an address.
     pub fn check(address: &str) -> Result<Self, Failed> {
         let target = Target::check(address)?;
         let request = Request::get("/people");

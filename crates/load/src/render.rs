@@ -15,7 +15,6 @@ use crate::workload::Request;
 use crate::workload::template::{Scope, Template, Variables};
 
 /// The requests of a workload, prepared for rendering. Shared by the threads.
-#[derive(Debug)]
 pub(crate) struct Recipes {
     variables: Variables,
     recipes: Vec<Recipe>,
@@ -63,16 +62,16 @@ struct Plain {
 }
 
 /// The sequence of requests of one thread.
-#[derive(Debug)]
 pub(crate) struct Source {
     recipes: Arc<Recipes>,
     random: Rng,
 }
 
 impl Recipes {
-    /// Prepares a plan's workload.
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
+        // Requests that are rendered only to check them take no number of a sequence.
+        let tried = Variables::new(&plan.workload.variables);
         let authority = plan.target.authority.clone();
         let recipes = plan.workload.requests.iter();
         let recipes = recipes.map(|request| Recipe::new(request, &variables, &authority));
@@ -84,7 +83,7 @@ impl Recipes {
         // Each request is rendered once, which also checks those that are not constant.
         for recipe in &mut recipes {
             let mut random = Rng::with_seed(0);
-            let plain = recipe.plain(&mut variables.first_look(&mut random))?;
+            let plain = recipe.plain(&mut tried.scope(&mut random))?;
             let rendered = plain.render(plan.protocol, &authority)?;
             recipe.constant = recipe.is_constant().then_some(rendered);
         }
@@ -112,7 +111,6 @@ impl Source {
         Self { recipes, random: Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
     }
 
-    /// The next request.
     pub(crate) fn next(&mut self) -> PreparedRequest {
         let recipes = &self.recipes;
         let recipe = recipes.pick(&mut self.random);
@@ -292,14 +290,4 @@ fn has_space_or_control(text: &str) -> bool {
 #[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
 fn invalid(error: http::Error) -> Failed {
     Failed::plan(error.to_string())
-}
-
-impl std::fmt::Debug for Recipe {
-    /// Omits the headers and the body, which may contain secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recipe")
-            .field("method", &self.method)
-            .field("weight", &self.weight)
-            .finish_non_exhaustive()
-    }
 }

@@ -25,13 +25,11 @@ pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99
 ///
 /// Histograms round the rank of a percentile up: with 1,000 requests, p99.99 would be the slowest request, which tells
 /// nothing about one in ten thousand.
-#[must_use]
 pub fn percentile(latencies: &Histogram<u64>, percent: f64) -> Option<u64> {
     has_values_beyond(latencies.len(), percent).then(|| latencies.value_at_percentile(percent))
 }
 
 /// Whether of so many values one lies beyond this percentile.
-#[must_use]
 pub fn has_values_beyond(count: u64, percent: f64) -> bool {
     let beyond = count as f64 * (100.0 - percent) / 100.0;
     // Half a request of tolerance, for floating-point errors and so that a percentile may rest on one request.

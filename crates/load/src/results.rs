@@ -6,6 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
+use crate::answer::{Answer, Fault};
+use crate::plan::Plan;
+
 /// The results of a run.
 #[derive(Clone, Debug)]
 pub struct RunResults {
@@ -27,10 +30,10 @@ pub struct RunResults {
     pub corrected: Histogram<u64>,
     /// From the actual start of each request to the end of its response, in nanoseconds.
     pub uncorrected: Histogram<u64>,
-    /// The responses by status (`200`), or for Check calls by decision (`allowed`, `denied 403`).
-    pub responses: BTreeMap<String, Responses>,
+    /// The corrected latencies of each answer.
+    pub responses: BTreeMap<Answer, Histogram<u64>>,
     /// Requests without a response, by kind of error. They are not in the histograms.
-    pub errors: BTreeMap<String, u64>,
+    pub errors: BTreeMap<Fault, u64>,
     /// Responses with an unexpected status. They are in the histograms.
     pub unexpected: u64,
     /// Bytes written to the sockets.
@@ -70,15 +73,6 @@ pub enum Rate {
     },
 }
 
-/// Responses of one kind.
-#[derive(Clone, Debug)]
-pub struct Responses {
-    /// Their number.
-    pub count: u64,
-    /// Like [`RunResults::corrected`].
-    pub corrected: Histogram<u64>,
-}
-
 /// Measurements of the generator itself.
 #[derive(Clone, Debug, Default)]
 pub struct GeneratorStats {
@@ -104,7 +98,6 @@ pub struct GeneratorStats {
 pub const MAX_LATENCY: Duration = Duration::from_secs(3600);
 
 /// An empty histogram of nanoseconds, with three significant digits.
-#[must_use]
 #[expect(clippy::expect_used, reason = "the bounds are constant and valid; a test makes one")]
 pub fn histogram() -> Histogram<u64> {
     let longest = u64::try_from(MAX_LATENCY.as_nanos()).unwrap_or(u64::MAX);
@@ -112,14 +105,40 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 impl RunResults {
+    /// Without any request.
+    pub(crate) fn empty(plan: &Plan, started: SystemTime) -> Self {
+        Self {
+            target: plan.target.shown.clone(),
+            protocol: plan.protocol,
+            rate: plan.rate,
+            connections: plan.connections,
+            streams: if plan.protocol == Protocol::Http1 { 1 } else { plan.streams },
+            started,
+            elapsed: Duration::ZERO,
+            corrected: histogram(),
+            uncorrected: histogram(),
+            responses: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            unexpected: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            generator: GeneratorStats { threads: plan.threads, ..GeneratorStats::default() },
+            interrupted: false,
+        }
+    }
+
+    /// The number of responses that `is_counted` selects.
+    pub(crate) fn count(&self, is_counted: impl Fn(Answer) -> bool) -> u64 {
+        let counted = self.responses.iter().filter(|(answer, _)| is_counted(**answer));
+        counted.map(|(_, latencies)| latencies.len()).sum()
+    }
+
     /// Requests that ended in an error.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.values().sum()
     }
 
     /// Requests that ended, with a response or an error.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.corrected.len() + self.errors()
     }

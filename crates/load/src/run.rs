@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::sync::watch;
+
 mod alarm;
 mod http1;
 mod http2;
@@ -23,8 +25,6 @@ mod worker;
 use self::alarm::nanoseconds;
 use self::pacer::RunLimits;
 use self::schedule::Schedule;
-use self::summary::ThreadUsage;
-use self::tally::Tally;
 use self::worker::ThreadConfig;
 use crate::failed::Failed;
 use crate::plan::{Plan, Progress, Watch};
@@ -33,7 +33,6 @@ use crate::results::{Rate, RunResults, histogram};
 
 /// The time from when the last thread is ready to the first request.
 const START_DELAY: Duration = Duration::from_millis(5);
-/// The interval of progress reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// The interval for checking whether the threads have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -45,86 +44,48 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
     check(plan)?;
     let recipes = Arc::new(Recipes::new(plan)?);
+    let (begin, limits) = watch::channel(None);
     let (ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
     for number in 0..plan.threads {
-        threads.push(Thread::start(plan, number, &recipes, ready.clone()).map_err(generator_failed)?);
+        let results = Arc::new(Mutex::new(RunResults::empty(plan, SystemTime::UNIX_EPOCH)));
+        let config = ThreadConfig {
+            plan: plan.clone(),
+            number,
+            recipes: Arc::clone(&recipes),
+            results: Arc::clone(&results),
+            ready: ready.clone(),
+            limits: limits.clone(),
+        };
+        let thread = thread::Builder::new().name(format!("load-{number}"));
+        let handle = thread.spawn(move || worker::work(config)).map_err(generator_failed)?;
+        threads.push(Thread { results, handle });
     }
     drop(ready);
     for _ in 0..plan.threads {
         // A thread that ends without a message has failed.
         readiness.recv().unwrap_or_else(|_| Err(Failed::Generator("a thread has ended".to_owned())))?;
     }
-    let limits = Arc::new(limits(plan, Instant::now() + START_DELAY));
-    let started = clock() + START_DELAY + plan.warmup;
-    for thread in &mut threads {
-        thread.begin(&limits);
-    }
-    let done = until_done(plan, &limits, threads)?;
-    Ok(summary::results(plan, &limits, started, done))
-}
-
-/// One thread of the generator.
-struct Thread {
-    begin: Option<tokio::sync::oneshot::Sender<Arc<RunLimits>>>,
-    tally: Arc<Mutex<Tally>>,
-    handle: JoinHandle<io::Result<ThreadUsage>>,
-}
-
-impl Thread {
-    fn start(
-        plan: &Plan,
-        number: usize,
-        recipes: &Arc<Recipes>,
-        ready: mpsc::Sender<Result<(), Failed>>,
-    ) -> io::Result<Self> {
-        let (begin, limits) = tokio::sync::oneshot::channel();
-        let tally = Arc::new(Mutex::new(Tally::new()));
-        let config = ThreadConfig {
-            plan: plan.clone(),
-            number,
-            recipes: Arc::clone(recipes),
-            tally: Arc::clone(&tally),
-            ready,
-            limits,
-        };
-        let handle =
-            thread::Builder::new().name(format!("load-{number}")).spawn(move || worker::work(config))?;
-        Ok(Self { begin: Some(begin), tally, handle })
-    }
-
-    fn begin(&mut self, limits: &Arc<RunLimits>) {
-        if let Some(begin) = self.begin.take() {
-            // A thread that has ended is handled when it is joined.
-            let _ = begin.send(Arc::clone(limits));
-        }
-    }
-}
-
-/// Waits for the threads.
-fn until_done(
-    plan: &Plan,
-    limits: &Arc<RunLimits>,
-    threads: Vec<Thread>,
-) -> Result<Vec<(Tally, ThreadUsage)>, Failed> {
+    let limits = Arc::new(self::limits(plan, Instant::now() + START_DELAY));
+    let mut results = RunResults::empty(plan, clock() + START_DELAY + plan.warmup);
+    begin.send_replace(Some(Arc::clone(&limits)));
     if let Some(watch) = &plan.watch {
-        report(plan, limits, &threads, watch);
+        report(plan, &limits, &threads, watch);
     }
-    let mut done = Vec::new();
     for thread in threads {
-        let used = thread
-            .handle
-            .join()
+        let joined = thread.handle.join();
+        joined
             .map_err(|_| Failed::Generator("a thread has panicked".to_owned()))?
             .map_err(generator_failed)?;
-        done.push((take(&thread.tally), used));
+        results.add(&thread.results.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    Ok(done)
+    summary::complete(&mut results, plan, &limits);
+    Ok(results)
 }
 
-/// Copies the results of a thread.
-fn take(tally: &Mutex<Tally>) -> Tally {
-    std::mem::replace(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), Tally::new())
+struct Thread {
+    results: Arc<Mutex<RunResults>>,
+    handle: JoinHandle<io::Result<()>>,
 }
 
 fn report(plan: &Plan, limits: &RunLimits, threads: &[Thread], watch: &Watch) {
@@ -148,9 +109,9 @@ fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progre
     let mut corrected = histogram();
     let mut errors = 0;
     for thread in threads {
-        let tally = thread.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = corrected.add(&tally.corrected);
-        errors += tally.errors.values().sum::<u64>();
+        let results = thread.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = corrected.add(&results.corrected);
+        errors += results.errors();
     }
     let responses = corrected.len();
     let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);

@@ -2,22 +2,18 @@
 
 use std::io::{self, ErrorKind, Write};
 
-/// Prints text on standard output.
 pub(crate) fn text(text: &str) {
     put(&mut io::stdout(), text);
 }
 
-/// Prints a line on standard output.
 pub(crate) fn line(line: &str) {
     text(&format!("{line}\n"));
 }
 
-/// Prints an error to standard error.
 pub(crate) fn error(message: &str) {
     put(&mut io::stderr(), &format!("rolegate-load: {message}\n"));
 }
 
-/// Prints a progress message to standard error.
 pub(crate) fn note(line: &str) {
     put(&mut io::stderr(), &format!("\r{line}\n"));
 }

@@ -7,9 +7,6 @@ use crate::failed::Failed;
 use crate::results::Rate;
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
-///
-/// # Errors
-/// If it is not one. The message says how to write it.
 pub fn duration(text: &str) -> Result<Duration, Failed> {
     let wrong = || Failed::plan("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
     let end =
@@ -32,9 +29,6 @@ pub fn duration(text: &str) -> Result<Duration, Failed> {
 }
 
 /// A rate: requests per second, or `max`.
-///
-/// # Errors
-/// If it is neither.
 pub fn rate(text: &str) -> Result<Rate, Failed> {
     if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
 }
@@ -54,7 +48,6 @@ fn number(text: &str) -> Result<f64, Failed> {
         .ok_or_else(|| Failed::plan("not a rate: write requests per second, such as `1000`, or `max`"))
 }
 
-/// A header.
 pub(crate) fn header(text: &str) -> Result<(String, String), Failed> {
     let (name, value) = text
         .split_once(':')

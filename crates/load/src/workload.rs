@@ -45,7 +45,6 @@ pub struct Request {
 
 impl Workload {
     /// A workload of a single request.
-    #[must_use]
     pub fn of(request: Request) -> Self {
         Self { requests: vec![request], variables: Vec::new() }
     }
@@ -53,7 +52,6 @@ impl Workload {
 
 impl Request {
     /// `GET` of a path.
-    #[must_use]
     pub fn get(path: &str) -> Self {
         Self {
             weight: 1,
@@ -69,20 +67,17 @@ impl Request {
     }
 
     /// Adds a header.
-    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Adds the credentials `user:password` as HTTP Basic (RFC 7617).
-    #[must_use]
     pub fn basic(self, credentials: &str) -> Self {
         self.header("authorization", &format!("Basic {}", BASE64_STANDARD.encode(credentials)))
     }
 
     /// Adds a bearer token (RFC 6750).
-    #[must_use]
     pub fn bearer(self, token: &str) -> Self {
         self.header("authorization", &format!("Bearer {token}"))
     }

@@ -43,9 +43,6 @@ pub const ANSWER_AS_CLUSTER: &str = "x-answer-as-cluster";
 
 impl App {
     /// Starts it.
-    ///
-    /// # Errors
-    /// If there is no free port.
     pub async fn start() -> Result<Self, Failed> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
         let address = listener.local_addr().map_err(|error| Failed::io("app", &error))?;
@@ -58,22 +55,17 @@ impl App {
 
     /// From now on answers with 401 unless the header `x-identity` is a token for this audience, signed with one of the keys
     /// of this JWK Set.
-    ///
-    /// # Errors
-    /// If this is no JWK Set.
     pub fn trust(&self, keys: &str, audience: &str) -> Result<(), Failed> {
         let trusted = Trusted::new(keys, audience)?;
         self.seen.trusted.set(trusted).map_err(|_| Failed::new("app", "it trusts keys already"))
     }
 
     /// The number of requests that have reached it.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.seen.requests.load(Ordering::SeqCst)
     }
 
     /// The number of these that had [`MUST_NOT_ARRIVE`].
-    #[must_use]
     pub fn forbidden(&self) -> u64 {
         self.seen.forbidden.load(Ordering::SeqCst)
     }

@@ -37,9 +37,6 @@ pub struct Browser {
 
 impl Browser {
     /// Starts it, with its files in `folder`.
-    ///
-    /// # Errors
-    /// If Chromium is not installed, or does not start.
     pub fn start(folder: &Path) -> Result<Self, Failed> {
         let program = program()?;
         let home = program.parent().unwrap_or(Path::new("/"));
@@ -86,9 +83,6 @@ impl Browser {
     }
 
     /// Calls a method of the protocol, and returns its result.
-    ///
-    /// # Errors
-    /// If the browser has ended, or answers with an error.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, Failed> {
         self.next += 1;
         let id = self.next;
@@ -119,9 +113,6 @@ impl Browser {
     /// Does something that loads a page, and waits until that page is loaded.
     ///
     /// The old page is marked. A load event could be one of the page before.
-    ///
-    /// # Errors
-    /// If no page is loaded.
     pub fn load(&mut self, action: impl FnOnce(&mut Self) -> Result<(), Failed>) -> Result<(), Failed> {
         self.value("window.isOld = true")?;
         action(self)?;
@@ -138,17 +129,11 @@ impl Browser {
     }
 
     /// Opens a page.
-    ///
-    /// # Errors
-    /// If it cannot be loaded.
     pub fn open(&mut self, url: &str) -> Result<(), Failed> {
         self.load(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
     /// The value of an expression on the page. It is evaluated by the debugger, which no policy of the page forbids.
-    ///
-    /// # Errors
-    /// If it throws.
     pub fn value(&mut self, expression: &str) -> Result<Value, Failed> {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let mut result = self.call("Runtime.evaluate", parameters)?;
@@ -159,9 +144,6 @@ impl Browser {
     }
 
     /// Presses a key, such as `Tab`, with shift or without.
-    ///
-    /// # Errors
-    /// If the browser has ended.
     pub fn press(&mut self, key: &str, shift: bool) -> Result<(), Failed> {
         let (code, text) = match key {
             "Tab" => (9, ""),
@@ -179,17 +161,11 @@ impl Browser {
     }
 
     /// Types text into the field that has the focus.
-    ///
-    /// # Errors
-    /// If the browser has ended.
     pub fn write(&mut self, text: &str) -> Result<(), Failed> {
         self.call("Input.insertText", json!({ "text": text })).map(drop)
     }
 
     /// Shows pages in a viewport of this width, in dark or light colours.
-    ///
-    /// # Errors
-    /// If the browser has ended.
     pub fn show(&mut self, width: u32, dark: bool) -> Result<(), Failed> {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics)?;
@@ -199,9 +175,6 @@ impl Browser {
     }
 
     /// Writes a picture of the whole page, as PNG.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn picture(&mut self, file: &Path) -> Result<(), Failed> {
         let picture = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }))?;
         let bytes = BASE64_STANDARD.decode(picture["data"].as_str().unwrap_or_default());
@@ -211,7 +184,6 @@ impl Browser {
 
     /// What has gone wrong on the pages so far: errors and warnings, what a policy has blocked, and requests to other
     /// addresses than this one.
-    #[must_use]
     pub fn complaints(&self, origin: &str) -> Vec<String> {
         let is_wrong = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
@@ -254,9 +226,6 @@ fn messages(pipe: ChildStdout) -> Receiver<Value> {
 }
 
 /// Chromium: `CHROMIUM=/path`, else the one that `make tools` installed in `.tools/`.
-///
-/// # Errors
-/// If it is missing. The message says how to get it.
 fn program() -> Result<PathBuf, Failed> {
     let named = std::env::var("CHROMIUM").ok().map(PathBuf::from);
     let installed = repository().join(format!(".tools/chromium-{VERSION}/chromium"));

@@ -52,18 +52,12 @@ pub struct Answer {
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// `GET path` on a connection of its own.
-///
-/// # Errors
-/// If there is no response.
 pub async fn get(address: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<Answer, Failed> {
     let mut connection = Connection::open(address, Version::Http1).await?;
     connection.send("GET", path, "localhost", headers, b"").await
 }
 
 /// Runs a future to its end, for callers that are not asynchronous. What it starts runs on this thread.
-///
-/// # Errors
-/// Those of the future, or if the system provides no runtime.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failed::io("runtime", &error))?.block_on(future)
@@ -71,9 +65,6 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T,
 
 impl Connection {
     /// Opens a connection.
-    ///
-    /// # Errors
-    /// If nothing listens at this address.
     pub async fn open(address: SocketAddr, version: Version) -> Result<Self, Failed> {
         let stream = TcpStream::connect(address).await.map_err(|error| Failed::io("connect", &error))?;
         stream.set_nodelay(true).map_err(|error| Failed::io("connect", &error))?;
@@ -93,7 +84,6 @@ impl Connection {
     }
 
     /// Another handle to the same connection; HTTP/2 only.
-    #[must_use]
     pub fn share(&self) -> Option<Self> {
         match &self.0 {
             Sender::Http1(_) => None,
@@ -102,9 +92,6 @@ impl Connection {
     }
 
     /// Sends a request and waits up to 20 s for the whole response.
-    ///
-    /// # Errors
-    /// If the request is not valid for the client, or there is no response.
     pub async fn send(
         &mut self,
         method: &str,
@@ -117,9 +104,6 @@ impl Connection {
     }
 
     /// The same with a body that arrives in pieces.
-    ///
-    /// # Errors
-    /// Like [`Self::send`].
     pub async fn send_pieces(
         &mut self,
         method: &str,
@@ -189,7 +173,6 @@ pub enum End {
 
 impl Pieces {
     /// A body in one piece, whose length is announced.
-    #[must_use]
     pub fn whole(body: &[u8]) -> Self {
         let piece = (!body.is_empty()).then(|| Bytes::copy_from_slice(body));
         Self { pieces: piece.into_iter().collect(), end: End::Data }
@@ -197,7 +180,6 @@ impl Pieces {
 
     /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not announced if there is more than
     /// one, or it does not end with data.
-    #[must_use]
     pub fn of(body: &[u8], size: usize, end: End) -> Self {
         Self { pieces: body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect(), end }
     }
@@ -244,19 +226,16 @@ const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
 
 impl Answer {
     /// The body as text.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The body as JSON; `Null` if it is not JSON.
-    #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// The values of a header, joined by `, ` if there are several.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
         let values = self.headers.get_all(name).iter();
         let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();

@@ -78,9 +78,6 @@ struct Everything {
 
 impl Collector {
     /// Starts it.
-    ///
-    /// # Errors
-    /// If the address cannot be bound, or the certificate cannot be used.
     pub fn start(options: Options) -> Result<Self, Failed> {
         let failed = |error: &dyn std::fmt::Display| Failed::new("collector", error.to_string());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -113,37 +110,31 @@ impl Collector {
     }
 
     /// Where it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The spans so far.
-    #[must_use]
     pub fn spans(&self) -> Vec<Span> {
         self.received.with(|all| all.spans.clone())
     }
 
     /// The log records so far.
-    #[must_use]
     pub fn logs(&self) -> Vec<LogRecord> {
         self.received.with(|all| all.logs.clone())
     }
 
     /// The resource of each request so far.
-    #[must_use]
     pub fn resources(&self) -> Vec<Vec<KeyValue>> {
         self.received.with(|all| all.resources.clone())
     }
 
     /// The number of requests so far.
-    #[must_use]
     pub fn requests(&self) -> usize {
         self.received.with(|all| all.requests)
     }
 
     /// Whether any message or header so far has this text.
-    #[must_use]
     pub fn has(&self, text: &str) -> bool {
         self.received.with(|all| contains(&all.bytes, text))
     }
@@ -159,7 +150,6 @@ impl Drop for Collector {
 }
 
 /// The value of an attribute, as text.
-#[must_use]
 pub fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
     let value = attributes.iter().find(|attribute| attribute.key == name)?.value.clone()?.value?;
     Some(match value {

@@ -107,7 +107,6 @@ pub enum Target {
 
 impl Target {
     /// The address, if it is a TCP address.
-    #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(at) => Some(*at),
@@ -137,17 +136,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with these listeners.
-    ///
-    /// # Errors
-    /// If Envoy is not installed, or does not become ready within two minutes.
     pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
         Self::start_program(&program()?, folder, app, listeners).await
     }
 
     /// Starts this Envoy with these listeners.
-    ///
-    /// # Errors
-    /// Like [`Self::start_all`].
     pub(crate) async fn start_program(
         program: &Path,
         folder: &Path,
@@ -162,9 +155,6 @@ impl Envoy {
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
-    ///
-    /// # Errors
-    /// Like [`Self::start_all`].
     pub async fn start_configured(
         folder: &Path,
         configuration: &str,
@@ -174,9 +164,6 @@ impl Envoy {
     }
 
     /// Starts this Envoy with this configuration, whose dynamic modules are in the folder `modules`.
-    ///
-    /// # Errors
-    /// Like [`Self::start_all`].
     pub async fn start_with_modules(
         program: &Path,
         folder: &Path,
@@ -215,15 +202,11 @@ impl Envoy {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
     /// Asks it to end (SIGTERM), and waits until it has ended.
-    ///
-    /// # Errors
-    /// If it is still running after two minutes.
     pub async fn end(&mut self) -> Result<(), Failed> {
         self.process.terminate();
         let until = Instant::now() + START_TIMEOUT;
@@ -237,15 +220,11 @@ impl Envoy {
     }
 
     /// Its log.
-    #[must_use]
     pub fn log(&self) -> String {
         self.process.printed()
     }
 
     /// The value of a counter or gauge; `None` if none has this name.
-    ///
-    /// # Errors
-    /// If its admin interface does not answer.
     pub async fn stat(&self, name: &str) -> Result<Option<u64>, Failed> {
         let answer = get(self.admin, &format!("/stats?filter=^{name}$"), &[]).await?.text();
         Ok(answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()))
@@ -317,7 +296,6 @@ fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<Str
 
 impl Listener {
     /// A listener with the shipped settings that asks nobody.
-    #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), targets: Vec::new(), module: None, settings: Settings::default() }
     }
@@ -468,17 +446,11 @@ const VERSION: &str = "1.40.0";
 const OLDER_VERSION: &str = "1.38.3";
 
 /// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
-///
-/// # Errors
-/// If it is missing. The message says how to get it.
 pub fn program() -> Result<PathBuf, Failed> {
     installed("ENVOY", VERSION)
 }
 
 /// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools` installed.
-///
-/// # Errors
-/// Like [`program`].
 pub fn older_program() -> Result<PathBuf, Failed> {
     installed("ENVOY_OLDER", OLDER_VERSION)
 }

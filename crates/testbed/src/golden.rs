@@ -48,9 +48,6 @@ const LINE_OF_ENVOY: Duration = Duration::from_millis(300);
 
 impl<'a> Caller<'a> {
     /// Connects to the stack.
-    ///
-    /// # Errors
-    /// If Envoy does not listen.
     pub async fn connect(
         stack: &'a Stack,
         identity: &'a Identity,
@@ -61,9 +58,6 @@ impl<'a> Caller<'a> {
     }
 
     /// Runs a case.
-    ///
-    /// # Errors
-    /// If the request cannot be sent or there is no response.
     pub async fn run(&mut self, case: &Case) -> Result<Ran, Failed> {
         let request = &case.request;
         if request.at.is_some() {
@@ -126,9 +120,6 @@ impl<'a> Caller<'a> {
 }
 
 /// The value of the `Authorization` header for these credentials.
-///
-/// # Errors
-/// If the credentials are claims and there is no signer, or only a name.
 pub fn authorization(
     credentials: &Credentials,
     identity: &Identity,

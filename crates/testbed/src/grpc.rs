@@ -27,9 +27,6 @@ pub struct Reply {
 }
 
 /// Opens a connection.
-///
-/// # Errors
-/// If the server closes it.
 pub async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<Client, h2::Error> {
@@ -49,9 +46,6 @@ pub fn head(path: &str) -> http::request::Builder {
 }
 
 /// Makes a call with one message, which is in its frame.
-///
-/// # Errors
-/// If there is no response.
 pub async fn call(client: &Client, path: &str, message: Bytes) -> Result<Reply, h2::Error> {
     let mut client = client.clone().ready().await?;
     let request = head(path).body(()).expect("a path");
@@ -61,9 +55,6 @@ pub async fn call(client: &Client, path: &str, message: Bytes) -> Result<Reply, 
 }
 
 /// Reads a response to its end.
-///
-/// # Errors
-/// If it has no end.
 pub async fn reply(response: ResponseFuture) -> Result<Reply, h2::Error> {
     let (head, mut stream) = response.await?.into_parts();
     let mut body = BytesMut::new();
@@ -80,7 +71,6 @@ pub async fn reply(response: ResponseFuture) -> Result<Reply, h2::Error> {
 
 impl Reply {
     /// The verdict, if one was given.
-    #[must_use]
     pub fn decision(&self) -> Option<CheckResponse> {
         let (prefix, message) = self.body.split_at_checked(5)?;
         let length = u32::try_from(message.len()).ok()?.to_be_bytes();
@@ -89,7 +79,6 @@ impl Reply {
     }
 
     /// The status that Envoy makes of the verdict: 200 if the request may go on. `None` without a verdict.
-    #[must_use]
     pub fn status(&self) -> Option<i32> {
         let verdict = self.decision()?;
         match verdict.http_response {
@@ -103,25 +92,21 @@ impl Reply {
     }
 
     /// The verdict, which must have been given.
-    #[must_use]
     pub fn verdict(&self) -> CheckResponse {
         self.decision().unwrap_or_else(|| panic!("no verdict: {self:?}"))
     }
 
     /// Whether Envoy would let the request go on.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.decision().is_some_and(|verdict| verdict.status.unwrap_or_default().code == 0)
     }
 
     /// The status of a denial.
-    #[must_use]
     pub fn denied(&self) -> i32 {
         self.status().filter(|_| !self.is_ok()).unwrap_or_else(|| panic!("not denied: {self:?}"))
     }
 
     /// The error, which must be one.
-    #[must_use]
     pub fn error(&self) -> &str {
         let error = self.grpc.as_deref().filter(|_| self.body.is_empty() && !self.is_ok());
         error.unwrap_or_else(|| panic!("no error: {self:?}"))
@@ -129,7 +114,6 @@ impl Reply {
 }
 
 /// The value of an `Authorization` header with `user:password` (RFC 7617).
-#[must_use]
 pub fn basic(credentials: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(credentials))
 }

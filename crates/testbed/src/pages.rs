@@ -2,7 +2,6 @@
 
 /// The rows of the table whose first line begins with `header`, such as `| reason | status |`: the trimmed text of each
 /// cell. Empty if there is no such table.
-#[must_use]
 pub fn table<'a>(page: &'a str, header: &str) -> Vec<Vec<&'a str>> {
     let from_header = page.lines().skip_while(|line| !line.starts_with(header));
     let rows = from_header.skip(2).take_while(|line| line.starts_with('|'));

@@ -24,17 +24,11 @@ pub struct Example {
 
 impl Example {
     /// The example with this name in `policies/`.
-    ///
-    /// # Errors
-    /// If the policy or its cases have a problem.
     pub fn named(name: &str) -> Result<Self, Failed> {
         Self::in_folder(&repository().join("policies").join(name))
     }
 
     /// The policy and the cases in this folder.
-    ///
-    /// # Errors
-    /// If the policy or its cases have a problem.
     pub fn in_folder(folder: &Path) -> Result<Self, Failed> {
         let file = folder.join("policy.yaml");
         let loaded = policy::load(&Disk, &file).map_err(|problems| failed(&problems))?;
@@ -45,9 +39,6 @@ impl Example {
     }
 
     /// Copies the example with this name to `folder`, with the key of `signer` instead of its key sets.
-    ///
-    /// # Errors
-    /// If it cannot be read or written.
     pub fn signed_by(name: &str, folder: &Path, signer: &Signer) -> Result<Self, Failed> {
         let from = repository().join("policies").join(name);
         copy(&from, folder).map_err(|error| Failed::io(from.display().to_string(), &error))?;
@@ -62,9 +53,6 @@ impl Example {
 }
 
 /// The names of the examples in `policies/`, sorted.
-///
-/// # Errors
-/// If the folder cannot be read.
 pub fn names() -> Result<Vec<String>, Failed> {
     let folder = repository().join("policies");
     let mut names: Vec<String> = std::fs::read_dir(&folder)
@@ -97,9 +85,6 @@ fn failed(problems: &[Problem]) -> Failed {
 }
 
 /// Copies a folder with all that is in it.
-///
-/// # Errors
-/// If something cannot be read or written.
 pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -17,9 +17,6 @@ pub struct ReservedPort {
 
 impl ReservedPort {
     /// Reserves a port until the value is dropped.
-    ///
-    /// # Errors
-    /// If no port is free.
     pub fn new() -> Result<Self, Failed> {
         let failed = |error: std::io::Error| Failed::io("port", &error);
         let bound = TcpSocket::new_v4().map_err(failed)?;
@@ -30,7 +27,6 @@ impl ReservedPort {
     }
 
     /// Its address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

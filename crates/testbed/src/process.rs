@@ -63,17 +63,11 @@ const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Process {
     /// Starts it, and appends its output to `log`.
-    ///
-    /// # Errors
-    /// If the log cannot be written or the program cannot be started.
     pub fn start(name: &'static str, command: Command, log: PathBuf) -> Result<Self, Failed> {
         Self::start_with(name, command, log, Stdout::Log)
     }
 
     /// Starts it with another standard output.
-    ///
-    /// # Errors
-    /// Like [`Self::start`].
     pub fn start_with(
         name: &'static str,
         mut command: Command,
@@ -99,9 +93,6 @@ impl Process {
     }
 
     /// Waits until `ready` returns something.
-    ///
-    /// # Errors
-    /// If the process ends before, or the time is over. The message has the last lines of its output.
     pub async fn until<T>(
         &mut self,
         limit: Duration,
@@ -121,13 +112,11 @@ impl Process {
     }
 
     /// The contents of its log file.
-    #[must_use]
     pub fn printed(&self) -> String {
         String::from_utf8_lossy(&read(&self.log)).into_owned()
     }
 
     /// Its own output, without what was in the log file before it started.
-    #[must_use]
     pub fn printed_since_its_start(&self) -> String {
         let all = read(&self.log);
         String::from_utf8_lossy(all.get(self.earlier..).unwrap_or_default()).into_owned()
@@ -139,7 +128,6 @@ impl Process {
     }
 
     /// A failure with the last lines of its output.
-    #[must_use]
     pub fn failed(&self, why: &str) -> Failed {
         let printed = self.printed_since_its_start();
         let lines: Vec<&str> = printed.lines().collect();
@@ -148,7 +136,6 @@ impl Process {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -226,7 +213,6 @@ pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Optio
 }
 
 /// The root folder of the repository.
-#[must_use]
 pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()

@@ -36,9 +36,6 @@ pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::
 impl Rolegate {
     /// Starts it with this policy and the further arguments `more`; its output goes to `folder`. The admin interface
     /// gets [`ANY_PORT`], which `listen` may be too.
-    ///
-    /// # Errors
-    /// If it cannot be started, or is not ready within 20 s.
     pub async fn start(
         program: &Path,
         policy: &Path,
@@ -50,9 +47,6 @@ impl Rolegate {
     }
 
     /// Starts it with another standard output, to which it writes its decision log.
-    ///
-    /// # Errors
-    /// Like [`Self::start`].
     pub async fn start_with(
         program: &Path,
         policy: &Path,
@@ -96,9 +90,6 @@ impl Rolegate {
     }
 
     /// Waits until it has ended by itself. Returns whether its exit code is 0.
-    ///
-    /// # Errors
-    /// If it is still running after `limit`.
     pub async fn ended(&mut self, limit: Duration) -> Result<bool, Failed> {
         let until = Instant::now() + limit;
         while Instant::now() < until {
@@ -111,22 +102,17 @@ impl Rolegate {
     }
 
     /// Starts it again on the same addresses after it has ended, and waits until it is ready.
-    ///
-    /// # Errors
-    /// Like [`Self::start`].
     pub async fn restart(&mut self) -> Result<(), Failed> {
         self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more, self.stdout)?;
         self.ready().await
     }
 
     /// Its log.
-    #[must_use]
     pub fn log(&self) -> String {
         self.process.printed()
     }
 
     /// Its decision log so far: one JSON object per request, in order.
-    #[must_use]
     pub fn decisions(&self) -> Vec<Value> {
         let lines = self.log();
         let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -134,7 +120,6 @@ impl Rolegate {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }

@@ -61,9 +61,6 @@ impl Default for Options {
 
 impl Stack {
     /// Starts everything, with the program `rolegate` and this policy.
-    ///
-    /// # Errors
-    /// If a part is missing or does not become ready.
     pub async fn start(rolegate: &Path, policy: &Path, options: &Options) -> Result<Self, Failed> {
         let folder = tempfile::Builder::new()
             .prefix("rolegate-testbed-")
@@ -96,15 +93,11 @@ impl Stack {
     }
 
     /// Opens a connection to Envoy.
-    ///
-    /// # Errors
-    /// If Envoy no longer listens.
     pub async fn connect(&self, version: Version) -> Result<Connection, Failed> {
         Connection::open(self.envoy.address, version).await
     }
 
     /// All decisions that are logged so far: one JSON object per request, in order.
-    #[must_use]
     pub fn decisions(&self) -> Vec<Value> {
         let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
         let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
@@ -113,9 +106,6 @@ impl Stack {
 
     /// Waits until this many decisions are logged, for at most half a minute: a thread of its own writes them, after the
     /// responses.
-    ///
-    /// # Errors
-    /// If there are fewer then.
     pub async fn wait_for_decisions(&self, number: usize) -> Result<Vec<Value>, Failed> {
         let until = Instant::now() + LINES_TIMEOUT;
         loop {
@@ -132,9 +122,6 @@ impl Stack {
 
     /// How many reloads of the policy have succeeded and how many have failed. The module counts them as of an earlier
     /// request.
-    ///
-    /// # Errors
-    /// If Envoy or rolegate do not answer.
     pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
         let Some(rolegate) = self.rolegates.first() else {
             let of = async |name| {
@@ -152,16 +139,12 @@ impl Stack {
     }
 
     /// The folder of its files, which exists as long as the stack.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
 /// The program `rolegate`: `ROLEGATE=/path`, else the one in the folder of the current program.
-///
-/// # Errors
-/// If it is in neither place.
 pub fn program() -> Result<PathBuf, Failed> {
     let named = std::env::var_os("ROLEGATE").map(PathBuf::from);
     let own = std::env::current_exe().map_err(|error| Failed::io("rolegate", &error))?;

@@ -34,7 +34,6 @@ pub const ISSUER: &str = "https://id.example.com";
 pub const AUDIENCE: &str = "people";
 
 /// A new P-256 key in PEM (PKCS #8).
-#[must_use]
 pub fn private_key() -> String {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
     let text = STANDARD.encode(key.expect("a key").as_ref());
@@ -64,7 +63,6 @@ impl Default for Signer {
 
 impl Signer {
     /// The key with which tokens of this algorithm are verified, as a JSON Web Key whose id is the algorithm.
-    #[must_use]
     pub fn jwk(&self, algorithm: &str) -> Value {
         let point = |curve: &str, pair: &EcdsaKeyPair| {
             // An uncompressed point: 0x04, then both coordinates with equal length.
@@ -88,20 +86,17 @@ impl Signer {
     }
 
     /// The key set with the key of ES256.
-    #[must_use]
     pub fn key_set(&self) -> String {
         json!({ "keys": [self.jwk("ES256")] }).to_string()
     }
 
     /// The public RSA key in DER.
-    #[must_use]
     pub fn rsa_key(&self) -> Vec<u8> {
         self.rsa.public_key().as_ref().to_vec()
     }
 
     /// The modulus of the RSA key. The encoded key ends with it and the exponent 65537, which takes five bytes (RFC
     /// 8017, A.1.1).
-    #[must_use]
     pub fn modulus(&self) -> Vec<u8> {
         let key = self.rsa_key();
         let end = key.len().saturating_sub(5);
@@ -110,7 +105,6 @@ impl Signer {
     }
 
     /// A signature of this algorithm.
-    #[must_use]
     pub fn signature(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         let mac = |hash| hmac::sign(&hmac::Key::new(hash, &SECRET), message).as_ref().to_vec();
@@ -138,7 +132,6 @@ impl Signer {
     }
 
     /// A token of exactly these texts, signed with this algorithm.
-    #[must_use]
     pub fn signed(&self, algorithm: &str, header: &str, claims: &str) -> String {
         let message = [encode(header), encode(claims)].join(".");
         let signature = encode(self.signature(algorithm, message.as_bytes()));
@@ -146,7 +139,6 @@ impl Signer {
     }
 
     /// A token with exactly this header, which names the algorithm, and these claims.
-    #[must_use]
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let algorithm = header.get("alg").and_then(Value::as_str).unwrap_or_default();
         self.signed(algorithm, &header.to_string(), &claims.to_string())
@@ -154,9 +146,6 @@ impl Signer {
 
     /// A token with these claims, valid for ten minutes for the issuer that it names. Missing required claims are
     /// added.
-    ///
-    /// # Errors
-    /// If the claims are not an object.
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
         let claims: Map<String, Value> =
             serde_json::from_str(claims).map_err(|error| Failed::new("claims", error.to_string()))?;
@@ -179,7 +168,6 @@ impl Signer {
 
     /// An `Authorization` value whose token is valid for a day from `now`, and has about as many claims as a real one:
     /// about 900 bytes.
-    #[must_use]
     pub fn bearer(&self, algorithm: &str, now: u64) -> String {
         let claims = json!({
             "iss": ISSUER, "aud": [AUDIENCE, "account"], "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",
@@ -203,13 +191,11 @@ impl fmt::Debug for Signer {
 }
 
 /// The time in seconds since 1970.
-#[must_use]
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A part of a token: base64url without padding.
-#[must_use]
 pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -42,9 +42,6 @@ pub struct Tally {
 
 impl Traffic {
     /// Starts this many clients for each kind, each with its own connection to Envoy.
-    ///
-    /// # Errors
-    /// If these are not requests.
     pub fn start(
         envoy: SocketAddr,
         clients: usize,
@@ -74,9 +71,6 @@ impl Traffic {
     }
 
     /// Waits until this many more requests of each kind have been answered.
-    ///
-    /// # Errors
-    /// If that takes longer than half a minute.
     pub async fn more(&self, requests: u64) -> Result<(), Failed> {
         let enough = self.answered().map(|answered| answered + requests);
         wait(requests, || self.answered().iter().zip(enough).all(|(answered, enough)| *answered >= enough))
@@ -84,15 +78,11 @@ impl Traffic {
     }
 
     /// The responses and errors so far, of each kind of request.
-    #[must_use]
     pub fn answered(&self) -> [u64; 2] {
         self.answered.each_ref().map(|answered| answered.load(Ordering::SeqCst))
     }
 
     /// Stops the clients and returns the results.
-    ///
-    /// # Errors
-    /// If Envoy was not reached at all.
     pub async fn stop(self) -> Result<Tally, Failed> {
         self.stop.stop();
         let [allowed, denied] = self.runs;
@@ -104,9 +94,6 @@ impl Traffic {
 }
 
 /// Waits until `enough`, which depends on `requests` more answers.
-///
-/// # Errors
-/// If that takes longer than half a minute.
 pub async fn wait(requests: u64, enough: impl Fn() -> bool) -> Result<(), Failed> {
     let until = Instant::now() + Duration::from_secs(30);
     while !enough() {

@@ -9,14 +9,13 @@ use crate::results::RunResults;
 
 /// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
 /// `run`. Durations are in nanoseconds. Percentiles for which there are too few requests are omitted.
-#[must_use]
 pub fn csv(of: &RunResults) -> String {
     let mut text = "series,figure,value\r\n".to_owned();
     run(&mut text, of);
     distribution(&mut text, "corrected", &of.corrected);
     distribution(&mut text, "uncorrected", &of.uncorrected);
-    for (name, responses) in &of.responses {
-        distribution(&mut text, &format!("answer {name}"), &responses.corrected);
+    for (answer, latencies) in &of.responses {
+        distribution(&mut text, &format!("answer {answer}"), latencies);
     }
     for (what, count) in &of.errors {
         row(&mut text, "error", what, &count.to_string());
@@ -65,7 +64,6 @@ fn row(text: &mut String, series: &str, figure: &str, value: &str) {
     let _ = write!(text, "{},{},{}\r\n", field(series), field(figure), field(value));
 }
 
-/// A field, quoted if necessary.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))

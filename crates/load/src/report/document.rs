@@ -30,13 +30,11 @@ pub enum Part {
 }
 
 /// A table with these headings.
-#[must_use]
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
     Part::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
 }
 
 /// The parts as text.
-#[must_use]
 pub fn text(title: &str, parts: &[Part]) -> String {
     let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
     for part in parts {
@@ -59,7 +57,6 @@ pub fn text(title: &str, parts: &[Part]) -> String {
 }
 
 /// The parts as a self-contained HTML page: no script, no font, no external link.
-#[must_use]
 pub fn html(title: &str, parts: &[Part]) -> String {
     let mut body = String::new();
     for part in parts {
@@ -100,7 +97,6 @@ fn cells(heads: &[String], rows: &[Vec<String>]) -> String {
     format!("<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n")
 }
 
-/// Escapes text for HTML.
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -116,7 +112,6 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// The parts as Markdown.
-#[must_use]
 pub fn markdown(title: &str, parts: &[Part]) -> String {
     let mut all = format!("# {title}\n\n");
     for part in parts {

@@ -11,10 +11,10 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::{PERCENTILES, percentile};
+use crate::answer::Answer;
 use crate::results::{Protocol, RunResults};
 
 /// The results; `labels` is the title that `fortio report` shows.
-#[must_use]
 pub fn fortio(results: &RunResults, labels: &str) -> Value {
     let mut run = json!({
         "RunType": if results.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
@@ -62,12 +62,12 @@ fn open_loop(results: &RunResults) -> Value {
 }
 
 /// Responses by status; like in fortio, −1 counts requests without a response.
-fn codes(results: &RunResults) -> BTreeMap<&str, u64> {
+fn codes(results: &RunResults) -> BTreeMap<String, u64> {
     let responses = results.responses.iter();
-    let mut codes: BTreeMap<&str, u64> =
-        responses.map(|(name, responses)| (name.as_str(), responses.count)).collect();
+    let mut codes: BTreeMap<String, u64> =
+        responses.map(|(answer, latencies)| (answer.to_string(), latencies.len())).collect();
     if results.errors() > 0 {
-        codes.insert("-1", results.errors());
+        codes.insert("-1".to_owned(), results.errors());
     }
     codes
 }
@@ -75,10 +75,10 @@ fn codes(results: &RunResults) -> BTreeMap<&str, u64> {
 /// The responses that fortio would call errors. A denied check is an ordinary response.
 fn failures(results: &RunResults) -> Histogram<u64> {
     let mut failures = crate::results::histogram();
-    for (name, responses) in &results.responses {
-        if name.parse::<u16>().is_ok_and(|status| status >= 400) {
+    for (answer, latencies) in &results.responses {
+        if matches!(answer, Answer::Status(400..)) {
             // Both have the same bounds, so this does not fail.
-            let _ = failures.add(&responses.corrected);
+            let _ = failures.add(latencies);
         }
     }
     failures
@@ -126,7 +126,6 @@ fn seconds(nanoseconds: u64) -> f64 {
 }
 
 /// A time in UTC (RFC 3339), to the millisecond.
-#[must_use]
 pub fn rfc3339(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map(|at| format!("{at:.3}")).unwrap_or_default()
 }

@@ -10,7 +10,6 @@ use super::units;
 const STEPS: u32 = 5;
 
 /// The whole distribution, in milliseconds. The last line has no fourth column, because it would be infinite.
-#[must_use]
 pub fn hgrm(of: &Histogram<u64>) -> String {
     let mut text =
         format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");

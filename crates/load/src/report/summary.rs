@@ -5,16 +5,15 @@ use hdrhistogram::Histogram;
 use super::document::{self, Part, table};
 use super::svg::{self, Curve};
 use super::{PERCENTILES, percentile, units};
+use crate::answer::Fault;
 use crate::results::{Rate, RunResults};
 
 /// The results as text for a terminal or a log: no colours, and the warning last, so that it stays visible.
-#[must_use]
 pub fn text(of: &RunResults) -> String {
     document::text(&of.target, &parts(of))
 }
 
 /// The results as a self-contained page.
-#[must_use]
 pub fn html(of: &RunResults) -> String {
     document::html(&format!("Load on {}", of.target), &parts(of))
 }
@@ -42,7 +41,7 @@ fn parts(of: &RunResults) -> Vec<Part> {
     }
     if !of.errors.is_empty() {
         all.push(Part::Subheading("Errors (in no figure above)".to_owned()));
-        let row = |(what, count): (&String, &u64)| vec![what.clone(), units::count(*count)];
+        let row = |(fault, count): (&Fault, &u64)| vec![fault.to_string(), units::count(*count)];
         all.push(table(&["error", "count"], of.errors.iter().map(row).collect()));
     }
     all.push(Part::Text(generator(of)));
@@ -104,12 +103,12 @@ fn float(of: &Histogram<u64>, nanoseconds: f64) -> String {
 
 /// The number and latency of responses, by status or decision.
 fn by_answer(of: &RunResults) -> Part {
-    let rows = of.responses.iter().map(|(name, responses)| {
-        let share = 100.0 * units::float(responses.count) / units::float(of.requests().max(1));
-        let at = |percent| units::known(percentile(&responses.corrected, percent));
-        let mean = float(&responses.corrected, responses.corrected.mean());
-        let (count, share) = (units::count(responses.count), format!("{share:.2} %"));
-        vec![name.clone(), count, share, mean, at(50.0), at(99.0), at(99.9)]
+    let rows = of.responses.iter().map(|(answer, latencies)| {
+        let share = 100.0 * units::float(latencies.len()) / units::float(of.requests().max(1));
+        let at = |percent| units::known(percentile(latencies, percent));
+        let (count, share) = (units::count(latencies.len()), format!("{share:.2} %"));
+        let mean = float(latencies, latencies.mean());
+        vec![answer.to_string(), count, share, mean, at(50.0), at(99.0), at(99.9)]
     });
     table(&["answer", "count", "share", "mean", "p50", "p99", "p99.9"], rows.collect())
 }

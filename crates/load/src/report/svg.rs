@@ -84,7 +84,6 @@ const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
 /// Percentile curves: latency over 1/(1−p), both logarithmic, so that the tail gets as much space as the rest. Empty
 /// curves are omitted; without curves there is no chart.
-#[must_use]
 pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>> {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|curve| !curve.of.is_empty()).collect();
     let last = units::float(curves.iter().map(|curve| curve.of.len()).max()?).max(10.0);
@@ -167,13 +166,11 @@ impl Axis {
 
 impl Chart<'_> {
     /// The chart for a page that has the styles.
-    #[must_use]
     pub fn inline(&self) -> String {
         format!("<figure>\n{}</figure>\n", self.drawn(""))
     }
 
     /// The chart as a file.
-    #[must_use]
     pub fn file(&self) -> String {
         let ground = "<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
         self.drawn(&format!("<style>\n{}</style>\n{ground}\n", STYLE))

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use super::svg::{self, Axis, Chart, Curve, Line, Point};
 use super::{PERCENTILES, csv, fortio, hgrm, html, percentile, text, units};
+use crate::answer::Answer;
 use crate::plan::Plan;
-use crate::results::{GeneratorStats, Rate, Responses, RunResults, histogram};
+use crate::results::{GeneratorStats, Rate, RunResults, histogram};
 
 /// 10,000 answers after 1 to 10,000 µs, one in a hundred of them with 403, and two lost connections.
 fn run() -> RunResults {
@@ -20,7 +20,6 @@ fn run() -> RunResults {
         uncorrected.record(at * 500).unwrap();
         if at % 100 == 0 { &mut denied } else { &mut fine }.record(at * 1_000).unwrap();
     }
-    let responses = |of: Histogram<u64>| Responses { count: of.len(), corrected: of };
     RunResults {
         target: "http://127.0.0.1:1/people?a=<b>&c".to_owned(),
         rate: Rate::Constant(1_000.0),
@@ -28,11 +27,8 @@ fn run() -> RunResults {
         elapsed: Duration::from_secs(10),
         corrected,
         uncorrected,
-        responses: BTreeMap::from([
-            ("200".to_owned(), responses(fine)),
-            ("403".to_owned(), responses(denied)),
-        ]),
-        errors: BTreeMap::from([("connection closed, by the server".to_owned(), 2)]),
+        responses: BTreeMap::from([(Answer::Status(200), fine), (Answer::Status(403), denied)]),
+        errors: BTreeMap::from([("connection closed, by the server".into(), 2)]),
         unexpected: 100,
         bytes_sent: 1_500_000,
         bytes_received: 2_500_000,

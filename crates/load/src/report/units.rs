@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 /// A duration with three digits and its unit: `213 µs`, `1.24 ms`.
-#[must_use]
 pub fn duration(nanoseconds: f64) -> String {
     let scales = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     let scale = scales.into_iter().find(|(size, _)| nanoseconds >= *size * 0.9995);
@@ -14,13 +13,11 @@ pub fn duration(nanoseconds: f64) -> String {
 }
 
 /// A duration in whole nanoseconds; a dash if there is none.
-#[must_use]
 pub fn known(nanoseconds: Option<u64>) -> String {
     nanoseconds.map_or_else(|| "–".to_owned(), |nanoseconds| duration(float(nanoseconds)))
 }
 
 /// A number of microseconds without a unit, for columns that name it; a dash if there is none.
-#[must_use]
 pub fn microseconds(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(
         || "–".to_owned(),
@@ -35,13 +32,11 @@ pub fn microseconds(nanoseconds: Option<f64>) -> String {
 }
 
 /// A [`Duration`] with three digits and its unit: `10.0 s`.
-#[must_use]
 pub fn span(of: Duration) -> String {
     duration(of.as_secs_f64() * 1e9)
 }
 
 /// A whole number with thousands separators: `12,345`.
-#[must_use]
 pub fn count(of: u64) -> String {
     let digits = of.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -55,14 +50,12 @@ pub fn count(of: u64) -> String {
 }
 
 /// A float rounded to a whole number, with thousands separators.
-#[must_use]
 pub fn grouped(of: f64) -> String {
     let sign = if of <= -0.5 { "-" } else { "" };
     format!("{sign}{}", count(whole(of.abs())))
 }
 
 /// Bytes in the unit that fits: `3.1 MiB`.
-#[must_use]
 pub fn bytes(of: u64) -> String {
     let of = float(of);
     let scales = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
@@ -73,14 +66,12 @@ pub fn bytes(of: u64) -> String {
 }
 
 /// A count as a float. Above 2^53, digits are lost that no report shows.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53")]
 pub fn float(of: u64) -> f64 {
     of as f64
 }
 
 /// A non-negative float as a whole number.
-#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -31,7 +31,6 @@ const MAX_SPIN: u64 = 50_000;
 const MIN_SLEEP: u64 = 5_000;
 
 impl Alarm {
-    /// An alarm that is not set.
     #[expect(
         deprecated,
         reason = "what replaces it is unsafe, as a descriptor could be closed under it; this one owns it"
@@ -63,7 +62,6 @@ impl Alarm {
         Ok(now)
     }
 
-    /// Ends the current wait.
     pub(super) fn ring(&self) {
         // Fails only for an invalid descriptor or time, and these are valid.
         let _ = self.set(Duration::from_nanos(1));

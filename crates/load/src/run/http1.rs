@@ -42,7 +42,6 @@ const MAX_HEAD: usize = 256 * 1024;
 const MAX_HEADERS: usize = 256;
 
 impl Http1 {
-    /// Connects.
     pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Result<Self> {
         let socket = socket::connect(address, traffic).await?;
         Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })

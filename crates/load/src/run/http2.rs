@@ -31,7 +31,6 @@ const WINDOW: u32 = 4 << 20;
 const MAX_MESSAGE: usize = 4 << 20;
 
 impl Http2 {
-    /// A connection that is not open yet.
     pub(super) fn new(address: Address, traffic: Arc<Traffic>) -> Self {
         Self { address, traffic, sender: RefCell::new(None), connecting: tokio::sync::Mutex::new(()) }
     }
@@ -61,7 +60,6 @@ impl Http2 {
         Ok(())
     }
 
-    /// Sends an HTTP request.
     pub(super) async fn request(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (status, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
@@ -71,7 +69,6 @@ impl Http2 {
         Ok(Answer::Status(status.status.as_u16()))
     }
 
-    /// Makes a Check call.
     pub(super) async fn check(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (head, mut stream) = self.send(request, body).await?;
         if head.status != http::StatusCode::OK {

@@ -59,14 +59,12 @@ impl RunLimits {
         nanoseconds(self.epoch.elapsed())
     }
 
-    /// Converts nanoseconds since the start to a clock time.
     fn at(&self, moment: u64) -> Instant {
         self.epoch + Duration::from_nanos(moment)
     }
 }
 
 impl Pacer {
-    /// The pacer of thread `number` of `stride` threads.
     pub(super) fn new(limits: Arc<RunLimits>, number: u64, stride: u64) -> io::Result<Self> {
         Ok(Self {
             limits,
@@ -78,7 +76,6 @@ impl Pacer {
         })
     }
 
-    /// Waits for the start of the run.
     pub(super) async fn begin(&self) {
         // Fails only if the descriptor is bad; the first request then ends the run.
         let _ = self.alarm.wait(self.limits.epoch).await;
@@ -92,7 +89,6 @@ impl Pacer {
         }
     }
 
-    /// Stops assigning starts.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.alarm.ring();

@@ -26,12 +26,10 @@ impl Schedule {
         Some(Self { from, to, warmup: warmup.as_secs_f64(), over: over.as_secs_f64() })
     }
 
-    /// The number of requests in the warm-up.
     pub(super) fn warming(&self) -> u64 {
         whole((self.from * self.warmup).ceil())
     }
 
-    /// When request `n` is due.
     pub(super) fn due(&self, n: u64) -> u64 {
         let n = n as f64;
         let before = self.from * self.warmup;

@@ -22,7 +22,6 @@ pub(super) type Socket = InspectWriter<InspectReader<Either<TcpStream, UnixStrea
 
 type Counter = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Connects.
 pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Result<Socket> {
     let stream = match address {
         Address::Tcp(host, port) => {

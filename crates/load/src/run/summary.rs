@@ -1,23 +1,10 @@
-//! Combines the results of the threads.
+//! Completes the results of a run, once its threads have ended.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::pacer::RunLimits;
-use super::tally::Tally;
 use crate::plan::Plan;
-use crate::results::{GeneratorStats, Protocol, Rate, Responses, RunResults, histogram};
-
-/// The resources that a thread has used in the measured part.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ThreadUsage {
-    pub(super) cpu: Duration,
-    pub(super) sent: u64,
-    pub(super) received: u64,
-    /// Requests that were due before the end and not sent.
-    pub(super) unsent: u64,
-}
+use crate::results::{Rate, RunResults};
 
 /// A generator that is busy for more than this fraction of its threads' time is considered the limit.
 const MAX_CPU_FRACTION: f64 = 0.9;
@@ -25,73 +12,16 @@ const MAX_CPU_FRACTION: f64 = 0.9;
 /// If more than this fraction of the requests is sent late, the report contains a warning.
 const MAX_LATE_FRACTION: f64 = 0.01;
 
-/// Combines the results of the threads.
-pub(super) fn results(
-    plan: &Plan,
-    limits: &Arc<RunLimits>,
-    started: SystemTime,
-    threads: Vec<(Tally, ThreadUsage)>,
-) -> RunResults {
-    let mut all = RunResults::empty(plan, started);
-    let mut last = 0;
-    for (tally, usage) in threads {
-        last = last.max(tally.last);
-        all.add(tally, usage);
+/// Computes what is known only at the end. Up to then `elapsed` is the time of the last response since the start.
+pub(super) fn complete(results: &mut RunResults, plan: &Plan, limits: &RunLimits) {
+    results.interrupted = plan.stop.is_requested();
+    if !results.interrupted && plan.requests.is_none() {
+        results.elapsed = results.elapsed.max(Duration::from_nanos(limits.end));
     }
-    let interrupted = plan.stop.is_requested();
-    let planned_end = if interrupted || plan.requests.is_some() { 0 } else { limits.end };
-    all.elapsed = Duration::from_nanos(last.max(planned_end).saturating_sub(limits.warm).max(1));
-    all.interrupted = interrupted;
-    all.generator.achieved = all.corrected.len() as f64 / all.elapsed.as_secs_f64();
-    all.generator.limited = limited(&all);
-    all
-}
-
-impl RunResults {
-    /// Without any request.
-    pub(crate) fn empty(plan: &Plan, started: SystemTime) -> Self {
-        Self {
-            target: plan.target.shown.clone(),
-            protocol: plan.protocol,
-            rate: plan.rate,
-            connections: plan.connections,
-            streams: if plan.protocol == Protocol::Http1 { 1 } else { plan.streams },
-            started,
-            elapsed: Duration::ZERO,
-            corrected: histogram(),
-            uncorrected: histogram(),
-            responses: BTreeMap::new(),
-            errors: BTreeMap::new(),
-            unexpected: 0,
-            bytes_sent: 0,
-            bytes_received: 0,
-            generator: GeneratorStats { threads: plan.threads, ..GeneratorStats::default() },
-            interrupted: false,
-        }
-    }
-
-    fn add(&mut self, tally: Tally, usage: ThreadUsage) {
-        // All histograms have the same bounds, so this does not fail.
-        let _ = self.corrected.add(&tally.corrected);
-        let _ = self.uncorrected.add(&tally.uncorrected);
-        for (fault, count) in &tally.errors {
-            *self.errors.entry(fault.to_string()).or_default() += count;
-        }
-        self.unexpected += tally.unexpected;
-        self.bytes_sent += usage.sent;
-        self.bytes_received += usage.received;
-        self.generator.late += tally.late;
-        self.generator.worst_late = self.generator.worst_late.max(Duration::from_nanos(tally.worst_late));
-        self.generator.queued += tally.queued;
-        self.generator.unsent += usage.unsent;
-        self.generator.cpu += usage.cpu;
-        for (name, responses) in tally.into_responses() {
-            let of_name =
-                self.responses.entry(name).or_insert_with(|| Responses { count: 0, corrected: histogram() });
-            of_name.count += responses.count;
-            let _ = of_name.corrected.add(&responses.corrected);
-        }
-    }
+    let warmup = Duration::from_nanos(limits.warm);
+    results.elapsed = results.elapsed.saturating_sub(warmup).max(Duration::from_nanos(1));
+    results.generator.achieved = results.corrected.len() as f64 / results.elapsed.as_secs_f64();
+    results.generator.limited = limited(results);
 }
 
 /// An explanation, if the generator or the machine was the limit.

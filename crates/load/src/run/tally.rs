@@ -1,90 +1,60 @@
-//! The results of one thread.
+//! Records the requests of a thread in its own results, and adds the results of the threads up.
 
-use std::collections::BTreeMap;
-
-use hdrhistogram::Histogram;
+use std::time::Duration;
 
 use super::pacer::Tick;
 use crate::answer::{Answer, Fault};
-use crate::results::{Responses, histogram};
+use crate::results::{RunResults, histogram};
 
-/// The results of one thread in the measured part.
-#[derive(Debug)]
-pub(super) struct Tally {
-    pub(super) corrected: Histogram<u64>,
-    pub(super) uncorrected: Histogram<u64>,
-    /// By kind. There are few kinds, so a list is enough.
-    responses: Vec<(Answer, Responses)>,
-    pub(super) errors: BTreeMap<Fault, u64>,
-    pub(super) unexpected: u64,
-    /// Requests sent late because the generator woke up late, and the maximum delay in nanoseconds.
-    pub(super) late: u64,
-    pub(super) worst_late: u64,
-    /// Requests sent late because no slot was free.
-    pub(super) queued: u64,
-    /// The time of the last response or error.
-    pub(super) last: u64,
-}
+/// A request counts as late if it is sent more than this after it was due.
+const LATE_AFTER: Duration = Duration::from_millis(1);
 
-/// A request counts as late if it is sent more than this after it was due, in nanoseconds.
-const LATE_AFTER: u64 = 1_000_000;
-
-impl Tally {
-    /// An empty tally.
-    pub(super) fn new() -> Self {
-        Self {
-            corrected: histogram(),
-            uncorrected: histogram(),
-            responses: Vec::new(),
-            errors: BTreeMap::new(),
-            unexpected: 0,
-            late: 0,
-            worst_late: 0,
-            queued: 0,
-            last: 0,
-        }
-    }
-
-    /// Records when a request was sent.
-    pub(super) fn sent(&mut self, tick: Tick, sent: u64) {
-        let late = sent.saturating_sub(tick.intended);
+impl RunResults {
+    pub(super) fn record_start(&mut self, tick: Tick, sent: u64) {
+        let late = Duration::from_nanos(sent.saturating_sub(tick.intended));
+        let generator = &mut self.generator;
         if tick.awaited {
-            self.worst_late = self.worst_late.max(late);
-            self.late += u64::from(late > LATE_AFTER);
+            generator.worst_late = generator.worst_late.max(late);
+            generator.late += u64::from(late > LATE_AFTER);
         } else {
-            self.queued += u64::from(late > LATE_AFTER);
+            generator.queued += u64::from(late > LATE_AFTER);
         }
     }
 
     /// Records a response that was complete at `done`.
-    pub(super) fn answered(&mut self, tick: Tick, sent: u64, done: u64, answer: Answer, expected: bool) {
+    pub(super) fn record_answer(&mut self, tick: Tick, sent: u64, done: u64, answer: Answer, expected: bool) {
         let corrected = done.saturating_sub(tick.intended);
         self.corrected.saturating_record(corrected);
         self.uncorrected.saturating_record(done.saturating_sub(sent));
+        self.responses.entry(answer).or_insert_with(histogram).saturating_record(corrected);
         self.unexpected += u64::from(!expected);
-        self.last = self.last.max(done);
-        let of_kind = self.of_kind(answer);
-        of_kind.count += 1;
-        of_kind.corrected.saturating_record(corrected);
+        self.elapsed = self.elapsed.max(Duration::from_nanos(done));
     }
 
-    /// Records a request without a response.
-    pub(super) fn failed(&mut self, done: u64, fault: Fault) {
-        self.last = self.last.max(done);
+    pub(super) fn record_fault(&mut self, done: u64, fault: Fault) {
         *self.errors.entry(fault).or_default() += 1;
+        self.elapsed = self.elapsed.max(Duration::from_nanos(done));
     }
 
-    /// The responses by their names in reports.
-    pub(super) fn into_responses(self) -> impl Iterator<Item = (String, Responses)> {
-        self.responses.into_iter().map(|(answer, responses)| (answer.to_string(), responses))
-    }
-
-    fn of_kind(&mut self, answer: Answer) -> &mut Responses {
-        let at = self.responses.iter().position(|(kind, _)| *kind == answer).unwrap_or_else(|| {
-            self.responses.push((answer, Responses { count: 0, corrected: histogram() }));
-            self.responses.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "found or pushed just now")]
-        &mut self.responses[at].1
+    pub(super) fn add(&mut self, thread: &Self) {
+        // All histograms have the same bounds, so this does not fail.
+        let _ = self.corrected.add(&thread.corrected);
+        let _ = self.uncorrected.add(&thread.uncorrected);
+        for (answer, latencies) in &thread.responses {
+            let _ = self.responses.entry(*answer).or_insert_with(histogram).add(latencies);
+        }
+        for (fault, count) in &thread.errors {
+            *self.errors.entry(fault.clone()).or_default() += count;
+        }
+        self.elapsed = self.elapsed.max(thread.elapsed);
+        self.unexpected += thread.unexpected;
+        self.bytes_sent += thread.bytes_sent;
+        self.bytes_received += thread.bytes_received;
+        let (all, own) = (&mut self.generator, &thread.generator);
+        all.late += own.late;
+        all.worst_late = all.worst_late.max(own.worst_late);
+        all.queued += own.queued;
+        all.unsent += own.unsent;
+        all.cpu += own.cpu;
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -17,25 +17,22 @@ use super::http1::Http1;
 use super::http2::Http2;
 use super::pacer::{Pacer, RunLimits, Tick};
 use super::socket::Traffic;
-use super::summary::ThreadUsage;
-use super::tally::Tally;
 use crate::answer::{Answer, Fault, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
 use crate::failed::Failed;
 use crate::plan::Plan;
 use crate::render::{PreparedRequest, Recipes, Rendered, Source};
-use crate::results::Protocol;
+use crate::results::{Protocol, RunResults};
 
-/// The arguments of a thread.
 pub(super) struct ThreadConfig {
     pub(super) plan: Plan,
     pub(super) number: usize,
     pub(super) recipes: Arc<Recipes>,
-    pub(super) tally: Arc<Mutex<Tally>>,
+    pub(super) results: Arc<Mutex<RunResults>>,
     pub(super) ready: mpsc::Sender<Result<(), Failed>>,
-    pub(super) limits: oneshot::Receiver<Arc<RunLimits>>,
+    /// Sent once all threads are ready.
+    pub(super) limits: watch::Receiver<Option<Arc<RunLimits>>>,
 }
 
-/// One connection.
 enum Connection {
     /// HTTP/1.1: one slot.
     Http1(Http1),
@@ -49,8 +46,16 @@ struct Worker {
     limits: Arc<RunLimits>,
     pacer: Pacer,
     source: RefCell<Source>,
-    tally: Arc<Mutex<Tally>>,
+    results: Arc<Mutex<RunResults>>,
     traffic: Arc<Traffic>,
+}
+
+/// The resources that a thread has used so far.
+#[derive(Clone, Copy)]
+struct ThreadUsage {
+    cpu: Duration,
+    sent: u64,
+    received: u64,
 }
 
 /// The interval at which a thread checks whether to stop.
@@ -62,8 +67,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The delay after a failed connect, so that a closed loop does not spend all its time on connecting.
 const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
 
-/// Runs a thread from start to end.
-pub(super) fn work(config: ThreadConfig) -> io::Result<ThreadUsage> {
+pub(super) fn work(mut config: ThreadConfig) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let traffic = Arc::new(Traffic::default());
@@ -74,12 +78,14 @@ pub(super) fn work(config: ThreadConfig) -> io::Result<ThreadUsage> {
         };
         // If the receiver is gone, the run has already ended.
         let _ = config.ready.send(ready);
-        let Ok(limits) = config.limits.await else { return Ok(ThreadUsage::default()) };
+        let limits = config.limits.wait_for(Option::is_some).await.ok().and_then(|limits| limits.clone());
+        let Some(limits) = limits else { return Ok(()) };
         let pacer = Pacer::new(Arc::clone(&limits), config.number as u64, config.plan.threads as u64)?;
         let source = RefCell::new(Source::new(config.recipes, config.plan.seed, config.number as u64));
         let worker =
-            Rc::new(Worker { plan: config.plan, limits, pacer, source, tally: config.tally, traffic });
-        Ok(worker.run(connections).await)
+            Rc::new(Worker { plan: config.plan, limits, pacer, source, results: config.results, traffic });
+        worker.run(connections).await;
+        Ok(())
     })
 }
 
@@ -121,7 +127,7 @@ impl Connection {
 }
 
 impl Worker {
-    async fn run(self: Rc<Self>, connections: Vec<Connection>) -> ThreadUsage {
+    async fn run(self: Rc<Self>, connections: Vec<Connection>) {
         self.pacer.begin().await;
         let mut slots = JoinSet::new();
         for connection in connections {
@@ -148,8 +154,12 @@ impl Worker {
             let _ = timeout(DRAIN_TIMEOUT, all(&mut slots)).await;
         }
         let now = ThreadUsage::now(&self.traffic);
-        let before = if before.is_finished() { before.await.unwrap_or_default() } else { now };
-        now.since(before, self.pacer.unsent(ended))
+        let before = if before.is_finished() { before.await.unwrap_or(now) } else { now };
+        let mut results = self.results();
+        results.generator.cpu = now.cpu.saturating_sub(before.cpu);
+        results.generator.unsent = self.pacer.unsent(ended);
+        results.bytes_sent = now.sent.saturating_sub(before.sent);
+        results.bytes_received = now.received.saturating_sub(before.received);
     }
 
     /// Completes when the run is to stop.
@@ -204,11 +214,10 @@ impl Worker {
         self.source.borrow_mut().next()
     }
 
-    /// The time of sending.
     fn sending(&self, tick: Tick) -> u64 {
         let sent = self.limits.now();
         if tick.counts {
-            self.tally().sent(tick, sent);
+            self.results().record_start(tick, sent);
         }
         sent
     }
@@ -218,8 +227,10 @@ impl Worker {
         let unconnected = matches!(&answer, Err(fault) if *fault == REFUSED || *fault == NO_SOCKET);
         if tick.counts {
             match answer {
-                Ok(answer) => self.tally().answered(tick, sent, done, answer, request.expects(answer)),
-                Err(fault) => self.tally().failed(done, fault),
+                Ok(answer) => {
+                    self.results().record_answer(tick, sent, done, answer, request.expects(answer));
+                }
+                Err(fault) => self.results().record_fault(done, fault),
             }
         }
         if unconnected {
@@ -227,8 +238,8 @@ impl Worker {
         }
     }
 
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    fn results(&self) -> MutexGuard<'_, RunResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -258,16 +269,6 @@ impl ThreadUsage {
             cpu: Duration::new(cpu.tv_sec.unsigned_abs(), u32::try_from(cpu.tv_nsec).unwrap_or_default()),
             sent: traffic.sent.load(Relaxed),
             received: traffic.received.load(Relaxed),
-            unsent: 0,
-        }
-    }
-
-    fn since(self, before: Self, unsent: u64) -> Self {
-        Self {
-            cpu: self.cpu.saturating_sub(before.cpu),
-            sent: self.sent.saturating_sub(before.sent),
-            received: self.received.saturating_sub(before.received),
-            unsent,
         }
     }
 }

@@ -3,20 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
+use hdrhistogram::Histogram;
+
 use super::Threshold;
+use crate::answer::Answer;
 use crate::plan::Plan;
-use crate::results::{GeneratorStats, Responses, RunResults, histogram};
+use crate::results::{GeneratorStats, RunResults, histogram};
+
+fn latencies(count: u64) -> Histogram<u64> {
+    let mut latencies = histogram();
+    latencies.record_n(1_000_000, count).unwrap();
+    latencies
+}
 
 /// 99 responses after 1 ms, one after 10 ms, and four errors; ten of the responses have status 403.
 fn results() -> RunResults {
     let mut corrected = histogram();
     corrected.record_n(1_000_000, 99).unwrap();
     corrected.record(10_000_000).unwrap();
-    let responses = |count| Responses { count, corrected: histogram() };
     RunResults {
         uncorrected: corrected.clone(),
         corrected,
-        responses: BTreeMap::from([("200".into(), responses(90)), ("403".into(), responses(10))]),
+        responses: BTreeMap::from([
+            (Answer::Status(200), latencies(90)),
+            (Answer::Status(403), latencies(10)),
+        ]),
         errors: BTreeMap::from([("timeout".into(), 3), ("connection closed".into(), 1)]),
         unexpected: 10,
         generator: GeneratorStats { achieved: 100.0, ..GeneratorStats::default() },
@@ -64,10 +75,9 @@ fn and_not_else() {
 
 #[test]
 fn a_status_is_also_that_of_a_check_call() {
-    let responses = |count| Responses { count, corrected: histogram() };
     let mut results = results();
     results.responses =
-        BTreeMap::from([("allowed".into(), responses(90)), ("denied 403".into(), responses(10))]);
+        BTreeMap::from([(Answer::Allowed, latencies(90)), (Answer::Denied(403), latencies(10))]);
     for text in ["status 403>9", "denied 403>9", "status 200>89", "allowed>89"] {
         assert!(text.parse::<Threshold>().unwrap().is_true(&results), "{text}");
     }

@@ -1,40 +1,21 @@
 //! Workload files (TOML). Errors state their place and do not repeat what may be a secret.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::failed::Failed;
 
-use super::variable::{Format, Values, Variable};
+use super::variable::{Values, Variable, one};
 use super::{Request, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    variables: BTreeMap<String, Source>,
+    variables: BTreeMap<String, Values>,
     requests: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum Source {
-    Sequence {
-        #[serde(default = "one")]
-        from: i64,
-        #[serde(default = "one")]
-        step: i64,
-    },
-    Range {
-        min: i64,
-        max: i64,
-    },
-    Uuid,
-    Now(Format),
-    File(PathBuf),
-    List(Vec<String>),
 }
 
 #[derive(Deserialize)]
@@ -59,15 +40,8 @@ struct Entry {
     expect: Vec<u16>,
 }
 
-fn one<T: From<u8>>() -> T {
-    T::from(1)
-}
-
 impl Workload {
     /// Reads a workload file.
-    ///
-    /// # Errors
-    /// If it cannot be read or is invalid. The message states the place.
     pub fn read(path: &Path) -> Result<Self, Failed> {
         let folder = path.parent().unwrap_or(Path::new(""));
         parse(&read(path)?, folder).map_err(|error| Failed::plan(format!("{}{error}", path.display())))
@@ -101,30 +75,29 @@ fn place(text: &str, at: usize) -> String {
     format!("{}:{column}", before.matches('\n').count() + 1)
 }
 
-fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable, Failed> {
-    let values = match source {
-        Source::Sequence { from, step } => Values::Sequence { from, step },
-        Source::Range { min, max } if min <= max => Values::Range { min, max },
-        Source::Range { .. } => {
+/// Checks a variable, and reads the file of its values.
+fn variable((name, values): (String, Values), folder: &Path) -> Result<Variable, Failed> {
+    let values = match values {
+        Values::File(file) => Values::List(read(&folder.join(file))?.lines().map(str::to_owned).collect()),
+        values => values,
+    };
+    let values = match values {
+        Values::Range { min, max } if min > max => {
             return Err(Failed::plan(format!("the range of `{name}` ends before it begins")));
         }
-        Source::Uuid => Values::Uuid,
-        Source::Now(format) => Values::Now(format),
-        Source::List(list) => lines(&name, list)?,
-        Source::File(file) => lines(&name, read(&folder.join(file))?.lines().map(str::to_owned).collect())?,
+        Values::List(mut list) => {
+            list.retain(|line| !line.is_empty());
+            if list.is_empty() {
+                return Err(Failed::plan(format!("`{name}` has no lines to choose from")));
+            }
+            if list.iter().any(|line| line.chars().any(char::is_control)) {
+                return Err(Failed::plan(format!("a line of `{name}` contains a control character")));
+            }
+            Values::List(list)
+        }
+        values => values,
     };
     Ok(Variable { name, values })
-}
-
-fn lines(name: &str, mut lines: Vec<String>) -> Result<Values, Failed> {
-    lines.retain(|line| !line.is_empty());
-    if lines.is_empty() {
-        return Err(Failed::plan(format!("`{name}` has no lines to choose from")));
-    }
-    if lines.iter().any(|line| line.chars().any(char::is_control)) {
-        return Err(Failed::plan(format!("a line of `{name}` contains a control character")));
-    }
-    Ok(Values::Lines(lines.into()))
 }
 
 impl Entry {

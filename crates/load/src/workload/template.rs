@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use fastrand::Rng;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::variable::{Values, Variable};
+use super::variable::Variable;
 use crate::failed::Failed;
 
 /// A text with variables.
@@ -22,9 +22,8 @@ enum Part {
 /// The variables of a workload, shared by the threads: each number of a sequence is used only once.
 #[derive(Debug)]
 pub(crate) struct Variables {
-    all: Vec<Variable>,
-    /// The position of each sequence; unused for other variables.
-    counts: Vec<AtomicI64>,
+    /// Each with the number of its values so far.
+    all: Vec<(Variable, AtomicI64)>,
 }
 
 /// The variables of one request. A variable has the same value throughout a request.
@@ -32,28 +31,20 @@ pub(crate) struct Scope<'a> {
     variables: &'a Variables,
     random: &'a mut Rng,
     values: Vec<Option<String>>,
-    /// Whether sequences keep their position.
-    looking: bool,
 }
 
 impl Variables {
-    /// From a list of variables.
     pub(crate) fn new(variables: &[Variable]) -> Self {
-        Self { all: variables.to_vec(), counts: variables.iter().map(|_| AtomicI64::new(0)).collect() }
+        Self { all: variables.iter().map(|variable| (variable.clone(), AtomicI64::new(0))).collect() }
     }
 
     /// The variables of the next request.
     pub(crate) fn scope<'a>(&'a self, random: &'a mut Rng) -> Scope<'a> {
-        Scope { variables: self, random, values: vec![None; self.all.len()], looking: false }
-    }
-
-    /// The variables of a request that is not sent: sequences keep their position.
-    pub(crate) fn first_look<'a>(&'a self, random: &'a mut Rng) -> Scope<'a> {
-        Scope { looking: true, ..self.scope(random) }
+        Scope { variables: self, random, values: vec![None; self.all.len()] }
     }
 
     fn number(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|variable| variable.name == name)
+        self.all.iter().position(|(variable, _)| variable.name == name)
     }
 }
 
@@ -64,33 +55,17 @@ impl Scope<'_> {
     }
 
     fn value(&mut self, number: usize) -> String {
-        if let Some(Some(known)) = self.values.get(number) {
-            return known.clone();
-        }
-        let fresh = self.fresh(number).unwrap_or_default();
-        if let Some(place) = self.values.get_mut(number) {
-            *place = Some(fresh.clone());
-        }
-        fresh
-    }
-
-    fn fresh(&mut self, number: usize) -> Option<String> {
-        let (variable, count) = (self.variables.all.get(number)?, self.variables.counts.get(number)?);
-        Some(match &variable.values {
-            Values::Sequence { from, step } => {
-                let nth = if self.looking { count.load(Relaxed) } else { count.fetch_add(1, Relaxed) };
-                from.wrapping_add(step.wrapping_mul(nth)).to_string()
-            }
-            other => other.value(self.random),
-        })
+        let known = self.values.get_mut(number);
+        let (Some(known), Some((variable, next))) = (known, self.variables.all.get(number)) else {
+            return String::new();
+        };
+        let fresh = || variable.values.value(next.fetch_add(1, Relaxed), self.random);
+        known.get_or_insert_with(fresh).clone()
     }
 }
 
 impl Template {
     /// Parses a text. `${name}` is a variable; any other `$` is literal.
-    ///
-    /// # Errors
-    /// If a variable is unknown or its name does not end.
     pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, Failed> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -106,7 +81,6 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// Whether it has no variables.
     pub(crate) fn is_constant(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Text(_)))
     }
@@ -153,13 +127,14 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b',');
 
 fn unknown(name: &str, variables: &Variables) -> Failed {
-    let names: Vec<_> = variables.all.iter().map(|variable| format!("`{}`", variable.name)).collect();
+    let names: Vec<_> = variables.all.iter().map(|(variable, _)| format!("`{}`", variable.name)).collect();
     let only = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
     Failed::plan(format!("`${{{name}}}`: there is no such variable{only}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::variable::Values;
     use super::*;
 
     fn variable(name: &str, values: Values) -> Variable {
@@ -171,7 +146,6 @@ mod tests {
         let variables = Variables::new(&[variable("id", Values::Sequence { from: 7, step: -2 })]);
         let template = Template::parse("$5 ${id}/${id}", &variables).unwrap();
         let mut random = Rng::with_seed(1);
-        assert_eq!(template.text(&mut variables.first_look(&mut random)), "$5 7/7");
         assert_eq!(template.text(&mut variables.scope(&mut random)), "$5 7/7");
         let mut scope = variables.scope(&mut random);
         assert_eq!(template.text(&mut scope), "$5 5/5");
@@ -181,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_path_stays_one() {
-        let lines = vec!["a b/c?d".to_owned()];
-        let variables = Variables::new(&[variable("name", Values::Lines(lines.into()))]);
+        let list = Values::List(vec!["a b/c?d".to_owned()]);
+        let variables = Variables::new(&[variable("name", list)]);
         let template = Template::parse("/x?${name}", &variables).unwrap();
         assert_eq!(template.in_path(&mut variables.scope(&mut Rng::with_seed(1))), "/x?a%20b/c%3Fd");
     }

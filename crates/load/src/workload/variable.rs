@@ -1,6 +1,6 @@
 //! The sources of the values of variables.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
@@ -17,14 +17,17 @@ pub struct Variable {
     pub values: Values,
 }
 
-/// A source of values.
-#[derive(Clone, Debug)]
+/// A source of values, as a workload file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Values {
     /// Consecutive numbers.
     Sequence {
         /// The first number.
+        #[serde(default = "one")]
         from: i64,
         /// The difference between two numbers.
+        #[serde(default = "one")]
         step: i64,
     },
     /// A random number of a range.
@@ -38,8 +41,10 @@ pub enum Values {
     Uuid,
     /// The current time.
     Now(Format),
+    /// A random line of this file. [`Workload::read`](super::Workload::read) reads it.
+    File(PathBuf),
     /// A random one of these texts.
-    Lines(Arc<[String]>),
+    List(Vec<String>),
 }
 
 /// The format of a time.
@@ -55,17 +60,22 @@ pub enum Format {
 }
 
 impl Values {
-    /// The next value. For a sequence, this is its first number: its position is kept elsewhere, because the threads
-    /// share it.
-    pub(super) fn value(&self, random: &mut Rng) -> String {
+    /// The next value; the `nth` one of a sequence, from 0.
+    pub(super) fn value(&self, nth: i64, random: &mut Rng) -> String {
         match self {
-            Self::Sequence { from, .. } => from.to_string(),
+            Self::Sequence { from, step } => from.wrapping_add(step.wrapping_mul(nth)).to_string(),
             Self::Range { min, max } => random.i64(*min..=*max).to_string(),
             Self::Uuid => uuid(random.u128(..)),
             Self::Now(format) => format.write(now()),
-            Self::Lines(lines) => random.choice(lines.iter()).cloned().unwrap_or_default(),
+            Self::File(_) => String::new(),
+            Self::List(list) => random.choice(list.iter()).cloned().unwrap_or_default(),
         }
     }
+}
+
+/// The default of some fields.
+pub(super) fn one<T: From<u8>>() -> T {
+    T::from(1)
 }
 
 fn uuid(bits: u128) -> String {
@@ -121,7 +131,7 @@ mod tests {
     fn a_range_has_both_its_ends() {
         let mut random = Rng::with_seed(1);
         let range = Values::Range { min: -1, max: 1 };
-        let seen: std::collections::BTreeSet<_> = (0..100).map(|_| range.value(&mut random)).collect();
+        let seen: std::collections::BTreeSet<_> = (0..100).map(|_| range.value(0, &mut random)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["-1", "0", "1"]);
     }
 }

@@ -8,7 +8,7 @@ use envoy_types::ext_authz::v3::pb::{
 };
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::rpc;
-use load::{Plan, Protocol, Rate, Request, RunResults, Workload, run};
+use load::{Answer, Plan, Protocol, Rate, Request, RunResults, Workload, run};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -80,12 +80,15 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let requests = Some(400);
     let results = run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
     assert_eq!(results.requests(), 400);
-    assert_eq!(results.responses.keys().collect::<Vec<_>>(), ["allowed", "denied 401", "denied 403"]);
+    assert_eq!(
+        results.responses.keys().collect::<Vec<_>>(),
+        [&Answer::Allowed, &Answer::Denied(401), &Answer::Denied(403)]
+    );
     assert_eq!(results.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
-    assert!(results.responses.values().all(|responses| (60..140).contains(&responses.count)), "{results:?}");
+    assert!(results.responses.values().all(|latencies| (60..140).contains(&latencies.len())), "{results:?}");
     assert_eq!(
         results.unexpected,
-        results.responses["denied 401"].count + results.responses["denied 403"].count
+        results.responses[&Answer::Denied(401)].len() + results.responses[&Answer::Denied(403)].len()
     );
     runtime.shutdown_background();
 
@@ -94,7 +97,7 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let runtime = server(&path);
     let plan = Plan::check(&format!("unix:{}", path.display())).unwrap();
     let results = run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
-    assert_eq!(results.responses["allowed"].count, 400, "{results:?}");
+    assert_eq!(results.responses[&Answer::Allowed].len(), 400, "{results:?}");
     runtime.shutdown_background();
 }
 
@@ -125,8 +128,11 @@ fn the_application_answers_the_same_over_both_versions() {
     for (protocol, streams) in [(Protocol::Http1, 1), (Protocol::Http2, 1), (Protocol::Http2, 50)] {
         let results = of_app(protocol, streams);
         assert_eq!((results.corrected.len(), results.errors()), (300, 0), "{results:?}");
-        assert_eq!(results.responses["200"].count + results.responses["404"].count, 300);
-        assert_eq!(results.unexpected, results.responses["404"].count);
+        assert_eq!(
+            results.responses[&Answer::Status(200)].len() + results.responses[&Answer::Status(404)].len(),
+            300
+        );
+        assert_eq!(results.unexpected, results.responses[&Answer::Status(404)].len());
         assert!(results.bytes_sent > 1_000_000 && results.bytes_received > 1_000_000, "{results:?}");
     }
 }
@@ -143,6 +149,6 @@ fn a_server_that_goes_away_is_an_error_and_no_answer() {
     runtime.shutdown_background();
     std::fs::remove_file(&path).unwrap();
     let results = running.join().unwrap();
-    assert!(results.responses["allowed"].count > 0 && results.errors() > 0, "{results:?}");
+    assert!(results.responses[&Answer::Allowed].len() > 0 && results.errors() > 0, "{results:?}");
     assert_eq!(results.requests() + results.generator.unsent, 200, "{results:?}");
 }

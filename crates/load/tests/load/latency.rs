@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use load::{Plan, Rate, RunResults, run};
+use load::{Answer, Plan, Rate, RunResults, run};
 
 use crate::server::{Act, Server};
 
@@ -160,7 +160,7 @@ fn the_warm_up_is_in_no_figure() {
     let plan = Plan { rate, warmup, requests, connections, duration: None, ..plan(&server) };
     let results = run(&plan).unwrap();
     assert_eq!((results.corrected.len(), server.requests()), (50, 80));
-    assert_eq!(results.responses.keys().collect::<Vec<_>>(), ["200"]);
+    assert_eq!(results.responses.keys().collect::<Vec<_>>(), [&Answer::Status(200)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use load::{Protocol, RunResults};
+use load::{Answer, Protocol, RunResults};
 use testbed::client::Version;
 use testbed::grpc::basic;
 use testbed::policies::{self, Example};
@@ -27,13 +27,14 @@ pub(crate) async fn get(stack: &Stack) -> u16 {
 
 /// No request reached the application that the policy denies.
 pub(crate) fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
-    assert!(!tally.denied.responses.contains_key("200"), "{tally:?}");
+    assert!(!tally.denied.responses.contains_key(&Answer::Status(200)), "{tally:?}");
     assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
 }
 
 /// The statuses of the responses, and the errors of requests without one.
-pub(crate) fn statuses(results: &RunResults) -> Vec<&String> {
-    results.responses.keys().chain(results.errors.keys()).collect()
+pub(crate) fn statuses(results: &RunResults) -> Vec<String> {
+    let answers = results.responses.keys().map(ToString::to_string);
+    answers.chain(results.errors.keys().map(ToString::to_string)).collect()
 }
 
 pub(crate) fn only_right_answers(stack: &Stack, tally: &Tally) {

@@ -43,8 +43,7 @@ async fn main() -> ExitCode {
 
 /// Waits for Ctrl-C or SIGTERM.
 async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
-    load::signalled()?.next().await;
-    Ok(())
+    Ok(load::signalled().await?)
 }
 
 /// Runs the demo. Returns whether everything matched the policy and its cases.

@@ -28,9 +28,6 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Dynamic {
     /// Starts Envoy in `folder`, in front of the application at `app`, with this listener, which has a module.
-    ///
-    /// # Errors
-    /// Like [`Envoy::start_all`].
     pub async fn start(folder: &Path, app: SocketAddr, listener: &Listener) -> Result<Self, Failed> {
         // With port 0 each listener would get another one.
         let port = ReservedPort::new()?;
@@ -50,9 +47,6 @@ impl Dynamic {
     }
 
     /// Replaces the listener by this one, which must differ from it, and waits until Envoy has accepted it.
-    ///
-    /// # Errors
-    /// If Envoy rejects it or does not notice it.
     pub async fn replace(&mut self, listener: &Listener) -> Result<(), Failed> {
         write(&file(&self.folder), &resource(self.app, listener, self.port.address())?)?;
         let until = Instant::now() + UPDATE_TIMEOUT;
