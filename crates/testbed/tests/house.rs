@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("install", &[]),
     ("load", &[]),
     ("testbed", &["document", "policy", "load"]),
-    ("benches", &["identity", "load", "testbed"]),
+    ("benches", &["envoy", "identity", "load", "testbed"]),
     ("micro", &["document", "policy"]),
     (
         "fuzz",
