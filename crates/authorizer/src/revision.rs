@@ -6,7 +6,7 @@ use identity::FetchedKeys;
 use serde::Serialize;
 
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Revision {
     /// Of the bytes of all files that the policy is loaded from, password files and key files among
     /// them. Their paths do not count.

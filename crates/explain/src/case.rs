@@ -42,10 +42,8 @@ impl Explainer<'_> {
             host: case.request.host.as_bytes(),
             path: case.request.path.as_bytes(),
             headers: &headers,
-            id: b"",
-            client: b"",
             body: RequestBody::Whole(case.request.body.as_bytes()),
-            is_changeable: false,
+            ..Request::default()
         };
         let mut scratch = Scratch::default();
         let backend = self.authorizer.backend(asked.host);

@@ -2,8 +2,8 @@
 //! and then tests nothing.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use authorizer::Cluster;
 use document::closest;
 use policy::cases::{Case, Credentials};
 use policy::model::SourceId;
@@ -15,41 +15,52 @@ use crate::subjects::{mapped_backend_roles, subject_of_text};
 /// The fewest characters of a word that can be misspelt: shorter ones, as in `team-a` and `team-b`, tell names apart.
 const MIN_WORD: usize = 4;
 
-impl<'a> Explainer<'a> {
+impl Explainer<'_> {
     /// The names of a case that are probably mistakes, each in words.
     ///
-    /// Of names that no caller of their source can have this is each that the policy, or the search cluster of the host, does
-    /// not have. A token can bring any group and any role, and a case may be about a stranger: of these, it is those that
-    /// look like a misspelt one that it has.
+    /// A token can bring any group and any role, and a case may be about a stranger. So of the names in
+    /// a token, only those are mistakes that look like a misspelt name of the policy or the search
+    /// cluster. Of other names, each that the policy or the cluster does not have is a mistake.
     #[must_use]
     pub fn doubtful_names(self, case: &Case) -> Vec<String> {
         let host = case.request.host.as_str();
         let cluster = self.cluster_of(host.as_bytes());
-        let of_group = |group: &str, may_be_a_strangers: bool| {
-            let unknown = self.unknown_names(host, None, (&[group.to_owned()], &[])).pop()?;
-            (!may_be_a_strangers || is_misspelt(group, &self.groups_on(cluster))).then_some(unknown)
-        };
-        let of_role = |role: &str| {
-            let unknown = self.unknown_names(host, None, (&[], &[role.to_owned()])).pop()?;
-            is_misspelt(role, &self.roles_on(cluster)).then_some(unknown)
+        let known_groups = || -> Vec<Cow<'_, str>> {
+            match cluster {
+                Some(cluster) => mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect(),
+                None => known_groups(self.policy()).into_iter().collect(),
+            }
         };
         match &case.request.credentials {
             Credentials::User { name, groups } => {
                 // Whoever expects 401, the answer to a wrong password, means a stranger.
                 let user = Some(name.as_str()).filter(|_| case.expect.status != 401);
+                let known_groups = known_groups();
+                let is_mistake = |group: &&Arc<str>| {
+                    !self.token_may_bring(host, name, group) || is_misspelt(group, &known_groups)
+                };
+                let groups: Vec<String> = groups.iter().filter(is_mistake).map(ToString::to_string).collect();
                 let mut names = self.unknown_names(host, user, (&[], &[]));
-                let groups = groups.iter().map(|group| (group, self.token_may_bring(host, name, group)));
-                names.extend(
-                    groups.filter_map(|(group, may_be_a_strangers)| of_group(group, may_be_a_strangers)),
-                );
+                names.extend(self.unknown_names(host, None, (&groups, &[])));
                 names
             }
             Credentials::Claims(claims) => {
                 let Ok(subject) = subject_of_text(self.authorizer.backend(host.as_bytes()), claims) else {
                     return Vec::new();
                 };
-                let groups = subject.groups.iter().filter_map(|group| of_group(group, true));
-                groups.chain(subject.roles.iter().filter_map(|role| of_role(role))).collect()
+                let known_groups = known_groups();
+                // On a search cluster a role of a token is a backend role, like a group.
+                let known_roles: Vec<Cow<'_, str>> = match cluster {
+                    Some(_) => known_groups.clone(),
+                    None => self.policy().roles.iter().map(|role| (&*role.name).into()).collect(),
+                };
+                let misspelt = |names: &[Arc<str>], known: &[Cow<'_, str>]| -> Vec<String> {
+                    let misspelt = names.iter().filter(|name| is_misspelt(name, known));
+                    misspelt.map(ToString::to_string).collect()
+                };
+                let groups = misspelt(&subject.groups, &known_groups);
+                let roles = misspelt(&subject.roles, &known_roles);
+                self.unknown_names(host, None, (&groups, &roles))
             }
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => Vec::new(),
         }
@@ -66,21 +77,6 @@ impl<'a> Explainer<'a> {
                 && group.starts_with(&*issuer.group_prefix)
         })
     }
-
-    fn groups_on(self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
-        match cluster {
-            Some(cluster) => mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect(),
-            None => known_groups(self.policy()).into_iter().collect(),
-        }
-    }
-
-    /// On a search cluster a role of a token is a backend role, like a group.
-    fn roles_on(self, cluster: Option<&'a Cluster>) -> Vec<Cow<'a, str>> {
-        match cluster {
-            Some(_) => self.groups_on(cluster),
-            None => self.policy().roles.iter().map(|role| (&*role.name).into()).collect(),
-        }
-    }
 }
 
 /// Whether a name is probably one of these, misspelt.
@@ -88,8 +84,8 @@ fn is_misspelt(name: &str, known: &[Cow<'_, str>]) -> bool {
     known.iter().any(|known| closest(name, [&**known]).is_some_and(|meant| !is_another(name, meant)))
 }
 
-/// Whether a name is a similar one on purpose: one of a series, such as `team-b` or `unit2` beside `team-a` and `unit1`, or one
-/// with a word more.
+/// Whether a name is similar on purpose: one of a series, such as `team-b` or `unit2` beside `team-a`
+/// and `unit1`, or a name with a word more.
 fn is_another(name: &str, meant: &str) -> bool {
     let differing: Vec<_> = words(name).zip(words(meant)).filter(|(one, other)| one != other).collect();
     let is_short = |word: &str| word.chars().count() < MIN_WORD;

@@ -14,7 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::Decision;
 use identity::{CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Identity, Keys, Role, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Identity, Issuer, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub enum ExplainedSubject {
 }
 
 /// Why a request is answered as it is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Explanation {
     /// The HTTP status of the answer; 200 if the request is allowed.
     pub status: u16,
@@ -132,8 +132,7 @@ pub enum RoleSource {
 }
 
 impl Explainer<'_> {
-    /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is for people, not for
-    /// serving.
+    /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is slow.
     #[must_use]
     pub fn explain(self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
         let backend = self.authorizer.backend(request.host);
@@ -169,8 +168,7 @@ impl Explainer<'_> {
             Ok(parsed) => parsed,
             Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
-        let mut explanation =
-            Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
+        let mut explanation = Explanation { notes, ..self.empty_explanation(request) };
         let known = caller.as_ref().ok().map(Option::as_ref);
         match (backend, &parsed) {
             (Backend::Cluster(cluster), _) => explanation.add_cluster(cluster, request, known, now),
@@ -210,40 +208,21 @@ impl Explainer<'_> {
     /// Explains a request that was denied before it was evaluated.
     #[must_use]
     pub fn explain_denied(self, request: &Request<'_>, reason: Reason) -> Explanation {
-        let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
+        let mut explanation = self.empty_explanation(request);
         explanation.add_reason(reason);
         explanation
     }
 
-    fn empty_explanation(self) -> Explanation {
+    /// Of a request about which nothing is known but its method.
+    fn empty_explanation(self, request: &Request<'_>) -> Explanation {
+        let is_fetched = |issuer: &Issuer| matches!(issuer.keys, Keys::Url { .. });
+        let fetches_keys = self.policy().identity.jwt.iter().any(is_fetched);
         Explanation {
-            status: 403,
-            reason: None,
-            because: None,
-            detail: None,
-            method: String::new(),
-            host: None,
-            paths: Vec::new(),
-            deny_only_paths: Vec::new(),
-            user: None,
-            issuer: None,
-            groups: Vec::new(),
-            roles: Vec::new(),
-            rule: None,
-            decided_on: None,
-            missing: Vec::new(),
-            nearly: Vec::new(),
-            notes: Vec::new(),
-            set_headers: Vec::new(),
-            remove_headers: Vec::new(),
-            cluster: None,
+            method: lossy(request.method),
             revision: self.authorizer.revision().clone(),
-            without_keys: self.fetches_keys().then(|| "not fetched for this command".to_owned()),
+            without_keys: fetches_keys.then(|| "not fetched for this command".to_owned()),
+            ..Explanation::default()
         }
-    }
-
-    fn fetches_keys(self) -> bool {
-        self.policy().identity.jwt.iter().any(|issuer| matches!(issuer.keys, Keys::Url { .. }))
     }
 
     fn add_decision(
@@ -271,7 +250,7 @@ impl Explainer<'_> {
             Decision::NotAllowed => {
                 let matching = matching(policy, parsed.method, parsed.host, path, subject);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
-                let extending = Extending::of(policy);
+                let extending = Extending::new(policy);
                 let denials = self.denials(parsed, subject, &extending);
                 // Whoever gets a role has credentials.
                 let of_any = denials.get(AUTHENTICATED).filter(|_| subject.is_none());

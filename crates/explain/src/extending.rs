@@ -14,7 +14,7 @@ const MAX_VISITED: usize = 64;
 pub(crate) struct Extending(HashMap<RoleId, Vec<RoleId>>);
 
 impl Extending {
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &Policy) -> Self {
         let mut by: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
         for (number, role) in (0..).zip(&policy.roles) {
             for extended in &role.extends {

@@ -25,7 +25,6 @@ mod matched;
 mod named;
 mod notes;
 mod one_line;
-mod steps;
 mod subjects;
 mod what_can;
 mod who_can;
@@ -45,6 +44,13 @@ pub use what_can::{
     AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
 };
 pub use who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
+
+/// The maximum number of names, roles, patterns and users of a search cluster that are looked at for a
+/// question on a page. A policy for which that takes too long must not stop the console.
+const STEPS_PER_PAGE: usize = 2_000_000;
+
+/// The same for a command, whose reader may wait longer.
+const STEPS_PER_COMMAND: usize = 100 * STEPS_PER_PAGE;
 
 /// Answers questions about the policy of an authorizer.
 #[derive(Clone, Copy, Debug)]

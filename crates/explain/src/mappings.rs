@@ -14,7 +14,7 @@ pub(crate) struct Mappings<'c> {
 }
 
 impl<'c> Mappings<'c> {
-    pub(crate) fn of(config: &'c SecurityConfig) -> Self {
+    pub(crate) fn new(config: &'c SecurityConfig) -> Self {
         let mut mappings = Self { by_role: BTreeMap::new(), direct: BTreeMap::new(), patterns: 0 };
         for mapping in &config.mappings {
             mappings.by_role.entry(&mapping.role).or_default().push(mapping);
@@ -28,7 +28,7 @@ impl<'c> Mappings<'c> {
         mappings
     }
 
-    pub(crate) fn of_role(&self, role: &str) -> &[&'c RoleMapping] {
+    pub(crate) fn for_role(&self, role: &str) -> &[&'c RoleMapping] {
         self.by_role.get(role).map_or(&[], Vec::as_slice)
     }
 
@@ -39,7 +39,7 @@ impl<'c> Mappings<'c> {
 
     /// How many patterns the mappings of a role have.
     pub(crate) fn size(&self, role: &str) -> usize {
-        self.of_role(role).iter().map(|mapping| size(mapping)).sum()
+        self.for_role(role).iter().map(|mapping| size(mapping)).sum()
     }
 }
 

@@ -14,8 +14,8 @@ use policy::model::{Identity, Issuer, SourceId};
 use crate::Explainer;
 use crate::subjects::unknown_on_cluster;
 
-/// The most issuers that a message names.
-const MOST_ISSUERS: usize = 4;
+/// The maximum number of issuers that a message names.
+const MAX_ISSUERS: usize = 4;
 
 /// The fewest characters from which a longer name is guessed.
 const MIN_START: usize = 3;
@@ -124,7 +124,7 @@ impl Explainer<'_> {
         let assumed = user.and_then(|user| self.assumed_groups(host, user, groups));
         let suggestions = &mut Suggestions::for_a_page();
         let user = user.and_then(|user| unknown_user(user, policy, suggestions));
-        let roles = unknown_roles_within(roles, policy, suggestions);
+        let roles = unknown_roles(roles, policy);
         let groups = unknown_groups(groups, policy, suggestions);
         user.into_iter().chain(roles).chain(groups).chain(assumed).collect()
     }
@@ -206,21 +206,18 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
     }
     let of_issuers = policy.identity.jwt.iter().filter(|issuer| !issuer.user_prefix.is_empty());
     let meant: Vec<String> = of_issuers
-        .take(MOST_ISSUERS)
+        .take(MAX_ISSUERS)
         .map(|issuer| format!("the user of a token of `{}` is `{}{user}`", issuer.issuer, issuer.user_prefix))
         .collect();
     let meant = if meant.is_empty() { String::new() } else { format!("; {}", meant.join(", ")) };
     Some(format!("Basic has no user `{user}`{meant}"))
 }
 
-/// The roles that the policy does not have.
+/// The roles that the policy does not have, each in words.
 #[must_use]
 pub fn unknown_roles(given: &[String], policy: &Policy) -> Vec<String> {
-    unknown_roles_within(given, policy, &mut Suggestions::for_a_page())
-}
-
-fn unknown_roles_within(given: &[String], policy: &Policy, suggestions: &mut Suggestions) -> Vec<String> {
     let known = policy.roles.iter().map(|role| &*role.name).collect();
+    let suggestions = &mut Suggestions::for_a_page();
     given.iter().filter_map(|name| unknown("role", name, &known, suggestions)).collect()
 }
 

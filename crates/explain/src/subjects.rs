@@ -111,7 +111,7 @@ pub(crate) fn unknown_on_cluster(
     let is_unknown =
         |user: &&str| basic_user(backend, user).is_none() && is_of_basic(identity, identity.source_of(user));
     let mut suggestions = Suggestions::for_a_page();
-    let user = user.filter(is_unknown).map(|user| unknown_user(cluster, user, &mut suggestions));
+    let user = user.filter(is_unknown).map(|user| unknown_user(cluster, user));
     let patterns = || mapped_backend_roles(cluster);
     // Many roles are mapped from the same few.
     let known: BTreeSet<&str> = patterns().map(search::Pattern::text).collect();
@@ -123,20 +123,17 @@ pub(crate) fn unknown_on_cluster(
     user.into_iter().chain(unmapped).collect()
 }
 
-/// That the search cluster has no user of this name, in words.
-pub(crate) fn unknown_user_of(cluster: &Cluster, user: &str) -> String {
-    unknown_user(cluster, user, &mut Suggestions::for_a_page())
-}
-
 /// The backend roles from which roles of the search cluster are mapped.
 pub(crate) fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &search::Pattern> {
     let mappings = cluster.config().mappings.iter();
     mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
 }
 
-fn unknown_user(cluster: &Cluster, user: &str, suggestions: &mut Suggestions) -> String {
+/// That the search cluster has no user of this name, in words.
+pub(crate) fn unknown_user(cluster: &Cluster, user: &str) -> String {
     let names = cluster.identity().basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
-    format!("the search cluster has no user `{user}`{}", in_words(suggestions.closest(user, names)))
+    let meant = Suggestions::for_a_page().closest(user, names);
+    format!("the search cluster has no user `{user}`{}", in_words(meant))
 }
 
 fn in_words(meant: Option<&str>) -> String {

@@ -86,7 +86,7 @@ impl Explainer<'_> {
             }
             if !possible.is_empty() {
                 let rule_of_role = explained_rule(role, rule, effect);
-                rules.push(HeldRule::of(rule_of_role, rule, &possible, &policy.identity));
+                rules.push(HeldRule::new(rule_of_role, rule, &possible, &policy.identity));
             }
         }
         let note = unknown_source.map(|subject| {
@@ -121,7 +121,7 @@ fn can_match(pattern: &Pattern, subject: Option<&Subject>) -> bool {
 }
 
 impl HeldRule {
-    fn of(explained: ExplainedRule, rule: &Rule, paths: &[&Pattern], identity: &Identity) -> Self {
+    fn new(explained: ExplainedRule, rule: &Rule, paths: &[&Pattern], identity: &Identity) -> Self {
         let sources = |pattern: &&Pattern| -> Vec<SourceId> {
             let sources = pattern.segments.iter().filter_map(|segment| match segment {
                 Segment::UserId(sources) => Some(sources),

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::explanation::ExplainedCluster;
 use crate::matched::ExplainedRule;
-use crate::{Explainer, is_false, is_zero, lossy, notes, steps};
+use crate::{Explainer, STEPS_PER_COMMAND, STEPS_PER_PAGE, is_false, is_zero, lossy, notes};
 use matches::Matches;
 
 /// Who may make a request.
@@ -126,14 +126,14 @@ impl Explainer<'_> {
     /// token.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
-        self.who_can_within(request, now, usize::MAX, steps::FOR_A_COMMAND)
+        self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
     }
 
     /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other
     /// have half a million roles. On a search cluster it ends after fewer steps.
     #[must_use]
     pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
-        self.who_can_within(request, now, most, steps::FOR_A_PAGE)
+        self.who_can_within(request, now, most, STEPS_PER_PAGE)
     }
 
     fn who_can_within(self, request: &Request<'_>, now: UnixTime, most: usize, max_steps: usize) -> WhoCan {
@@ -147,7 +147,7 @@ impl Explainer<'_> {
             Ok(parsed) => parsed,
             Err(reason) => return nobody.because_of(reason),
         };
-        let matches = Matches::of(self.policy(), &parsed);
+        let matches = Matches::new(self.policy(), &parsed);
         let (rules, number) = matches.rules(most);
         let more_rules = number.saturating_sub(rules.len());
         let left_out = (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));

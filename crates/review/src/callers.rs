@@ -144,7 +144,7 @@ impl OnSide {
 /// All callers, by their sources.
 pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<Source>, TooComplex> {
     let [old, new] = sides;
-    let names = OwnNames::of(sides)?;
+    let names = OwnNames::new(sides)?;
     let mut sources = vec![Source {
         source: CallerSource::Anonymous,
         kinds: vec![Kind { users: Users::Named(Vec::new()), sides: [old.anonymous(), new.anonymous()] }],
@@ -319,7 +319,7 @@ struct OwnNames<'p> {
 }
 
 impl<'p> OwnNames<'p> {
-    fn of(sides: &[Side<'p>; 2]) -> Result<Self, TooComplex> {
+    fn new(sides: &[Side<'p>; 2]) -> Result<Self, TooComplex> {
         let mut names = OwnNames { words: BTreeSet::new(), globs: BTreeSet::new() };
         let all: Vec<&Pattern> = sides
             .iter()

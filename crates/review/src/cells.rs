@@ -3,7 +3,7 @@
 //! A walk over all patterns at the same time, segment by segment: it tries each segment that some pattern tells from the
 //! others, and goes on with the patterns that match. It follows only paths that a pattern of a changed rule can match.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use policy::pattern::{Glob, Pattern, PatternSubject, Segment};
 
@@ -22,32 +22,25 @@ pub(crate) struct Item<'p> {
     pub(crate) changed: bool,
 }
 
-/// A kind of paths: those that the same patterns match.
-#[derive(Clone, Debug)]
-pub(crate) struct Cell {
-    /// The patterns that match, by their place among the items.
-    pub(crate) matched: Vec<usize>,
-    /// A path of this kind.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests ask the reference evaluator about it"))]
-    pub(crate) path: String,
-}
+/// A kind of paths: the patterns that match, by their place among the items.
+pub(crate) type Cell = Vec<usize>;
 
 /// All kinds of paths that a changed pattern matches.
-pub(crate) fn cells(items: &[Item<'_>], known: &mut Known) -> Result<Vec<Cell>, TooComplex> {
-    let mut walk = Walk { items, known, cells: BTreeMap::new(), visited: HashSet::new(), steps: 0 };
-    let relative = items.iter().enumerate().filter(|(_, item)| !item.pattern.absolute);
+pub(crate) fn cells(items: &[Item<'_>], known: &mut Known) -> Result<BTreeSet<Cell>, TooComplex> {
+    let mut walk = Walk { items, known, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
+    let (absolute, relative): (Vec<usize>, Vec<usize>) =
+        (0..items.len()).partition(|index| walk.item(*index).is_some_and(|item| item.pattern.absolute));
     // The only canonical path that does not begin with a slash.
-    let matched = relative.filter(|(_, item)| item.pattern.matches(b"*", item.subject));
-    walk.found(matched.map(|(index, _)| index).collect(), "*");
-    let absolute = items.iter().enumerate().filter(|(_, item)| item.pattern.absolute);
-    walk.below(0, absolute.map(|(index, _)| index).collect(), "")?;
-    Ok(walk.cells.into_iter().map(|(matched, path)| Cell { matched, path }).collect())
+    let matches = |item: &Item<'_>| item.pattern.matches(b"*", item.subject);
+    walk.add(relative.into_iter().filter(|index| items.get(*index).is_some_and(matches)).collect());
+    walk.below(0, absolute)?;
+    Ok(walk.cells)
 }
 
 struct Walk<'i, 'p> {
     items: &'i [Item<'p>],
     known: &'i mut Known,
-    cells: BTreeMap<Vec<usize>, String>,
+    cells: BTreeSet<Cell>,
     visited: HashSet<(usize, Vec<usize>)>,
     steps: usize,
 }
@@ -61,14 +54,14 @@ impl Walk<'_, '_> {
         live.iter().any(|index| self.item(*index).is_some_and(|item| item.changed))
     }
 
-    fn found(&mut self, matched: Vec<usize>, path: &str) {
+    fn add(&mut self, matched: Cell) {
         if self.is_changed(&matched) {
-            self.cells.entry(matched).or_insert_with(|| path.to_owned());
+            self.cells.insert(matched);
         }
     }
 
-    /// The paths below `path`, whose `depth` segments these patterns match.
-    fn below(&mut self, depth: usize, live: Vec<usize>, path: &str) -> Result<(), TooComplex> {
+    /// The paths below one whose `depth` segments these patterns match.
+    fn below(&mut self, depth: usize, live: Vec<usize>) -> Result<(), TooComplex> {
         if !self.is_changed(&live) || !self.visited.insert((depth, live.clone())) {
             return Ok(());
         }
@@ -80,27 +73,24 @@ impl Walk<'_, '_> {
             |index: &usize| self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth);
         let (over, open): (Vec<usize>, Vec<usize>) = live.iter().copied().partition(is_over);
         if open.is_empty() {
-            let rests =
-                over.into_iter().filter(|index| self.item(*index).is_some_and(|item| item.pattern.rest));
-            self.found(rests.collect(), &format!("{path}/x"));
+            let has_rest = |index: &usize| self.item(*index).is_some_and(|item| item.pattern.rest);
+            self.add(over.into_iter().filter(has_rest).collect());
             return Ok(());
         }
         for segment in self.segments(depth, &open)? {
-            let further = |index: &usize| {
+            let matches = |index: &usize| {
                 self.item(*index).is_some_and(|item| match item.pattern.segments.get(depth) {
                     Some(own) => own.matches(segment.as_bytes(), item.subject),
                     None => item.pattern.rest,
                 })
             };
-            let further: Vec<usize> = live.iter().copied().filter(further).collect();
+            let further: Vec<usize> = live.iter().copied().filter(matches).collect();
             self.steps += live.len();
-            let path = format!("{path}/{segment}");
             let ends = |index: &usize| {
                 self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth + 1)
             };
-            let ending = further.iter().copied().filter(ends).collect();
-            self.found(ending, &path);
-            self.below(depth + 1, further, &path)?;
+            self.add(further.iter().copied().filter(ends).collect());
+            self.below(depth + 1, further)?;
         }
         Ok(())
     }
@@ -160,18 +150,12 @@ mod tests {
         Pattern { absolute: true, segments: segments.iter().map(segment).collect(), rest }
     }
 
-    /// Which sets of these patterns a path matches, all of them changed.
+    /// The sets of these patterns, all of them changed, that a path matches.
     fn found(texts: &[&str]) -> Vec<Vec<usize>> {
         let patterns: Vec<Pattern> = texts.iter().map(|text| pattern(text)).collect();
         let items: Vec<Item<'_>> =
             patterns.iter().map(|pattern| Item { pattern, subject: None, changed: true }).collect();
-        let cells = cells(&items, &mut Known::default()).unwrap();
-        for cell in &cells {
-            let matched =
-                items.iter().enumerate().filter(|(_, item)| item.pattern.matches(cell.path.as_bytes(), None));
-            assert_eq!(matched.map(|(index, _)| index).collect::<Vec<_>>(), cell.matched, "{}", cell.path);
-        }
-        cells.into_iter().map(|cell| cell.matched).collect()
+        cells(&items, &mut Known::default()).unwrap().into_iter().collect()
     }
 
     #[test]

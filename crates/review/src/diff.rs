@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::TooComplex;
 use crate::callers::{self, CallerSource, Kind, NameLike, Side, Source, Users};
-use crate::cells::{self, Cell};
+use crate::cells;
 use crate::conditions::{Answer, Condition, Direction, Effects, answers};
 use crate::held::{Compared, Contents, Held, compare};
 use crate::hosts::Hosts;
@@ -93,7 +93,7 @@ impl Diff {
 /// If there are too many kinds of requests or callers to compare.
 pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     let sides = [Side::new(old), Side::new(new)];
-    let contents = Contents::of(&sides);
+    let contents = Contents::new(&sides);
     let mut known = Known::default();
     let mut changes = Changes::default();
     for source in callers::sources(&sides)? {
@@ -139,11 +139,11 @@ fn differences(
     });
     let methods: BTreeSet<&str> = named.map(|method| &**method).collect();
     let methods: Vec<&str> = methods.into_iter().collect();
-    let hosts = Hosts::of(involved().flat_map(|held| &held.rule.scopes));
+    let hosts = Hosts::new(involved().flat_map(|held| &held.rule.scopes));
     let patterns: Vec<&Pattern> = compared.items.iter().map(|item| item.pattern).collect();
     let mut cells_of = vec![RoaringBitmap::new(); patterns.len()];
     for (number, cell) in (0..).zip(&cells) {
-        for item in &cell.matched {
+        for item in cell {
             cells_of.get_mut(*item).into_iter().for_each(|cells| _ = cells.insert(number));
         }
     }
@@ -161,7 +161,7 @@ fn differences(
         patterns: &patterns,
         cells_of: &cells_of,
     };
-    let meets: Vec<Meets> = compared.rules.iter().map(|held| Meets::of(held, &methods, &hosts)).collect();
+    let meets: Vec<Meets> = compared.rules.iter().map(|held| Meets::new(held, &methods, &hosts)).collect();
     let mut asked = Asked { compared: &compared, meets: &meets, answers: HashMap::new() };
     let mut sets: BTreeMap<Vec<usize>, Sets> = BTreeMap::from([(Vec::new(), Sets::default())]);
     for (cell, rules) in (0..).zip(&rules_of_cells) {
@@ -234,8 +234,8 @@ impl Sets {
 }
 
 /// The rules that match a kind of paths.
-fn rules(cell: &Cell, rules_of_items: &[Vec<usize>]) -> BTreeSet<usize> {
-    cell.matched.iter().filter_map(|item| rules_of_items.get(*item)).flatten().copied().collect()
+fn rules(cell: &[usize], rules_of_items: &[Vec<usize>]) -> BTreeSet<usize> {
+    cell.iter().filter_map(|item| rules_of_items.get(*item)).flatten().copied().collect()
 }
 
 /// The methods and the hosts that a rule matches.
@@ -245,7 +245,7 @@ struct Meets {
 }
 
 impl Meets {
-    fn of(held: &Held<'_>, methods: &[&str], hosts: &Hosts) -> Self {
+    fn new(held: &Held<'_>, methods: &[&str], hosts: &Hosts) -> Self {
         let others = u32::try_from(methods.len()).unwrap_or(u32::MAX);
         let meets = |number: &u32| match (&held.rule.actions, methods.get(*number as usize)) {
             (Actions::Any, _) => true,

@@ -39,7 +39,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    pub(crate) fn of(sides: &[Side<'_>; 2]) -> Self {
+    pub(crate) fn new(sides: &[Side<'_>; 2]) -> Self {
         let mut known: HashMap<BTreeSet<String>, usize> = HashMap::from([(BTreeSet::new(), 0)]);
         let mut has_own_names = false;
         let of = sides.each_ref().map(|side| {

@@ -42,7 +42,7 @@ pub(crate) fn texts<S: Serializer>(all: &[impl ToString], serializer: S) -> Resu
 }
 
 impl Hosts {
-    pub(crate) fn of<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
+    pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
         let scopes: BTreeSet<&Scope> = scopes.into_iter().collect();
         let is_taken =
             |host: &str| scopes.iter().any(|scope| matches!(scope, Scope::Exact(exact) if **exact == *host));
@@ -138,7 +138,7 @@ mod tests {
         let exact = |host: &str| Scope::Exact(host.into());
         let below = |host: &str| Scope::Below(host.into());
         let scopes = [below("test"), below("a.test"), exact("b.a.test"), exact("x.test"), exact("x")];
-        let hosts = Hosts::of(&scopes);
+        let hosts = Hosts::new(&scopes);
         let all: Vec<&str> = hosts.witnesses().collect();
         assert_eq!(all.len(), 6);
         for mask in 0_usize..64 {

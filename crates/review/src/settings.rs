@@ -1,344 +1,306 @@
-//! The differences of two policies besides roles and grants: who is known and how, and the headers and bodies of
-//! responses. Passwords and keys are never shown.
+//! The differences of two policies besides roles and grants: who is known and how, and the headers and
+//! bodies of responses. Passwords and keys are never shown.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use policy::Policy;
 use policy::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, Bulk, ClaimPath, ContentType, DenyResponse,
-    DocumentSecurity, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search,
-    Template,
+    ANYONE, AUTHENTICATED, Basic, Bulk, ClaimPath, ContentType, DocumentSecurity, IdentityFormat,
+    IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search, Separator, Template,
 };
+use policy::{KeyUrl, Policy};
 use serde::Serialize;
 
 /// A setting that is different.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingChange {
-    /// What is different, as the policy calls it: `identity.basic.users.alice`.
+    /// The setting, as the policy calls it: `identity.basic.users.alice`.
     pub setting: String,
     /// Its value in the old policy; `None` if it has none or the value is not shown.
     pub old: Option<String>,
     /// Its value in the new policy.
     pub new: Option<String>,
-    /// What has happened, in a word.
+    /// The change, in a word.
     pub change: &'static str,
-    /// What it opens, if more callers may have access, or what else is unsafe about it.
+    /// Why it is unsafe: it may give more callers access.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<&'static str>,
 }
 
-/// Collects what is different.
-#[derive(Default)]
-struct Found {
-    all: Vec<SettingChange>,
-}
-
-impl Found {
-    fn push(&mut self, setting: String, change: &'static str) {
-        self.all.push(SettingChange { setting, old: None, new: None, change, warning: None });
-    }
-
-    fn value<T: PartialEq>(&mut self, setting: &str, old: &T, new: &T, shown: impl Fn(&T) -> Option<String>) {
-        if old != new {
-            let (old, new) = (shown(old), shown(new));
-            let setting = setting.to_owned();
-            self.all.push(SettingChange { setting, old, new, change: "changed", warning: None });
-        }
-    }
-
-    /// What was added to a list and removed from it; its order means nothing.
-    fn list(&mut self, setting: &str, old: &[Arc<str>], new: &[Arc<str>]) {
-        let [old, new]: [BTreeSet<&Arc<str>>; 2] = [old, new].map(|names| names.iter().collect());
-        for (names, others, change) in [(&new, &old, "added"), (&old, &new, "removed")] {
-            for name in names.difference(others) {
-                self.push(format!("{setting}: {name}"), change);
-            }
-        }
-    }
-
-    /// What was added to a mapping and removed from it, and what is in both.
-    fn map<'a, T>(
-        &mut self,
-        setting: &str,
-        old: BTreeMap<&'a str, &'a T>,
-        mut new: BTreeMap<&'a str, &'a T>,
-    ) -> Vec<(&'a str, &'a T, &'a T)> {
-        let mut both = Vec::new();
-        for (name, old) in old {
-            match new.remove(name) {
-                Some(new) => both.push((name, old, new)),
-                None => self.push(format!("{setting}.{name}"), "removed"),
-            }
-        }
-        for name in new.keys() {
-            self.push(format!("{setting}.{name}"), "added");
-        }
-        both
-    }
-}
-
 /// The settings that are different.
 pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
-    let mut found = Found::default();
-    match (&old.identity.basic, &new.identity.basic) {
-        (None, None) => {}
-        (None, Some(_)) => found.push("identity.basic".to_owned(), "added"),
-        (Some(_), None) => found.push("identity.basic".to_owned(), "removed"),
-        (Some(old), Some(new)) => basic(&mut found, old, new),
-    }
-    for (name, old, new) in found.map("identity.jwt", issuers(old), issuers(new)) {
-        issuer(&mut found, &format!("identity.jwt.{name}"), old, new);
-    }
-    search(&mut found, old, new);
-    allow_response(&mut found, &old.allow_response, &new.allow_response);
-    role_names(&mut found, old, new);
-    deny_response(&mut found, &old.deny_response, &new.deny_response);
-    identity_header(&mut found, old.identity_header.as_ref(), new.identity_header.as_ref());
-    warn_of_open_headers(&mut found, old, new);
-    found.all
-}
-
-fn issuers(policy: &Policy) -> BTreeMap<&str, &Issuer> {
-    policy.identity.jwt.iter().map(|issuer| (&*issuer.issuer, issuer)).collect()
-}
-
-fn users(basic: &Basic) -> BTreeMap<&str, &BasicUser> {
-    basic.users.iter().map(|user| (&*user.name, user)).collect()
-}
-
-fn headers(response: &AllowResponse) -> BTreeMap<&str, &Template> {
-    response.set_headers.iter().map(|header| (&*header.name, &header.value)).collect()
-}
-
-fn basic(found: &mut Found, old: &Basic, new: &Basic) {
-    found.value("identity.basic.realm", &old.realm, &new.realm, text);
-    found.value("identity.basic.verify", &old.verify, &new.verify, |verify| Some(verify.to_string()));
-    found.value("identity.basic.user_prefix", &old.user_prefix, &new.user_prefix, text);
-    found.value("identity.basic.group_prefix", &old.group_prefix, &new.group_prefix, text);
-    for (name, old, new) in found.map("identity.basic.users", users(old), users(new)) {
-        let setting = format!("identity.basic.users.{name}");
-        found.value(&format!("{setting}.password"), &old.password, &new.password, |_| None);
-        found.list(&format!("{setting}.groups"), &old.groups, &new.groups);
-    }
-}
-
-fn issuer(found: &mut Found, setting: &str, old: &Issuer, new: &Issuer) {
-    let mut value = |key: &str, old: Option<String>, new: Option<String>| {
-        found.value(&format!("{setting}.{key}"), &old, &new, Clone::clone);
-    };
-    value("user_prefix", text(&old.user_prefix), text(&new.user_prefix));
-    value("group_prefix", text(&old.group_prefix), text(&new.group_prefix));
-    value("claims.user", Some(claim(&old.claims.user)), Some(claim(&new.claims.user)));
-    value("claims.roles", old.claims.roles.as_ref().map(claim), new.claims.roles.as_ref().map(claim));
-    value("claims.groups", old.claims.groups.as_ref().map(claim), new.claims.groups.as_ref().map(claim));
-    let shown = |value: &dyn Debug| Some(format!("{value:?}"));
-    value("clock_skew", shown(&old.clock_skew), shown(&new.clock_skew));
-    value("max_age", old.max_age.and_then(|age| shown(&age)), new.max_age.and_then(|age| shown(&age)));
-    let of_type = |issuer: &Issuer| issuer.required_type.as_ref().map(|name| name.to_ascii_lowercase());
-    value("required_type", of_type(old), of_type(new));
-    value("roles_from_token", Some(token_roles(old)), Some(token_roles(new)));
-    let before = found.all.len();
-    found.list(&format!("{setting}.audiences"), &old.audiences, &new.audiences);
-    for change in found.all.iter_mut().skip(before).filter(|change| change.change == "added") {
-        change.warning = Some("tokens that were issued for this audience are accepted now");
-    }
-    keys(found, &format!("{setting}.keys"), &old.keys, &new.keys);
-}
-
-fn token_roles(issuer: &Issuer) -> String {
-    match &issuer.roles_from_token {
-        RolesFromToken::All => "true".to_owned(),
-        RolesFromToken::Only(listed) if listed.is_empty() => "false".to_owned(),
-        RolesFromToken::Only(listed) => listed.iter().map(|role| &*role.name).collect::<Vec<_>>().join(", "),
-    }
-}
-
-/// The settings of a search cluster, whose own files decide: they are not compared by what they mean.
-fn search(found: &mut Found, old: &Policy, new: &Policy) {
-    let (old, new) = match (&old.search, &new.search) {
-        (None, None) => return,
-        (None, Some(_)) => return found.push("search".to_owned(), "added"),
-        (Some(_), None) => return found.push("search".to_owned(), "removed"),
-        (Some(old), Some(new)) => (old, new),
-    };
-    let hosts = |search: &Search| search.hosts.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    found.value("search.hosts", &hosts(old), &hosts(new), |hosts| {
-        Some(hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
-    });
-    let files = |search: &Search| -> BTreeMap<String, Arc<[u8]>> {
-        let name = |file: &document::PolicyFile| {
-            file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-        };
-        search.files.iter().map(|file| (name(file), Arc::clone(&file.bytes))).collect()
-    };
-    let (old_files, new_files) = (files(old), files(new));
-    for name in old_files.keys().chain(new_files.keys()).collect::<BTreeSet<_>>() {
-        let setting = format!("search.folder: {name}");
-        found.value(&setting, &old_files.get(name), &new_files.get(name), |_| None);
-    }
-    let evaluation =
-        |search: &Search| search.evaluation.map(|evaluation| format!("{evaluation:?}").to_lowercase());
-    found.value("search.evaluation", &evaluation(old), &evaluation(new), Clone::clone);
-    found.value(
-        "search.do_not_fail_on_forbidden",
-        &old.do_not_fail_on_forbidden,
-        &new.do_not_fail_on_forbidden,
-        |value| value.map(|value| value.to_string()),
-    );
-    let document_security = |search: &Search| match &search.document_security {
-        DocumentSecurity::Deny => "deny".to_owned(),
-        DocumentSecurity::Header { name, at: _ } => format!("header {name}"),
-    };
-    let (before, after) = (document_security(old), document_security(new));
-    found.value("search.document_security", &before, &after, |value| Some(value.clone()));
-    found.value(
-        "search.dfm_empty_overrides_all",
-        &old.dfm_empty_overrides_all,
-        &new.dfm_empty_overrides_all,
-        |value| Some(value.to_string()),
-    );
-    found.value(
-        "search.cluster_checks_scrolls",
-        &old.cluster_checks_scrolls,
-        &new.cluster_checks_scrolls,
-        |value| Some(value.to_string()),
-    );
-    let bulk = |search: &Search| match search.bulk {
-        Bulk::Whole => "whole",
-        Bulk::PerItem => "per-item",
-    };
-    found.value("search.bulk", &bulk(old), &bulk(new), |value| Some((*value).to_owned()));
-    let indices = |search: &Search| -> Vec<Arc<str>> {
-        search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
-    };
-    // Where it comes from is not shown: a URL with its credentials, or the contents of a file.
-    let inventory = |search: &Search| match search.inventory.as_ref()? {
-        Inventory::File { source, at: _ } => {
-            Some((Some((source.path.clone(), Arc::clone(&source.bytes))), None))
+    let tell_roles = tells_role_names(old) && tells_role_names(new);
+    let (old_settings, new_settings) = (Settings::new(old, tell_roles), Settings::new(new, tell_roles));
+    let (old_values, new_values) = (old_settings.by_path(), new_settings.by_path());
+    let mut changes = Vec::new();
+    for (path, old_value) in &old_settings.0 {
+        let change =
+            SettingChange { setting: path.join("."), old: None, new: None, change: "removed", warning: None };
+        match new_values.get(path.as_slice()) {
+            None if is_within_missing(path, &old_values, &new_values) => {}
+            None => changes.push(change),
+            Some(new_value) if *new_value == old_value => {}
+            Some(new_value) => {
+                let (old, new) = (old_value.shown.clone(), new_value.shown.clone());
+                // Values that look the same differ in something that is not shown.
+                let (old, new) = if old == new { (None, None) } else { (old, new) };
+                changes.push(SettingChange { old, new, change: "changed", ..change });
+            }
         }
-        Inventory::Url { url, refresh, max_age: _, at: _ } => Some((None, Some((url.clone(), *refresh)))),
-    };
-    found.value("search.inventory", &inventory(old), &inventory(new), |_| None);
-    let max_age = |search: &Search| match search.inventory.as_ref()? {
-        Inventory::File { .. } => None,
-        Inventory::Url { max_age, .. } => Some(*max_age),
-    };
-    found.value("search.inventory.max_age", &max_age(old), &max_age(new), |age| {
-        age.map(|age| format!("{age:?}"))
-    });
-    found.list("search.system_indices", &indices(old), &indices(new));
-}
-
-fn keys(found: &mut Found, setting: &str, old: &Keys, new: &Keys) {
-    let shown = |keys: &Keys| match keys {
-        Keys::File { path, .. } => format!("the file {path}"),
-        Keys::Url { url, refresh, .. } => format!("{url}, every {refresh:?}"),
-    };
-    let is_same = match (old, new) {
-        (Keys::File { bytes: old, .. }, Keys::File { bytes: new, .. }) => old == new,
-        (Keys::Url { url: old, refresh: before, .. }, Keys::Url { url: new, refresh: after, .. }) => {
-            (old, before) == (new, after)
+    }
+    for (path, _) in &new_settings.0 {
+        if old_values.contains_key(path.as_slice()) || is_within_missing(path, &new_values, &old_values) {
+            continue;
         }
-        (Keys::File { .. }, Keys::Url { .. }) | (Keys::Url { .. }, Keys::File { .. }) => false,
-    };
-    if !is_same {
-        let (old, new) = (Some(shown(old)), Some(shown(new)));
-        // The same name, with other contents or another secret in the URL.
-        let (old, new) = if old == new { (None, None) } else { (old, new) };
-        found.all.push(SettingChange {
-            setting: setting.to_owned(),
-            old,
-            new,
-            change: "changed",
-            warning: None,
+        let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
+        changes.push(SettingChange {
+            setting: path.join("."),
+            old: None,
+            new: None,
+            change: "added",
+            warning: is_audience.then_some("tokens that were issued for this audience are accepted now"),
         });
     }
+    warn_of_open_headers(&mut changes, old, new);
+    changes
 }
 
-fn allow_response(found: &mut Found, old: &AllowResponse, new: &AllowResponse) {
-    for (name, old, new) in found.map("allow_response.set_headers", headers(old), headers(new)) {
-        let setting = format!("allow_response.set_headers.{name}");
-        found.value(&setting, old, new, |value| Some(template(value)));
+/// The settings of a policy, each with its path. A setting whose path begins with the path of another
+/// one is a part of that one.
+struct Settings<'p>(Vec<(Vec<String>, Value<'p>)>);
+
+/// The value of a setting.
+struct Value<'p> {
+    shown: Option<String>,
+    compared: Compared<'p>,
+}
+
+/// What is compared of a value.
+#[derive(PartialEq, Eq)]
+enum Compared<'p> {
+    /// The text that is shown.
+    Shown,
+    /// Contents that are not shown.
+    Bytes(Vec<&'p [u8]>),
+    /// A URL, which may have a secret, and how often it is fetched.
+    Url(&'p KeyUrl, Duration),
+}
+
+type Values<'s, 'p> = HashMap<&'s [String], &'s Value<'p>>;
+
+/// Whether a setting is a part of one that only the same policy has: that one alone is named.
+fn is_within_missing(path: &[String], own: &Values<'_, '_>, other: &Values<'_, '_>) -> bool {
+    let mut outer = (1..path.len()).filter_map(|length| path.get(..length));
+    outer.any(|outer| own.contains_key(outer) && !other.contains_key(outer))
+}
+
+impl PartialEq for Value<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared == other.compared && (self.compared != Compared::Shown || self.shown == other.shown)
     }
-    found.list("allow_response.remove_headers", &old.remove_headers, &new.remove_headers);
 }
 
-/// Warns of each header that the old policy overwrote or removed on every request, and the new one does not.
-fn warn_of_open_headers(found: &mut Found, old: &Policy, new: &Policy) {
-    let closed = |policy: &Policy| -> BTreeSet<Arc<str>> {
-        let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
-        let identity = policy.identity_header.iter().map(|header| &header.name);
-        set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
-    };
-    for name in closed(old).difference(&closed(new)) {
-        let of_identity = old.identity_header.as_ref().is_some_and(|header| header.name == *name);
-        let names =
-            [format!("allow_response.set_headers.{name}"), format!("allow_response.remove_headers: {name}")];
-        let is_it = |setting: &str| {
-            names.iter().any(|known| known == setting)
-                || of_identity && ["identity_header", "identity_header.name"].contains(&setting)
-        };
-        for change in found.all.iter_mut().filter(|change| is_it(&change.setting)) {
-            change.warning = Some("clients can send this header to the application now");
+impl<'p> Settings<'p> {
+    fn new(policy: &'p Policy, tell_roles: bool) -> Self {
+        let mut settings = Self(Vec::new());
+        if let Some(basic) = &policy.identity.basic {
+            settings.add_basic(basic);
         }
-    }
-}
-
-/// A header with `{roles}` tells the application the names of roles: other names are a difference there.
-fn role_names(found: &mut Found, old: &Policy, new: &Policy) {
-    let tells = |policy: &Policy| {
-        let mut headers = policy.allow_response.set_headers.iter();
-        headers.any(|header| header.value.0.contains(&Piece::Roles))
-    };
-    if tells(old) && tells(new) {
-        let [old, new] = [old, new].map(|policy| -> Vec<Arc<str>> {
-            let reserved = |name: &str| [ANYONE, AUTHENTICATED].contains(&name);
-            policy.roles.iter().map(|role| Arc::clone(&role.name)).filter(|name| !reserved(name)).collect()
-        });
-        found.list("role names for headers with `{roles}`", &old, &new);
-    }
-}
-
-fn deny_response(found: &mut Found, old: &DenyResponse, new: &DenyResponse) {
-    found.value("deny_response.body", &old.body, &new.body, |_| None);
-    found.value("deny_response.content_type", &old.content_type, &new.content_type, |content| {
-        let name = match content {
+        for issuer in &policy.identity.jwt {
+            settings.add_issuer(issuer);
+        }
+        if let Some(search) = &policy.search {
+            settings.add_search(search);
+        }
+        let response = &policy.allow_response;
+        for header in &response.set_headers {
+            let path = format!("allow_response.set_headers.{}", header.name);
+            settings.show(&[&path], Some(template(&header.value)));
+        }
+        settings.list(&[], "allow_response.remove_headers", &response.remove_headers);
+        if tell_roles {
+            let names = policy.roles.iter().map(|role| Arc::clone(&role.name));
+            let names: Vec<_> = names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
+            settings.list(&[], "role names for headers with `{roles}`", &names);
+        }
+        let response = &policy.deny_response;
+        settings.hide(&["deny_response.body"], response.body.iter().map(|body| body.as_bytes()));
+        let content_type = match response.content_type {
             ContentType::Json => "json",
             ContentType::Text => "text",
             ContentType::Html => "html",
         };
-        Some(name.to_owned())
-    });
-    found.value("deny_response.explain", &old.explain, &new.explain, |explain| Some(explain.to_string()));
+        settings.show(&["deny_response.content_type"], Some(content_type.to_owned()));
+        settings.show(&["deny_response.explain"], Some(response.explain.to_string()));
+        if let Some(header) = &policy.identity_header {
+            settings.add_identity_header(header);
+        }
+        settings
+    }
+
+    fn by_path(&self) -> Values<'_, 'p> {
+        self.0.iter().map(|(path, value)| (path.as_slice(), value)).collect()
+    }
+
+    fn add(&mut self, path: &[&str], shown: Option<String>, compared: Compared<'p>) {
+        let path = path.iter().map(|part| (*part).to_owned()).collect();
+        self.0.push((path, Value { shown, compared }));
+    }
+
+    fn show(&mut self, path: &[&str], value: Option<String>) {
+        self.add(path, value, Compared::Shown);
+    }
+
+    fn hide(&mut self, path: &[&str], values: impl IntoIterator<Item = &'p [u8]>) {
+        self.add(path, None, Compared::Bytes(values.into_iter().collect()));
+    }
+
+    /// The items of a list, whose order means nothing.
+    fn list(&mut self, path: &[&str], name: &str, items: &[Arc<str>]) {
+        for item in items {
+            self.show(&[path, &[&*format!("{name}: {item}")]].concat(), None);
+        }
+    }
+
+    fn add_basic(&mut self, basic: &'p Basic) {
+        const PATH: &str = "identity.basic";
+        self.show(&[PATH], None);
+        self.show(&[PATH, "realm"], text(&basic.realm));
+        self.show(&[PATH, "verify"], Some(basic.verify.to_string()));
+        self.show(&[PATH, "user_prefix"], text(&basic.user_prefix));
+        self.show(&[PATH, "group_prefix"], text(&basic.group_prefix));
+        for user in &basic.users {
+            let name = format!("users.{}", user.name);
+            self.show(&[PATH, &name], None);
+            let password = user.password.iter().map(|password| password.0.as_bytes());
+            self.hide(&[PATH, &name, "password"], password);
+            self.list(&[PATH, &name], "groups", &user.groups);
+        }
+    }
+
+    fn add_issuer(&mut self, issuer: &'p Issuer) {
+        let path = &*format!("identity.jwt.{}", issuer.issuer);
+        let claims = &issuer.claims;
+        self.show(&[path], None);
+        self.show(&[path, "user_prefix"], text(&issuer.user_prefix));
+        self.show(&[path, "group_prefix"], text(&issuer.group_prefix));
+        self.show(&[path, "claims.user"], Some(claim(&claims.user)));
+        self.show(&[path, "claims.roles"], claims.roles.as_ref().map(claim));
+        self.show(&[path, "claims.groups"], claims.groups.as_ref().map(claim));
+        let separator = match claims.separator {
+            Separator::Spaces => "space",
+            Separator::Commas => "comma",
+        };
+        self.show(&[path, "claims.separator"], Some(separator.to_owned()));
+        self.show(&[path, "clock_skew"], Some(format!("{:?}", issuer.clock_skew)));
+        self.show(&[path, "max_age"], issuer.max_age.map(|age| format!("{age:?}")));
+        let required_type = issuer.required_type.as_ref().map(|name| name.to_ascii_lowercase());
+        self.show(&[path, "required_type"], required_type);
+        let roles = match &issuer.roles_from_token {
+            RolesFromToken::All => "true".to_owned(),
+            RolesFromToken::Only(listed) if listed.is_empty() => "false".to_owned(),
+            RolesFromToken::Only(listed) => {
+                listed.iter().map(|role| &*role.name).collect::<Vec<_>>().join(", ")
+            }
+        };
+        self.show(&[path, "roles_from_token"], Some(roles));
+        self.list(&[path], "audiences", &issuer.audiences);
+        let (shown, compared) = match &issuer.keys {
+            Keys::File { path, bytes, .. } => (format!("the file {path}"), Compared::Bytes(vec![&**bytes])),
+            Keys::Url { url, refresh, .. } => {
+                (format!("{url}, every {refresh:?}"), Compared::Url(url, *refresh))
+            }
+        };
+        self.add(&[path, "keys"], Some(shown), compared);
+    }
+
+    /// The search cluster's own files decide. They are not compared by what they mean.
+    fn add_search(&mut self, search: &'p Search) {
+        const PATH: &str = "search";
+        self.show(&[PATH], None);
+        let hosts: BTreeSet<String> = search.hosts.iter().map(ToString::to_string).collect();
+        self.show(&[PATH, "hosts"], Some(hosts.into_iter().collect::<Vec<_>>().join(", ")));
+        for file in &search.files {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            self.hide(&[PATH, &format!("folder: {name}")], [&*file.bytes]);
+        }
+        let evaluation = search.evaluation.map(|evaluation| format!("{evaluation:?}").to_lowercase());
+        self.show(&[PATH, "evaluation"], evaluation);
+        let do_not_fail = search.do_not_fail_on_forbidden.map(|value| value.to_string());
+        self.show(&[PATH, "do_not_fail_on_forbidden"], do_not_fail);
+        let document_security = match &search.document_security {
+            DocumentSecurity::Deny => "deny".to_owned(),
+            DocumentSecurity::Header { name, at: _ } => format!("header {name}"),
+        };
+        self.show(&[PATH, "document_security"], Some(document_security));
+        let overrides = search.dfm_empty_overrides_all.to_string();
+        self.show(&[PATH, "dfm_empty_overrides_all"], Some(overrides));
+        let scrolls = search.cluster_checks_scrolls.to_string();
+        self.show(&[PATH, "cluster_checks_scrolls"], Some(scrolls));
+        let bulk = match search.bulk {
+            Bulk::Whole => "whole",
+            Bulk::PerItem => "per-item",
+        };
+        self.show(&[PATH, "bulk"], Some(bulk.to_owned()));
+        // The source is not shown: a URL with its credentials, or the contents of a file.
+        let (inventory, max_age) = match &search.inventory {
+            None => (Compared::Shown, None),
+            Some(Inventory::File { source, at: _ }) => (Compared::Bytes(vec![&*source.bytes]), None),
+            Some(Inventory::Url { url, refresh, max_age, at: _ }) => {
+                (Compared::Url(url, *refresh), Some(format!("{max_age:?}")))
+            }
+        };
+        self.add(&[PATH, "inventory"], None, inventory);
+        self.show(&[PATH, "inventory.max_age"], max_age);
+        let indices: Vec<Arc<str>> =
+            search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect();
+        self.list(&[PATH], "system_indices", &indices);
+    }
+
+    fn add_identity_header(&mut self, header: &'p IdentityHeader) {
+        const PATH: &str = "identity_header";
+        self.show(&[PATH], None);
+        self.show(&[PATH, "name"], text(&header.name));
+        let format = match header.format {
+            IdentityFormat::Jwt => "jwt",
+            IdentityFormat::Compact => "compact",
+        };
+        self.show(&[PATH, "format"], Some(format.to_owned()));
+        self.show(&[PATH, "issuer"], text(&header.issuer));
+        self.show(&[PATH, "audience"], text(&header.audience));
+        self.show(&[PATH, "lifetime"], Some(format!("{}s", header.lifetime.as_secs())));
+        self.hide(&[PATH, "keys"], header.keys.iter().map(|key| &*key.bytes));
+        let claims = header.claims.iter().map(|(name, path)| format!("{name}: {}", claim(path)));
+        self.show(&[PATH, "claims"], Some(claims.collect::<Vec<_>>().join(", ")));
+    }
 }
 
-fn identity_header(found: &mut Found, old: Option<&IdentityHeader>, new: Option<&IdentityHeader>) {
-    let (old, new) = match (old, new) {
-        (Some(old), Some(new)) => (old, new),
-        (None, None) => return,
-        (None, Some(_)) => return found.push("identity_header".to_owned(), "added"),
-        (Some(_), None) => return found.push("identity_header".to_owned(), "removed"),
+/// Whether a header tells the application the names of roles: other names are a difference there.
+fn tells_role_names(policy: &Policy) -> bool {
+    policy.allow_response.set_headers.iter().any(|header| header.value.0.contains(&Piece::Roles))
+}
+
+/// Warns of each header that the old policy overwrote or removed on every request, and the new one
+/// does not.
+fn warn_of_open_headers(changes: &mut [SettingChange], old: &Policy, new: &Policy) {
+    let closed_headers = |policy: &Policy| -> BTreeSet<Arc<str>> {
+        let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
+        let identity = policy.identity_header.iter().map(|header| &header.name);
+        set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
     };
-    let value = |setting: &str| format!("identity_header.{setting}");
-    found.value(&value("name"), &old.name, &new.name, text);
-    let format = |header: &IdentityHeader| match header.format {
-        IdentityFormat::Jwt => "jwt",
-        IdentityFormat::Compact => "compact",
-    };
-    found.value(&value("format"), &format(old), &format(new), |format| Some((*format).to_owned()));
-    found.value(&value("issuer"), &old.issuer, &new.issuer, text);
-    found.value(&value("audience"), &old.audience, &new.audience, text);
-    found
-        .value(&value("lifetime"), &old.lifetime, &new.lifetime, |time| Some(format!("{}s", time.as_secs())));
-    let [old_keys, new_keys] =
-        [old, new].map(|header| header.keys.iter().map(|key| &*key.bytes).collect::<Vec<_>>());
-    found.value(&value("keys"), &old_keys, &new_keys, |_| None);
-    let claims = |header: &IdentityHeader| {
-        header.claims.iter().map(|(name, path)| format!("{name}: {}", claim(path))).collect::<Vec<_>>()
-    };
-    found.value(&value("claims"), &claims(old), &claims(new), |claims| Some(claims.join(", ")));
+    for name in closed_headers(old).difference(&closed_headers(new)) {
+        let mut settings = vec![
+            format!("allow_response.set_headers.{name}"),
+            format!("allow_response.remove_headers: {name}"),
+        ];
+        if old.identity_header.as_ref().is_some_and(|header| header.name == *name) {
+            settings.extend(["identity_header".to_owned(), "identity_header.name".to_owned()]);
+        }
+        for change in changes.iter_mut().filter(|change| settings.contains(&change.setting)) {
+            change.warning = Some("clients can send this header to the application now");
+        }
+    }
 }
 
 fn text(value: &Arc<str>) -> Option<String> {

@@ -14,20 +14,23 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
-pub use bundle::{
-    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
+pub use bundle::BundleArgs;
+pub(crate) use bundle::{
+    BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
 };
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
     HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
     SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
-pub use explain::{ExplainArgs, RequestArgs};
-pub use import::{ImportArgs, ImportEnvoyArgs, ImportFrom, ImportIstioArgs, ImportOptions};
+pub use explain::ExplainArgs;
+pub(crate) use explain::RequestArgs;
+pub use import::ImportArgs;
+pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
-pub use passwords::{Algorithm, HashArgs, HashingArgs, PasswdArgs};
-pub use policy::PolicyArgs;
-pub(crate) use policy::check_given_once;
+pub(crate) use passwords::{Algorithm, HashingArgs};
+pub use passwords::{HashArgs, PasswdArgs};
+pub(crate) use policy::{PolicyArgs, PolicyOptions, check_given_once};
 use server::AdminAddress;
 
 /// The whole command line.
@@ -139,28 +142,21 @@ pub enum Command {
 pub struct HealthArgs {
     /// Address of the server's admin listener. The settings file of the server is not read: repeat here what `admin` says there.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
-    pub admin: AdminAddress,
+    pub(crate) admin: AdminAddress,
     /// Ask only whether the process answers (/healthz): a server that is draining or has no policy is alive but not ready.
     #[arg(long)]
-    pub live: bool,
+    pub(crate) live: bool,
 }
 
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The policy.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
     /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
     /// the warning shows in brackets.
     #[arg(long)]
-    pub strict: bool,
-    /// Who must have signed a bundle.
+    pub(crate) strict: bool,
     #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) policy: PolicyOptions,
 }
 
 /// The arguments of `test`.
@@ -168,118 +164,101 @@ pub struct CheckArgs {
 pub struct TestArgs {
     /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`; by default those beside the policy.
     #[arg(value_name = "DIR|FILE")]
-    pub cases: Option<PathBuf>,
+    pub(crate) cases: Option<PathBuf>,
     /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a bundle.
     #[arg(long, value_name = "POLICY")]
-    pub policy: Option<PathBuf>,
+    pub(crate) policy: Option<PathBuf>,
     /// Print failures only.
     #[arg(long, short)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// Fail on warnings too, such as one of a misspelt group.
     #[arg(long)]
-    pub strict: bool,
-    /// Who must have signed a bundle.
+    pub(crate) strict: bool,
     #[command(flatten)]
-    pub public_keys: PublicKeys,
+    pub(crate) public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) output: Format,
 }
 
 /// The caller; without any of these, an anonymous one.
 #[derive(Args, Debug)]
-pub struct CallerArgs {
+pub(crate) struct CallerArgs {
     /// The caller's HTTP Basic credentials; `-` reads them from standard input.
     #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
-    pub basic: Option<String>,
+    pub(crate) basic: Option<String>,
     /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
-    pub bearer: Option<String>,
+    pub(crate) bearer: Option<String>,
     /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked. A Basic user of the
     /// policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
     /// The issuer of the user's token, for a user whose name can come from more than one identity source (`basic`
     /// or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
-    pub issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
     /// A role in addition to those that the policy grants, as if the token of `--user`, which this needs, named it; repeat
     /// the flag for more than one. One that the issuer does not give is an error, and so is any if the user is one of `basic`,
     /// who has only granted roles.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
-    pub roles: Vec<String>,
+    pub(crate) roles: Vec<String>,
     /// A further group of `--user`, which this needs, with its prefix, if the policy sets one; repeat the flag for more than one.
     /// It is an error if the policy takes no groups from tokens of the user's issuer.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
-    pub groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
 }
 
 /// The body of a request. Only a search cluster's roles depend on it.
 #[derive(Args, Debug)]
-pub struct BodyArgs {
+pub(crate) struct BodyArgs {
     /// The body of a request to a search cluster, or `@FILE`; `-` reads it from standard input. Without this flag it is
     /// empty.
     #[arg(long, value_name = "TEXT|@FILE|-")]
-    pub body: Option<String>,
+    pub(crate) body: Option<String>,
     /// The type of the body.
     #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
-    pub content_type: String,
+    pub(crate) content_type: String,
 }
 
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
-    /// The request.
     #[command(flatten)]
-    pub request: RequestArgs,
-    /// The policy.
+    pub(crate) request: RequestArgs,
     #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// The body.
+    pub(crate) body: BodyArgs,
     #[command(flatten)]
-    pub body: BodyArgs,
-    /// Who must have signed a bundle.
-    #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) policy: PolicyOptions,
 }
 
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// The policy.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
     /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
     /// the flag for more than one. With `--user`, a role of the policy is one that the user's token names: one that its issuer does not
     /// give is an error, and so is any if the user is one of `basic`.
     #[arg(long = "role", value_name = "NAME")]
-    pub roles: Vec<String>,
+    pub(crate) roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
     /// Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
     /// The issuer of the user's token. By default the name decides: it is `basic` if that has this user; otherwise, of the identity
     /// sources (`basic` or a JWT issuer) whose `user_prefix` it begins with, the one with the longest. If two fit equally, such as two without a
     /// prefix, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
-    pub issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
     /// flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
-    pub groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// The host of the caller's requests: only rules for it are listed; on a host of a search cluster, the caller's
     /// privileges by the cluster's own roles [default: the rules for all hosts, or the privileges if all hosts are the cluster's].
     #[arg(long)]
-    pub host: Option<String>,
-    /// Who must have signed a bundle.
+    pub(crate) host: Option<String>,
     #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) policy: PolicyOptions,
 }
 
 /// The arguments of `diff`.
@@ -287,21 +266,19 @@ pub struct WhatCanArgs {
 pub struct DiffArgs {
     /// The old policy: a file, a folder that contains a `policy.yaml`, or a bundle.
     #[arg(value_name = "OLD")]
-    pub old: PathBuf,
-    /// The new policy.
+    pub(crate) old: PathBuf,
     #[command(flatten)]
-    pub new: PolicyArgs,
-    /// Who must have signed a bundle.
+    pub(crate) new: PolicyArgs,
     #[command(flatten)]
-    pub public_keys: PublicKeys,
+    pub(crate) public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: DiffFormat,
+    pub(crate) output: DiffFormat,
 }
 
 /// Output format of `diff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DiffFormat {
+pub(crate) enum DiffFormat {
     /// Text for people.
     #[default]
     Text,
@@ -316,16 +293,9 @@ pub enum DiffFormat {
 pub struct ReplayArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
-    pub log: PathBuf,
-    /// The policy.
+    pub(crate) log: PathBuf,
     #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Who must have signed a bundle.
-    #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) policy: PolicyOptions,
 }
 
 /// The arguments of `suggest`.
@@ -333,16 +303,9 @@ pub struct ReplayArgs {
 pub struct SuggestArgs {
     /// The decision log, one JSON line for each decision; `-` reads standard input.
     #[arg(value_name = "LOG")]
-    pub log: PathBuf,
-    /// The present policy.
+    pub(crate) log: PathBuf,
     #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Who must have signed a bundle.
-    #[command(flatten)]
-    pub public_keys: PublicKeys,
-    /// Output format.
-    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) policy: PolicyOptions,
 }
 
 /// The arguments of `schema`.
@@ -350,12 +313,12 @@ pub struct SuggestArgs {
 pub struct SchemaArgs {
     /// The kind of files.
     #[arg(value_enum, default_value_t, value_name = "KIND")]
-    pub of: SchemaOf,
+    pub(crate) of: SchemaOf,
 }
 
 /// A kind of files with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SchemaOf {
+pub(crate) enum SchemaOf {
     /// `policy.yaml`.
     #[default]
     Policy,
@@ -374,12 +337,12 @@ pub enum SchemaOf {
 pub struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
-    pub shell: Shell,
+    pub(crate) shell: Shell,
 }
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Text for people.
     #[default]
     Text,

@@ -1,36 +1,36 @@
 //! The program `rolegate`: its command line, its settings, its log, and how it starts and stops.
 //!
-//! Where to start: [`cli`] lists the commands, `settings` has the settings, and [`serve`] starts and stops the
-//! [`server`]. What keeps the policy active and current is the crate [`runtime`].
+//! Where to start: [`cli`] lists the commands, `settings` has the settings, and `serve` starts and
+//! stops the [`server`]. The crate [`runtime`] keeps the policy active and current.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use std::ffi::OsString;
-use std::io;
 
 use clap::{CommandFactory, FromArgMatches};
 
 pub mod cli;
 mod commands;
+mod error;
 mod exit;
 mod logs;
 mod output;
-pub mod serve;
+mod serve;
 mod settings;
 
 pub use exit::Exit;
-pub use server::{Address, AddressError, AdminAddress};
-pub use settings::{LogFormat, LogLevel, ServeArgs, Settings, SettingsError};
+pub use settings::{Settings, SettingsError};
 
 use cli::{Cli, Command};
+use error::CommandError;
 use output::Output;
 
 /// Has this process use pages of usual size only.
 ///
-/// mimalloc asks for transparent huge pages. A server with a small policy touches a few KiB in each of many 2 MiB pages:
-/// 17 MiB were resident, and 2.6 MiB with such pages off from the start of the process. Requests took as
-/// long as before (November 2026, x86-64, `policies/people`). This is the first call, because pages that were touched before stay huge.
-/// Where the system refuses, only more memory is used.
+/// mimalloc asks for transparent huge pages. A server with a small policy touches a few KiB in each
+/// of many 2 MiB pages: 17 MiB were resident, and 2.6 MiB without such pages. Requests took as long
+/// as before (November 2026, x86-64, `policies/people`). This is the first call, because pages that
+/// were touched before stay huge. Where the system refuses, only more memory is used.
 #[cfg(target_os = "linux")]
 fn use_small_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -44,18 +44,17 @@ fn use_small_pages() {}
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     use_small_pages();
     runtime::threads::show_only_the_place();
-    let (mut out, mut err) = (io::stdout(), io::stderr());
-    let mut output = Output::new(&mut out, &mut err);
+    let mut output = Output::default();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match parse(&arguments) {
-        Ok(cli) => run(cli, &mut output),
+        Ok(cli) => run(cli, &mut output).unwrap_or_else(|error| output.failure(&error)),
         Err(Unparsed::Arguments(error)) => {
             // clap returns `--help` and `--version` as errors too, with exit code 0.
             let _ = error.print();
             if error.exit_code() == 0 { Exit::Success } else { Exit::Arguments }
         }
         Err(Unparsed::Settings(error)) => {
-            output.error(&error.to_string());
+            output.error(error);
             Exit::Arguments
         }
     }
@@ -65,9 +64,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Unparsed {
-    /// An argument or the value of an environment variable is not valid, or the arguments ask for help or the version.
+    /// An argument or the value of an environment variable is not valid, or the arguments ask for help
+    /// or the version.
     Arguments(#[from] clap::Error),
-    /// The settings file cannot be read or is not valid, or the environment has a variable that looks like a setting and is none.
+    /// The settings file cannot be read or is not valid, or the environment has a variable that looks
+    /// like a setting and is none.
     Settings(#[from] SettingsError),
 }
 
@@ -77,8 +78,8 @@ pub fn command() -> clap::Command {
     settings::with_environment(Cli::command())
 }
 
-/// Parses the command line. A setting that it does not have comes from the environment, then from the settings file,
-/// then from the defaults.
+/// Parses the command line. A setting that it does not have comes from the environment, then from the
+/// settings file, then from the defaults.
 ///
 /// # Errors
 /// When an argument, an environment variable or an entry of the settings file is not valid.
@@ -94,24 +95,24 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
     Ok(cli)
 }
 
-fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
+fn run(cli: Cli, output: &mut Output) -> Result<Exit, CommandError> {
     match cli.command {
-        Command::Serve(args) => commands::serve(args.settings, output),
-        Command::Health(args) => commands::health(&args, output),
-        Command::Check(args) => commands::check(&args, output),
-        Command::Test(args) => commands::test(&args, output),
-        Command::Explain(args) => commands::explain(&args, output),
-        Command::WhatCan(args) => commands::what_can(&args, output),
-        Command::WhoCan(args) => commands::who_can(&args, output),
-        Command::Diff(args) => commands::diff(&args, output),
-        Command::Replay(args) => commands::replay(&args, output),
-        Command::Suggest(args) => commands::suggest(&args, output),
-        Command::Import(args) => commands::import(&args, output),
-        Command::LintEnvoy(args) => commands::lint_envoy(&args, output),
-        Command::Bundle(args) => commands::bundle(&args, output),
-        Command::Schema(args) => commands::schema(&args, output),
-        Command::HashPassword(args) => commands::hash_password(&args, output),
-        Command::Passwd(args) => commands::passwd(&args, output),
-        Command::Completions(args) => commands::completions(&args, output),
+        Command::Serve(args) => serve::run(args.settings),
+        Command::Health(args) => commands::health::run(&args, output),
+        Command::Check(args) => commands::check::run(&args, output),
+        Command::Test(args) => commands::test::run(&args, output),
+        Command::Explain(args) => commands::explain::run(&args, output),
+        Command::WhatCan(args) => commands::what_can::run(&args, output),
+        Command::WhoCan(args) => commands::who_can::run(&args, output),
+        Command::Diff(args) => commands::diff::run(&args, output),
+        Command::Replay(args) => commands::replay::run(&args, output),
+        Command::Suggest(args) => commands::suggest::run(&args, output),
+        Command::Import(args) => commands::import::run(&args, output),
+        Command::LintEnvoy(args) => commands::lint_envoy::run(&args, output),
+        Command::Bundle(args) => commands::bundle::run(&args, output),
+        Command::Schema(args) => commands::schema::run(&args, output),
+        Command::HashPassword(args) => commands::hash_password::run(&args, output),
+        Command::Passwd(args) => commands::passwd::run(&args, output),
+        Command::Completions(args) => commands::completions::run(&args, output),
     }
 }

@@ -12,18 +12,16 @@ use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime};
 use server::admin::{Admin, Metrics, Pages};
+use server::grpc::{self, Running, Served, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::logs;
 use crate::settings::Settings;
-use server::grpc::Served;
-use server::grpc::{self, Running, Tls, TlsError};
-
-mod signals;
-
-pub(crate) use signals::expect_reloads;
-pub use signals::{Signal, signals};
 
 /// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
 /// signal the process and then its process group.
@@ -38,9 +36,74 @@ const WITHOUT_TLS: &str = "other machines can reach this address, and passwords 
 /// The default of `socket-mode`.
 const SOCKET_MODE: u32 = 0o660;
 
+/// Serves until a signal stops it.
+pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
+    let is_text = logs::is_text(settings.log_format);
+    let logs = logs::start(settings.log_format, settings.log_level)
+        .map_err(|error| CommandError::Failed(error.to_string()))?;
+    let ended = serve(settings, logs.counts());
+    if let Err(error) = &ended {
+        if is_text {
+            logs.text(&format!("rolegate: {error}"));
+        } else {
+            log_error(error);
+        }
+    }
+    logs.finish();
+    Ok(match ended {
+        Ok(()) => Exit::Success,
+        Err(ServeError::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_))) => Exit::Policy,
+        Err(
+            ServeError::NotLoaded(LoadError::Setting(_))
+            | ServeError::SameAddress(_)
+            | ServeError::Settings(_),
+        ) => Exit::Arguments,
+        Err(ServeError::Bind(_) | ServeError::Tls(_) | ServeError::System(_) | ServeError::Interrupted) => {
+            Exit::Failed
+        }
+    })
+}
+
+/// Logs why the server ends as JSON lines: their readers get no other lines.
+fn log_error(error: &ServeError) {
+    match error {
+        ServeError::NotLoaded(LoadError::Policy(problems)) => {
+            runtime::log_problems(problems);
+            tracing::error!("cannot start: the policy does not compile");
+        }
+        ServeError::NotLoaded(LoadError::Shadow(problems)) => runtime::shadow_span().in_scope(|| {
+            runtime::log_problems(problems);
+            tracing::error!(
+                "cannot start: the shadow policy does not compile: mend it, or start without `shadow`"
+            );
+        }),
+        ServeError::NotLoaded(LoadError::Setting(error)) => tracing::error!("cannot start: {error}"),
+        ServeError::SameAddress(_)
+        | ServeError::Settings(_)
+        | ServeError::Tls(_)
+        | ServeError::Bind(_)
+        | ServeError::System(_)
+        | ServeError::Interrupted => tracing::error!("{error}"),
+    }
+}
+
+fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    {
+        let _entered = runtime.enter();
+        // SIGHUP would end the process while the policy is loaded. The handler stays when this stream of
+        // signals is dropped.
+        drop(signal(SignalKind::hangup())?);
+    }
+    let server = Server::new(settings, logs)?;
+    let ended = runtime.block_on(async { server.run(signals()?).await });
+    // A DNS lookup may still run on a blocking thread: do not wait for it.
+    runtime.shutdown_background();
+    ended
+}
+
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
-#[derive(Debug)]
-pub struct Server {
+struct Server {
     settings: Settings,
     /// Counters of the lines of the log.
     logs: Arc<Counts>,
@@ -55,7 +118,7 @@ pub struct Server {
 
 /// Why a server did not start, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+enum ServeError {
     /// The policy does not compile, or a setting about it is wrong.
     #[error(transparent)]
     NotLoaded(#[from] LoadError),
@@ -81,10 +144,7 @@ pub enum ServeError {
 
 impl Server {
     /// Loads the policy and binds the addresses.
-    ///
-    /// # Errors
-    /// When the policy does not compile, a setting is wrong, or an address cannot be bound.
-    pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
+    fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let policy = LoadedPolicy::load(settings.policy.clone())?;
         warn_of_settings(without_effect(&settings));
         if let Some(address) = repeated_address(&settings) {
@@ -109,25 +169,9 @@ impl Server {
         Ok(Self { settings, logs, policy, tls, listeners, pages, files })
     }
 
-    /// The addresses where requests are answered, with the actual ports.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<Address> {
-        self.listeners.iter().map(|(address, _)| address.clone()).collect()
-    }
-
-    /// The address of the admin pages, unless they are off.
-    #[must_use]
-    pub fn admin_address(&self) -> Option<Address> {
-        let all = self.pages.iter().find(|(which, ..)| *which == Pages::All);
-        all.map(|(_, address, _)| address.clone())
-    }
-
-    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread runtime with time and
-    /// I/O.
-    ///
-    /// # Errors
-    /// When the system cannot provide a thread or a socket, or a second signal to stop came.
-    pub async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread runtime
+    /// with time and I/O.
+    async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let mut reload = false;
         let serving = {
             let mut begin = std::pin::pin!(self.begin());
@@ -352,6 +396,31 @@ fn options(settings: &Settings) -> grpc::Options {
         explain_header: settings.explain_header.as_deref().map(Into::into),
         ..grpc::Options::default()
     }
+}
+
+/// A signal to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    /// Stop; a second one stops at once (SIGTERM, SIGINT).
+    Stop,
+    /// Reload the policy (SIGHUP).
+    Reload,
+}
+
+/// Installs the signal handlers. Returns the signals from now on.
+fn signals() -> io::Result<UnboundedReceiver<Signal>> {
+    let (sender, signals) = unbounded_channel();
+    let kinds = [
+        (SignalKind::terminate(), Signal::Stop),
+        (SignalKind::interrupt(), Signal::Stop),
+        (SignalKind::hangup(), Signal::Reload),
+    ];
+    for (kind, meaning) in kinds {
+        let mut stream = signal(kind)?;
+        let sender = sender.clone();
+        tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(meaning).is_ok() {} });
+    }
+    Ok(signals)
 }
 
 /// Resolves on a second signal to stop. Signals to reload are ignored: the server is stopping.

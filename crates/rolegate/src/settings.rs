@@ -23,16 +23,18 @@ pub(crate) use tls::TlsSettings;
 
 /// The settings of `rolegate serve`.
 ///
-/// The environment variable of a setting is `ROLEGATE_` and the name of its flag (`ROLEGATE_HASH_QUEUE`). None is a
-/// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
+/// The environment variable of a setting is `ROLEGATE_` and the name of its flag
+/// (`ROLEGATE_HASH_QUEUE`). None is a variable that Kubernetes sets for a service named `rolegate`,
+/// such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The policy, and how it is kept current.
     #[command(flatten)]
     pub policy: PolicySettings,
 
-    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`. For more
-    /// than one, repeat the flag or separate them by commas. Port 0 lets the system choose a free port.
+    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or
+    /// `unix:/run/rolegate.sock`. For more than one, repeat the flag or separate them by commas.
+    /// Port 0 lets the system choose a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9191", value_delimiter = ',')]
     pub listen: Vec<Address>,
 
@@ -46,7 +48,8 @@ pub struct Settings {
 
     /// Address of another HTTP listener, which serves only /metrics, or `off`.
     ///
-    /// With it a Prometheus on another host can read the metrics while the admin listener stays on loopback.
+    /// With it a Prometheus on another host can read the metrics while the admin listener stays on
+    /// loopback.
     #[arg(long, value_name = "ADDR", default_value = "off")]
     pub metrics: AdminAddress,
 
@@ -58,7 +61,8 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value = "0", value_parser = units::count)]
     pub threads: u16,
 
-    /// Maximum size of a CheckRequest, at least 1KiB. It contains the headers of a request and, if Envoy sends it, its body.
+    /// Maximum size of a CheckRequest, at least 1KiB. It contains the headers of a request and, if
+    /// Envoy sends it, its body.
     #[arg(
         long, help_heading = "Limits",
         value_name = "SIZE",
@@ -67,15 +71,17 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections, at least 1, divided evenly among the worker threads. When a thread has its share, the
-    /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
-    /// one is closed. Each worker thread of Envoy opens at least one connection to each endpoint of the cluster, and more if
-    /// more checks wait than its connections may have streams.
+    /// Maximum number of open gRPC connections, at least 1, divided evenly among the worker
+    /// threads. When a thread has its share, the connection that has been idle for longest is
+    /// closed; if none is idle (without a request for one second), the new one is closed. Each
+    /// worker thread of Envoy opens at least one connection to each endpoint of the cluster, and
+    /// more if more checks wait than its connections may have streams.
     #[arg(long, help_heading = "Limits", value_name = "N", default_value = "1024", value_parser = units::positive_count)]
     pub max_connections: u16,
 
-    /// Age at which a gRPC connection is drained: Envoy sends its next requests on a new one, which may reach another
-    /// instance behind the same address. Up to a tenth less, at random, so that not all end together; 0 means no limit.
+    /// Age at which a gRPC connection is drained: Envoy sends its next requests on a new one, which
+    /// may reach another instance behind the same address. Up to a tenth less, at random, so that
+    /// not all end together; 0 means no limit.
     #[arg(
         long, help_heading = "Limits",
         value_name = "TIME",
@@ -84,9 +90,11 @@ pub struct Settings {
     )]
     pub max_connection_age: Duration,
 
-    /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or until their credentials are verified.
-    /// One more is denied at once with 503 (`overloaded`). Callers whose credentials are cached wait
-    /// for the rest of their message only. Of one client network (an IPv4 address, or the /64 of an IPv6 address) at most a quarter may wait for verification, or 16 if that is more.
+    /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or
+    /// until their credentials are verified. One more is denied at once with 503 (`overloaded`).
+    /// Callers whose credentials are cached wait for the rest of their message only. Of one client
+    /// network (an IPv4 address, or the /64 of an IPv6 address) at most a quarter may wait for
+    /// verification, or 16 if that is more.
     #[arg(
         long, help_heading = "Limits",
         value_name = "N",
@@ -99,28 +107,22 @@ pub struct Settings {
     #[command(flatten)]
     pub hashing: HashingSettings,
 
-    /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If
-    /// it is longer than one health-check interval of Envoy and the time of an answer, Envoy uses another instance before connections are
-    /// closed, whatever its `unhealthy_threshold`: that does not count for `NOT_SERVING`, only for checks without an answer.
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "1s",
-        value_parser = units::duration
-    )]
+    /// Time after SIGTERM during which requests are still served while health checks already report
+    /// `NOT_SERVING`. If it is longer than one health-check interval of Envoy and the time of an
+    /// answer, Envoy uses another instance before connections are closed, whatever its
+    /// `unhealthy_threshold`: that does not count for `NOT_SERVING`, only for checks without an
+    /// answer.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     pub drain_delay: Duration,
 
-    /// Maximum time that requests in flight may take after the drain delay; then their connections are closed.
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "10s",
-        value_parser = units::duration
-    )]
+    /// Maximum time that requests in flight may take after the drain delay; then their connections
+    /// are closed.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     pub drain_timeout: Duration,
 
-    /// Name of a response header, which begins with `x-`, such as `x-rolegate-reason`, in which each denial tells the client why: the reason and the rule.
-    /// For test systems: it discloses the policy. By default there is none.
+    /// Name of a response header, which begins with `x-`, such as `x-rolegate-reason`, in which
+    /// each denial tells the client why: the reason and the rule. For test systems: it discloses
+    /// the policy. By default there is none.
     #[arg(long, value_name = "NAME", value_parser = header_name)]
     pub explain_header: Option<String>,
 
@@ -158,13 +160,13 @@ pub enum LogLevel {
 }
 
 /// The name of a header that a response can have beside its own.
-fn header_name(text: &str) -> Result<String, String> {
+fn header_name(text: &str) -> Result<String, &'static str> {
     let name = http::HeaderName::from_bytes(text.as_bytes())
-        .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`".to_owned())?;
+        .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`")?;
     if name.as_str().starts_with("x-") {
         Ok(name.as_str().to_owned())
     } else {
-        Err("not a name that begins with `x-`".to_owned())
+        Err("not a name that begins with `x-`")
     }
 }
 
@@ -193,12 +195,15 @@ impl ServeArgs {
     }
 }
 
-/// Uses the values of the settings file, if one is named, as defaults: flags and environment win over them.
+/// Uses the values of the settings file, if one is named, as defaults: flags and environment win
+/// over them.
 ///
-/// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with the new defaults.
+/// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with the new
+/// defaults.
 ///
 /// # Errors
-/// When the environment has a variable that looks like a setting and is none, the file cannot be read, or an entry in it is unknown or not valid.
+/// When the environment has a variable that looks like a setting and is none, the file cannot be
+/// read, or an entry in it is unknown or not valid.
 pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
     let serves = arguments.get(1).is_some_and(|command| command == "serve");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -219,8 +224,8 @@ pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Comm
     }))
 }
 
-/// The settings file that flags or environment name. `None` if there is none, or if the arguments are not valid: the
-/// real parse reports that.
+/// The settings file that flags or environment name. `None` if there is none, or if the arguments
+/// are not valid: the real parse reports that.
 fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
     let lenient = command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
     let matches = lenient.try_get_matches_from(arguments).ok()?;

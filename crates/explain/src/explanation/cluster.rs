@@ -12,8 +12,7 @@ use search::{Missing, Need, Privileges, Steps, Target, Verdict as ClusterVerdict
 use serde::Serialize;
 
 use super::{ExplainedRole, Explanation, RoleSource};
-use crate::steps::FOR_A_PAGE;
-use crate::{is_false, is_zero, lossy};
+use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy};
 
 /// How many steps it takes to make the set of roles of a caller with another role.
 const STEPS_FOR_A_ROLE: usize = 300;
@@ -141,7 +140,7 @@ impl Explanation {
         self.decided_on = caller.map(|_| lossy(request.path));
         let caller = caller.flatten();
         let subject = caller.map(|subject| cluster.subject_at(cluster.subject(subject), request.client));
-        let mut explained = ExplainedCluster::of(cluster, request, subject.as_ref(), now);
+        let mut explained = ExplainedCluster::new(cluster, request, subject.as_ref(), now);
         if let (Some(caller), Some(subject)) = (caller, subject) {
             self.user = Some(caller.user.to_string());
             self.issuer = caller.issuer.as_ref().map(ToString::to_string);
@@ -167,7 +166,7 @@ pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec
 
 impl ExplainedCluster {
     /// What a request needs, and what of it a caller lacks.
-    pub(crate) fn of(
+    pub(crate) fn new(
         cluster: &Cluster,
         request: &Request<'_>,
         caller: Option<&search::Subject>,
@@ -182,7 +181,7 @@ impl ExplainedCluster {
         explained.operation = cluster.read(&search_request, &mut needs).ok();
         explained.needs = needs::explained_needs(privileges, &needs);
         if let Some(caller) = caller.filter(|_| explained.operation.is_some()) {
-            explained.add_answer(cluster, (&search_request, &needs), caller, &mut Steps::new(FOR_A_PAGE));
+            explained.add_answer(cluster, (&search_request, &needs), caller, &mut Steps::new(STEPS_PER_PAGE));
         }
         explained
     }

@@ -1,5 +1,5 @@
-//! The rules of a caller that match a request in all respects but one, and that one. If it has none, and no rule matches:
-//! those of other roles that differ only in how the path is written.
+//! The rules of a caller that match a request in all respects but one. If there are none, and no rule
+//! matches: the rules of other roles that differ only in how the path is written.
 
 use std::collections::HashSet;
 use std::fmt::{Display, Formatter, Result};
@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use super::ExplainedRole;
 use crate::lossy;
-use crate::matched::{ExplainedRule, explained_rule};
+use crate::matched::{ExplainedRule, explained_rule, has_path};
 
-/// The most of them that are shown.
-const MOST: usize = 3;
+/// The maximum number of rules that are shown.
+const MAX_RULES: usize = 3;
 
 /// A rule that would allow the request if one thing were different, and, of another role, if the caller had it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,14 +28,15 @@ pub struct NearRule {
     pub difference: String,
 }
 
-/// A difference; those that probably explain more come first.
-enum Difference {
+/// Why a rule does not match a request. A likelier cause of a mistake comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
     /// How the path is written.
-    Path(String),
+    Path,
     /// Whose path it is.
-    User(String),
-    Host(String),
-    Method(String),
+    User,
+    Host,
+    Method,
 }
 
 /// How a segment of a path differs from that of a rule.
@@ -68,8 +69,7 @@ pub(super) fn nearly(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<Near
 /// The `allow` rules of other roles than these that match but for how the path is written.
 pub(super) fn nearly_of_others(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
     let own = names(roles);
-    let mut near = request
-        .near_rules(|role| !own.contains(role), |difference| matches!(difference, Difference::Path(_)));
+    let mut near = request.near_rules(|role| !own.contains(role), |cause| cause == Cause::Path);
     for NearRule { rule, difference } in &mut near {
         *difference += &format!("; and the caller does not have the role `{}`", rule.role);
     }
@@ -81,33 +81,37 @@ fn names(roles: &[ExplainedRole]) -> HashSet<&str> {
 }
 
 impl Compared<'_> {
-    fn near_rules(self, of: impl Fn(&str) -> bool, by: impl Fn(&Difference) -> bool) -> Vec<NearRule> {
-        let allowing =
-            self.policy.rules().filter(|(_, role, _, effect)| *effect == Effect::Allow && of(&role.name));
+    fn near_rules(self, is_role: impl Fn(&str) -> bool, is_cause: impl Fn(Cause) -> bool) -> Vec<NearRule> {
         let mut suggestions = Suggestions::for_a_page();
-        let mut found: Vec<_> = allowing
-            .filter_map(|(_, role, rule, effect)| {
-                let difference = self.difference(rule, &mut suggestions).filter(&by)?;
-                Some((difference, explained_rule(role, rule, effect)))
-            })
-            .collect();
-        found.sort_by_key(|(difference, _)| difference.rank());
-        let near =
-            |(difference, rule): (Difference, _)| NearRule { rule, difference: difference.into_text() };
-        found.into_iter().take(MOST).map(near).collect()
+        let mut near: Vec<(Cause, NearRule)> = Vec::new();
+        for (_, role, rule, effect) in self.policy.rules() {
+            if effect == Effect::Allow
+                && is_role(&role.name)
+                && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
+                && is_cause(cause)
+            {
+                near.push((cause, NearRule { rule: explained_rule(role, rule, effect), difference }));
+            }
+        }
+        near.sort_by_key(|(cause, _)| *cause);
+        near.into_iter().take(MAX_RULES).map(|(_, rule)| rule).collect()
     }
 
-    /// The one respect in which the rule does not match; `None` if there are more, or none.
-    fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<Difference> {
+    /// The one respect in which the rule does not match, also in words; `None` if there are more, or
+    /// none.
+    fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
         let method = rule.actions.matches(self.method);
         let host = rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
-        let path = rule.resources.iter().any(|resource| resource.matches(self.path, self.subject));
+        let path = has_path(rule, self.path, self.subject);
         match (method, host, path) {
-            (false, true, true) => Some(Difference::Method(self.method_difference(rule))),
+            (false, true, true) => {
+                let method = lossy(self.method);
+                Some((Cause::Method, format!("it is for `{}`, not `{method}`", rule.actions)))
+            }
             (true, false, true) => {
                 let hosts: Vec<String> = rule.scopes.iter().map(|scope| format!("`{scope}`")).collect();
-                let host = lossy(self.host);
-                Some(Difference::Host(format!("it is for the host {}, not `{host}`", hosts.join(" or "))))
+                let (hosts, host) = (hosts.join(" or "), lossy(self.host));
+                Some((Cause::Host, format!("it is for the host {hosts}, not `{host}`")))
             }
             (true, true, false) => {
                 rule.resources.iter().find_map(|resource| self.path_difference(resource, suggestions))
@@ -116,21 +120,13 @@ impl Compared<'_> {
         }
     }
 
-    fn method_difference(self, rule: &Rule) -> String {
-        format!("it is for `{}`, not `{}`", rule.actions, lossy(self.method))
-    }
-
-    fn path_difference(self, pattern: &Pattern, suggestions: &mut Suggestions) -> Option<Difference> {
-        let slash = match self.path.strip_suffix(b"/") {
-            Some(without) => {
-                pattern.matches(without, self.subject).then_some("the path ends with `/`, the rule does not")
-            }
-            None => pattern
-                .matches(&[self.path, b"/"].concat(), self.subject)
-                .then_some("the rule ends with `/`, the path does not"),
-        };
-        if let Some(slash) = slash {
-            return Some(Difference::Path(slash.to_owned()));
+    fn path_difference(self, pattern: &Pattern, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
+        let matches = |path: &[u8]| pattern.matches(path, self.subject);
+        if self.path.strip_suffix(b"/").is_some_and(matches) {
+            return Some((Cause::Path, "the path ends with `/`, the rule does not".to_owned()));
+        }
+        if matches(&[self.path, b"/"].concat()) {
+            return Some((Cause::Path, "the rule ends with `/`, the path does not".to_owned()));
         }
         let name = self.path.strip_prefix(b"/").filter(|_| pattern.absolute)?;
         let segments: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
@@ -138,13 +134,12 @@ impl Compared<'_> {
         if rest > 0 && !pattern.rest {
             return None;
         }
-        let pairs = pattern.segments.iter().zip(segments);
-        let different: Vec<_> =
-            pairs.filter(|(segment, name)| !segment.matches(name, self.subject)).collect();
-        let differences = different
-            .iter()
-            .map(|(segment, name)| self.segment_difference(segment, name, suggestions))
-            .collect::<Option<Vec<_>>>()?;
+        let mut differences = Vec::new();
+        for (segment, name) in pattern.segments.iter().zip(segments) {
+            if !segment.matches(name, self.subject) {
+                differences.push(self.segment_difference(segment, name, suggestions)?);
+            }
+        }
         let (first, text) = differences.first()?;
         let is_single = match first {
             SegmentDifference::Spelling => differences.len() == 1,
@@ -152,11 +147,8 @@ impl Compared<'_> {
                 differences.iter().all(|(difference, _)| difference == first)
             }
         };
-        let difference = match first {
-            SegmentDifference::User => Difference::User,
-            SegmentDifference::Case | SegmentDifference::Spelling => Difference::Path,
-        };
-        is_single.then(|| difference(text.clone()))
+        let cause = if *first == SegmentDifference::User { Cause::User } else { Cause::Path };
+        is_single.then(|| (cause, text.clone()))
     }
 
     /// How the name differs from the segment, also in words; `None` if the two are not alike.
@@ -168,11 +160,11 @@ impl Compared<'_> {
     ) -> Option<(SegmentDifference, String)> {
         use SegmentDifference::{Case, Spelling, User};
 
-        let text = String::from_utf8_lossy(&decoded(name)).into_owned();
+        let text = lossy(&decoded(name));
         let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
         match (segment, self.subject) {
             (Segment::Literal(literal), _) => {
-                let literal = String::from_utf8_lossy(&decoded(literal.as_bytes())).into_owned();
+                let literal = lossy(&decoded(literal.as_bytes()));
                 let difference = format!("it has `{literal}`, the path has `{text}`");
                 if literal.to_lowercase() == text.to_lowercase() {
                     Some((Case, format!("{difference}: paths are case-sensitive")))
@@ -207,22 +199,6 @@ impl Compared<'_> {
             None => "and the caller's source is not known: `--issuer` names it".to_owned(),
         };
         format!("`{{user.id}}` is for callers of {}, {other}", sources.join(" or "))
-    }
-}
-
-impl Difference {
-    fn rank(&self) -> u8 {
-        match self {
-            Self::Path(_) | Self::User(_) => 0,
-            Self::Host(_) => 1,
-            Self::Method(_) => 2,
-        }
-    }
-
-    fn into_text(self) -> String {
-        match self {
-            Self::Path(text) | Self::User(text) | Self::Host(text) | Self::Method(text) => text,
-        }
     }
 }
 

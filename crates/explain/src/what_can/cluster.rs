@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use authorizer::Cluster;
 use identity::Subject;
 use policy::canonical;
 use policy::model::Rule;
@@ -54,7 +53,12 @@ impl Explainer<'_> {
         let mut asked = cluster.subject(subject);
         asked.roles.extend(roles.iter().cloned());
         let held = explanation::cluster_roles(cluster, &asked);
-        let granted = held.iter().filter_map(|held| ClusterRole::of(cluster, &held.name, &asked)).collect();
+        let defined = &cluster.config().roles;
+        let granted = held.iter().filter_map(|held| {
+            let role = defined.get(held.name.as_str())?;
+            Some(ClusterRole::new(&held.name, role, &asked))
+        });
+        let granted = granted.collect();
         let named = !subject.user.is_empty();
         WhatCan {
             user: named.then(|| subject.user.to_string()),
@@ -76,8 +80,7 @@ impl Explainer<'_> {
 
 impl ClusterRole {
     /// What a role allows a subject.
-    pub(super) fn of(cluster: &Cluster, name: &str, subject: &search::Subject) -> Option<Self> {
-        let role: &Role = cluster.config().roles.get(name)?;
+    pub(super) fn new(name: &str, role: &Role, subject: &search::Subject) -> Self {
         let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
         let pattern = |pattern: &IndexPattern| match pattern {
             IndexPattern::Static(pattern) => pattern.text().to_owned(),
@@ -90,11 +93,11 @@ impl ClusterRole {
                 || !permission.fields.is_empty()
                 || !permission.masked_fields.is_empty(),
         });
-        Some(Self {
+        Self {
             role: name.to_owned(),
             cluster_permissions: texts(&role.cluster_permissions),
             index_permissions: permissions.collect(),
-        })
+        }
     }
 
     pub(super) fn allows_something(&self) -> bool {

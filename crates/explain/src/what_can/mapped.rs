@@ -9,9 +9,8 @@ use search::config::{IndexPattern, IndexPermission, Role};
 
 use super::ClusterRole;
 use crate::mappings::Mappings;
-use crate::steps::FOR_A_PAGE;
-use crate::subjects::{subject_named, unknown_user_of};
-use crate::{Explainer, explanation};
+use crate::subjects::{subject_named, unknown_user};
+use crate::{Explainer, STEPS_PER_PAGE, explanation};
 
 /// Which roles of a search cluster to list. What is empty does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +52,7 @@ impl Explainer<'_> {
     /// many. `None` if the policy has no search cluster.
     #[must_use]
     pub fn cluster_roles(self, asked: AskedClusterRoles<'_>, most: usize) -> Option<ClusterRoles> {
-        self.cluster_roles_within(asked, most, Steps::new(FOR_A_PAGE))
+        self.cluster_roles_within(asked, most, Steps::new(STEPS_PER_PAGE))
     }
 
     fn cluster_roles_within(
@@ -65,7 +64,7 @@ impl Explainer<'_> {
         let cluster = self.authorizer.cluster()?;
         let config = cluster.config();
         let (of_user, notes) = self.held_on_cluster(cluster, asked.of_user);
-        let mappings = Mappings::of(config);
+        let mappings = Mappings::new(config);
         let mapped = mappings.by_role.keys().chain(mappings.direct.keys()).copied();
         let defined = config.roles.keys().map(|name| &**name).filter(|name| !search::is_builtin_role(name));
         let all: BTreeSet<&str> = defined.chain(mapped).collect();
@@ -94,7 +93,7 @@ impl Explainer<'_> {
                 let roles = cluster.config().roles_of(&subject);
                 (Some(roles), Vec::new())
             }
-            Err(_) => (Some(BTreeSet::new()), vec![unknown_user_of(cluster, user)]),
+            Err(_) => (Some(BTreeSet::new()), vec![unknown_user(cluster, user)]),
         }
     }
 }
@@ -120,8 +119,7 @@ impl ClusterRoles {
         if self.found < most {
             steps.take(size(role) + mappings.size(name) + mappings.direct(name).len())?;
             self.roles.push(MappedRole {
-                role: ClusterRole::of(cluster, name, &search::Subject::default())
-                    .unwrap_or_else(|| ClusterRole::nothing(name)),
+                role: ClusterRole::new(name, role, &search::Subject::default()),
                 mapped_from: in_words(mappings, name),
                 is_missing: defined.is_none(),
             });
@@ -133,7 +131,7 @@ impl ClusterRoles {
 
 /// Who has a role, in words.
 fn in_words(mappings: &Mappings<'_>, role: &str) -> Vec<String> {
-    let of_role = mappings.of_role(role);
+    let of_role = mappings.for_role(role);
     if of_role.iter().flat_map(|mapping| &mapping.users).any(search::Pattern::is_anything) {
         return vec!["everybody with valid credentials".to_owned()];
     }
@@ -146,12 +144,6 @@ fn in_words(mappings: &Mappings<'_>, role: &str) -> Vec<String> {
 fn size(role: &Role) -> usize {
     let of = |permission: &IndexPermission| 1 + permission.patterns.len() + permission.allowed_actions.len();
     1 + role.cluster_permissions.len() + role.index_permissions.iter().map(of).sum::<usize>()
-}
-
-impl ClusterRole {
-    fn nothing(name: &str) -> Self {
-        Self { role: name.to_owned(), cluster_permissions: Vec::new(), index_permissions: Vec::new() }
-    }
 }
 
 /// Whether a pattern of a role's indices matches this name, or has it in it. An empty name does not count.

@@ -15,17 +15,17 @@ use super::{Attribute, CallerSource, Callers};
 
 /// The callers who may make the request that `matches` is about.
 pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
-    let grants = Grants::of(policy);
+    let grants = Grants::new(policy);
     let mut callers = Vec::new();
     if matches.effects(None, grants.anyone).allow(matches.paths) {
         callers.push(Callers::all_of(CallerSource::Anonymous, Condition::default()));
     }
     if let Some(basic) = &policy.identity.basic {
-        callers.extend(Source::of_basic(basic).callers(matches, &grants));
+        callers.extend(Source::from_basic(basic).callers(matches, &grants));
     }
     for (index, issuer) in policy.identity.jwt.iter().enumerate() {
         let id = SourceId::of_issuer(index);
-        callers.extend(Source::of_issuer(id, issuer, policy, &grants).callers(matches, &grants));
+        callers.extend(Source::from_issuer(id, issuer, policy, &grants).callers(matches, &grants));
     }
     callers
 }
@@ -39,7 +39,7 @@ struct Grants<'a> {
 }
 
 impl<'a> Grants<'a> {
-    fn of(policy: &'a Policy) -> Self {
+    fn new(policy: &'a Policy) -> Self {
         let (mut to_user, mut to_group) = (HashMap::new(), BTreeMap::new());
         for grant in &policy.grants {
             for user in &grant.users {
@@ -73,7 +73,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of_basic(basic: &'a model::Basic) -> Self {
+    fn from_basic(basic: &'a model::Basic) -> Self {
         let group = |group: &Arc<str>| format!("{}{group}", basic.group_prefix);
         let user = |user: &model::BasicUser| {
             (format!("{}{}", basic.user_prefix, user.name), user.groups.iter().map(group).collect())
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn of_issuer(id: SourceId, issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
+    fn from_issuer(id: SourceId, issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
         let mut attributes = Vec::new();
         let roles = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
         attributes.extend(roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id])));

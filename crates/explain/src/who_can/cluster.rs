@@ -43,7 +43,7 @@ impl Explainer<'_> {
         let nobody = WhoCan {
             paths: vec![String::from_utf8_lossy(request.path).into_owned()],
             notes: notes::meant_method(request).into_iter().collect(),
-            cluster: Some(Box::new(ExplainedCluster::of(cluster, request, None, now))),
+            cluster: Some(Box::new(ExplainedCluster::new(cluster, request, None, now))),
             ..WhoCan::default()
         };
         if !authorizer::is_method(request.method) {
@@ -87,14 +87,14 @@ impl Explainer<'_> {
         steps: &mut Steps,
     ) -> Option<()> {
         let config = cluster.config();
-        let mapped = Mappings::of(config);
+        let mapped = Mappings::new(config);
         let can_be_held = |role: &str| mapped.by_role.contains_key(role) || mapped.direct.contains_key(role);
-        let requirements = Requirements::of(cluster.privileges(), (request, needs), can_be_held, steps)?;
+        let requirements = Requirements::new(cluster.privileges(), (request, needs), can_be_held, steps)?;
         let identity = cluster.identity();
         if let Some(basic) = &identity.basic {
             self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirements), callers, steps)?;
             if !basic.verify {
-                let unlisted = Source::of_unlisted(basic);
+                let unlisted = Source::from_unlisted_basic(basic);
                 let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
                 let any =
@@ -109,7 +109,12 @@ impl Explainer<'_> {
         }
         for issuer in &identity.jwt {
             let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-            callers.extend(Source::of(issuer).all_callers(&mapped, &requirements, &source, steps)?);
+            callers.extend(Source::from_issuer(issuer).all_callers(
+                &mapped,
+                &requirements,
+                &source,
+                steps,
+            )?);
         }
         Some(())
     }
@@ -141,7 +146,7 @@ impl Explainer<'_> {
                 permits.then(|| (Vec::new(), Vec::new())).into_iter().collect()
             } else {
                 let mut all: Vec<Conditions> = Vec::new();
-                for requirement in requirements.of_user(&name) {
+                for requirement in requirements.for_user(&name) {
                     let more = addresses_for(privileges, mapped, requirement, &subject, steps)?;
                     all.extend(more.filter(|more| !all.contains(more)));
                 }
@@ -177,7 +182,7 @@ struct Requirements<'p> {
 
 impl<'p> Requirements<'p> {
     /// `None` if finding them takes too many steps.
-    fn of(
+    fn new(
         privileges: &'p Privileges,
         (request, needs): (&search::Request<'_>, &[Need<'_>]),
         can_be_held: impl Fn(&str) -> bool,
@@ -195,7 +200,7 @@ impl<'p> Requirements<'p> {
     }
 
     /// Those of a user.
-    fn of_user(&self, name: &str) -> &[Requirement] {
+    fn for_user(&self, name: &str) -> &[Requirement] {
         match &self.server {
             Some((server, own)) if *server == name => own,
             Some(_) | None => &self.usual,
@@ -228,7 +233,7 @@ fn addresses_for(
     let variables = subject.variables(&roles, privileges.evaluation());
     let counts = |held: &&HeldRole| held.counts_for(&variables);
     let addresses = |held: &HeldRole| -> Vec<Attribute> {
-        let hosts = mapped.of_role(&held.role).iter().flat_map(|mapping| &mapping.hosts);
+        let hosts = mapped.for_role(&held.role).iter().flat_map(|mapping| &mapping.hosts);
         hosts.map(|pattern| Attribute::Address(pattern.text().to_owned())).collect()
     };
     let mut needs = Vec::new();
@@ -302,7 +307,7 @@ struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    fn of(issuer: &'s Issuer) -> Self {
+    fn from_issuer(issuer: &'s Issuer) -> Self {
         Self {
             user_prefix: &issuer.user_prefix,
             user: None,
@@ -313,7 +318,7 @@ impl<'s> Source<'s> {
     }
 
     /// Users of Basic whose passwords are not verified, and whom the policy may not list.
-    fn of_unlisted(basic: &'s Basic) -> Self {
+    fn from_unlisted_basic(basic: &'s Basic) -> Self {
         let user_prefix = &basic.user_prefix;
         Self { user_prefix, user: None, allows_colons: false, group_prefix: None, issuer: None }
     }
@@ -396,7 +401,7 @@ impl<'s> Source<'s> {
         held: &HeldRole,
         steps: &mut Steps,
     ) -> Option<Vec<Attribute>> {
-        let mappings = mapped.of_role(&held.role);
+        let mappings = mapped.for_role(&held.role);
         steps.take(mapped.size(&held.role).saturating_mul(held.size()))?;
         let attributes = mappings.iter().flat_map(|mapping| self.attributes_of(mapping));
         let Some(matching) = &held.matching else { return Some(attributes.collect()) };

@@ -60,8 +60,8 @@ struct Candidate<'a> {
 }
 
 impl<'a> Matches<'a> {
-    pub(super) fn of(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
-        let extending = Extending::of(policy);
+    pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
+        let extending = Extending::new(policy);
         let candidates = candidates(policy, request);
         let all = matching(&candidates, request, None);
         let for_everyone = Matched { effects: effects(&all, &extending), rules: all };

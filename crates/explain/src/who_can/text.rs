@@ -61,8 +61,8 @@ impl Display for Callers {
             }
             (CallerSource::Token { issuer }, None) => write!(f, "any token of {issuer}")?,
         }
-        let needs: Vec<Alternatives> = self.needs.iter().map(|any| Alternatives::of(any, true)).collect();
-        let unless = Alternatives::of(&self.unless, false);
+        let needs: Vec<Alternatives> = self.needs.iter().map(|any| Alternatives::new(any, true)).collect();
+        let unless = Alternatives::new(&self.unless, false);
         let except = match self.except_users.as_slice() {
             [] => String::new(),
             users => format!(", except for {}", the("user", users, "and")),
@@ -119,7 +119,7 @@ fn list(f: &mut Formatter<'_>, head: &str, items: &[String]) -> Result {
 
 impl Alternatives {
     /// Those that these attributes are. `is_needed` says whether a caller must have one, or none of them.
-    fn of(attributes: &[Attribute], is_needed: bool) -> Self {
+    fn new(attributes: &[Attribute], is_needed: bool) -> Self {
         let (mut roles, mut groups, mut others) = (vec![], vec![], vec![]);
         let (mut backend_roles, mut names, mut addresses) = (vec![], vec![], vec![]);
         for attribute in attributes {

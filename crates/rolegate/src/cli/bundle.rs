@@ -9,18 +9,18 @@ use super::{Format, PolicyArgs};
 /// The arguments of `bundle`.
 #[derive(Args, Debug)]
 pub struct BundleArgs {
-    /// What to do.
     #[command(subcommand)]
-    pub command: BundleCommand,
+    pub(crate) command: BundleCommand,
 }
 
 /// The keys for a policy that is a bundle.
 #[derive(Args, Debug)]
-pub struct PublicKeys {
-    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the hashes of the bundle's files are
-    /// verified. It is an error with a policy file that is no bundle, and has no effect with a folder. Repeat the flag for more than one.
+pub(crate) struct PublicKeys {
+    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the
+    /// hashes of the bundle's files are verified. It is an error with a policy file that is no bundle,
+    /// and has no effect with a folder. Repeat the flag for more than one.
     #[arg(long, value_name = "FILE")]
-    pub public_key: Vec<PathBuf>,
+    pub(crate) public_key: Vec<PathBuf>,
 }
 
 /// The help of the policy of `build`.
@@ -33,7 +33,7 @@ const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than o
 
 /// What to do with a bundle.
 #[derive(Subcommand, Debug)]
-pub enum BundleCommand {
+pub(crate) enum BundleCommand {
     /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision give the same bytes.
     #[command(mut_arg("POLICY", |arg| arg.help(BUILD_POLICY)))]
     Build(BundleBuild),
@@ -50,65 +50,63 @@ pub enum BundleCommand {
 
 /// The arguments of `bundle build`.
 #[derive(Args, Debug)]
-pub struct BundleBuild {
-    /// The policy.
+pub(crate) struct BundleBuild {
     #[command(flatten)]
-    pub policy: PolicyArgs,
+    pub(crate) policy: PolicyArgs,
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
     /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a higher revision than
     /// it has, or the same bundle again.
     #[arg(long, value_name = "N")]
-    pub revision: Option<u64>,
+    pub(crate) revision: Option<u64>,
     /// Replace a file that is no bundle, or a bundle that is newer or has the same revision.
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 /// The arguments of `bundle sign`.
 #[derive(Args, Debug)]
-pub struct BundleSign {
+pub(crate) struct BundleSign {
     /// The bundle.
     #[arg(value_name = "BUNDLE")]
-    pub bundle: PathBuf,
+    pub(crate) bundle: PathBuf,
     /// The private key: Ed25519, in PEM (PKCS #8).
     #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
     /// The file for the signed bundle; by default BUNDLE itself is replaced.
     #[arg(long, short, value_name = "BUNDLE")]
-    pub out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// The arguments of `bundle verify`.
 #[derive(Args, Debug)]
-pub struct BundleVerify {
+pub(crate) struct BundleVerify {
     /// The bundle.
     #[arg(value_name = "BUNDLE")]
-    pub bundle: PathBuf,
+    pub(crate) bundle: PathBuf,
     /// A public key that may have signed it, in PEM; repeat the flag for more than one.
     #[arg(long, value_name = "FILE", required = true)]
-    pub public_key: Vec<PathBuf>,
+    pub(crate) public_key: Vec<PathBuf>,
 }
 
 /// The arguments of `bundle inspect`.
 #[derive(Args, Debug)]
-pub struct BundleInspect {
+pub(crate) struct BundleInspect {
     /// The bundle.
     #[arg(value_name = "BUNDLE")]
-    pub bundle: PathBuf,
-    /// Who may have signed it.
+    pub(crate) bundle: PathBuf,
     #[command(flatten)]
-    pub public_keys: PublicKeys,
+    pub(crate) public_keys: PublicKeys,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) output: Format,
 }
 
 /// The arguments of `bundle new-key`.
 #[derive(Args, Debug)]
-pub struct BundleNewKey {
+pub(crate) struct BundleNewKey {
     /// The file of the private key. Neither file may exist.
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 }

@@ -9,14 +9,13 @@ use super::examples::{IMPORT_ENVOY_EXAMPLES, IMPORT_ISTIO_EXAMPLES};
 /// The arguments of `import`.
 #[derive(Args, Debug)]
 pub struct ImportArgs {
-    /// The other system.
     #[command(subcommand)]
-    pub from: ImportFrom,
+    pub(crate) from: ImportFrom,
 }
 
 /// What `import` reads.
 #[derive(Subcommand, Debug)]
-pub enum ImportFrom {
+pub(crate) enum ImportFrom {
     /// Imports Envoy's RBAC filter, with the filters `jwt_authn` and `basic_auth` beside it.
     #[command(after_help = IMPORT_ENVOY_EXAMPLES)]
     EnvoyRbac(ImportEnvoyArgs),
@@ -27,61 +26,59 @@ pub enum ImportFrom {
 
 /// The arguments of `import envoy-rbac`.
 #[derive(Args, Debug)]
-pub struct ImportEnvoyArgs {
+pub(crate) struct ImportEnvoyArgs {
     /// The configuration, in YAML or JSON: a bootstrap, a listener, or the `typed_config` of the filter; `-` reads standard
     /// input.
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The listener to import, by its name, if several have an RBAC filter.
     #[arg(long, value_name = "NAME")]
-    pub listener: Option<String>,
-    /// What every import has.
+    pub(crate) listener: Option<String>,
     #[command(flatten)]
-    pub import: ImportOptions,
+    pub(crate) import: ImportOptions,
 }
 
 /// The arguments of `import istio`.
 #[derive(Args, Debug)]
-pub struct ImportIstioArgs {
+pub(crate) struct ImportIstioArgs {
     /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
     #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The namespace of the workload, if the resources are in several.
     #[arg(long, value_name = "NAME")]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it count for the workloads of each.
     #[arg(long, value_name = "NAME", default_value = import::ROOT_NAMESPACE)]
-    pub root_namespace: String,
+    pub(crate) root_namespace: String,
     /// A label of the workload, if the resources select several; repeat the flag for more than one.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
-    pub labels: Vec<(String, String)>,
-    /// What every import has.
+    pub(crate) labels: Vec<(String, String)>,
     #[command(flatten)]
-    pub import: ImportOptions,
+    pub(crate) import: ImportOptions,
 }
 
 /// What every import has.
 #[derive(Args, Debug)]
-pub struct ImportOptions {
+pub(crate) struct ImportOptions {
     /// Print the policy also if it is stricter than the original because something cannot be expressed. Each such thing is
     /// named on standard error and at the top of the policy.
     #[arg(long)]
-    pub partial: bool,
+    pub(crate) partial: bool,
     /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case; path templates,
     /// in place of which any characters within a segment match, such as `=`; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
     /// requires none. Each is named.
     #[arg(long)]
-    pub allow_wider: bool,
+    pub(crate) allow_wider: bool,
     /// An audience to accept from issuers for which the original names none; repeat the flag for more than one.
     #[arg(long = "audience", value_name = "NAME")]
-    pub audiences: Vec<String>,
+    pub(crate) audiences: Vec<String>,
     /// Write the policy to this file, which must not exist, and key sets to files beside it. Without this the policy goes to
     /// standard output, and key sets, which you must then put into files yourself, to standard error.
     #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), &'static str> {
     let (key, value) = text.split_once('=').ok_or("not a label: write one such as `app=reports`")?;
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use envoy_lint::Kind;
 
 use super::Format;
+use crate::error::InvalidValue;
 
 /// The arguments of `lint-envoy`.
 #[derive(Args, Debug)]
@@ -14,26 +15,27 @@ pub struct LintEnvoyArgs {
     /// prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of these as blocks (`|`); `-` reads standard input. A route
     /// configuration, a virtual host or a route is checked only with its listener: as a further document (`---`) in one file.
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one finding by a comment:
     /// `# accept: NAME because REASON`.
     #[arg(long, value_name = "NAME", value_parser = kind)]
-    pub accept: Vec<Kind>,
+    pub(crate) accept: Vec<Kind>,
     /// Fail on notes too.
     #[arg(long)]
-    pub strict: bool,
+    pub(crate) strict: bool,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) output: Format,
 }
 
-fn kind(name: &str) -> Result<Kind, String> {
-    let known = || Kind::ALL.iter().map(|kind| kind.name());
-    let found = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
-    found.ok_or_else(|| match document::closest(name, known()) {
-        Some(close) => format!("no finding is called `{name}`: did you mean `{close}`?"),
-        None => {
-            format!("no finding is called `{name}`: there are {}", known().collect::<Vec<_>>().join(", "))
-        }
-    })
+fn kind(name: &str) -> Result<Kind, InvalidValue> {
+    let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    if let Some(kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
+        return Ok(*kind);
+    }
+    let help = match document::closest(name, names.iter().copied()) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => format!("there are {}", names.join(", ")),
+    };
+    Err(InvalidValue(format!("no finding is called `{name}`: {help}")))
 }

@@ -11,42 +11,40 @@ use super::Format;
 pub struct HashArgs {
     /// The password. Without it, the password is read from standard input, which is safer: other users of the machine
     /// can see arguments, and shells record them.
-    pub password: Option<String>,
-    /// How it is hashed.
+    pub(crate) password: Option<String>,
     #[command(flatten)]
-    pub hashing: HashingArgs,
+    pub(crate) hashing: HashingArgs,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
-    pub output: Format,
+    pub(crate) output: Format,
 }
 
 /// The arguments of `passwd`.
 #[derive(Args, Debug)]
 pub struct PasswdArgs {
     /// The file, which a policy names as `users_file`.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The user, who is added if the file does not have one of this name.
-    pub user: String,
-    /// How the password is hashed; by default as the user's old one, or as those of the other users.
+    pub(crate) user: String,
     #[command(flatten)]
-    pub hashing: HashingArgs,
+    pub(crate) hashing: HashingArgs,
 }
 
 /// How a password is hashed.
 #[derive(Args, Debug)]
-pub struct HashingArgs {
+pub(crate) struct HashingArgs {
     /// Hash algorithm [default: argon2id, or that of the file].
     #[arg(long, value_enum)]
-    pub algorithm: Option<Algorithm>,
+    pub(crate) algorithm: Option<Algorithm>,
     /// Its cost: of bcrypt a number from 4 to 16, of PBKDF2 the rounds, of argon2id `m=19456,t=2,p=1` (memory in KiB,
     /// passes, lanes).
     #[arg(long)]
-    pub cost: Option<String>,
+    pub(crate) cost: Option<String>,
 }
 
 /// A password-hash algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Algorithm {
+pub(crate) enum Algorithm {
     /// Argon2id (RFC 9106), recommended.
     Argon2id,
     /// bcrypt, for hashes that other programs read too; a password has at most 72 bytes.

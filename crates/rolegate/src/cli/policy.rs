@@ -6,12 +6,14 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
+use super::{Format, PublicKeys};
+
 /// The policy if none is given.
 const DEFAULT: &str = "policy.yaml";
 
-/// The policy.
+/// Where the policy is.
 #[derive(Args, Debug)]
-pub struct PolicyArgs {
+pub(crate) struct PolicyArgs {
     /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`.
     #[arg(id = "POLICY", value_name = "POLICY")]
     argument: Option<PathBuf>,
@@ -20,24 +22,32 @@ pub struct PolicyArgs {
     flag: Option<PathBuf>,
 }
 
+/// The policy that a command asks, and the format of the answer.
+#[derive(Args, Debug)]
+pub(crate) struct PolicyOptions {
+    #[command(flatten)]
+    pub(crate) path: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) public_keys: PublicKeys,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
 impl PolicyArgs {
-    /// Where the policy is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    /// The path that is given, or the default.
+    pub(crate) fn get(&self) -> &Path {
         self.given().unwrap_or(Path::new(DEFAULT))
     }
 
-    /// The same, without a default.
-    #[must_use]
-    pub fn given(&self) -> Option<&Path> {
+    /// The path that is given.
+    pub(crate) fn given(&self) -> Option<&Path> {
         self.argument.as_deref().or(self.flag.as_deref())
     }
 }
 
-/// Checks that the command line has the policy once: a variable of the environment may have another one.
-///
-/// # Errors
-/// When it is both an argument and a flag.
+/// Checks that the command line has the policy once, not as an argument and as a flag. A variable of
+/// the environment may have another one.
 pub(crate) fn check_given_once(matches: &ArgMatches) -> Result<(), clap::Error> {
     if let Some((_, command)) = matches.subcommand() {
         return check_given_once(command);

@@ -16,33 +16,23 @@ use runtime::{clock, files};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::loaded;
-use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles};
+use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles, read_keys};
 use crate::cli::{
     BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, Format,
-    PublicKeys,
 };
+use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::output::Output;
-
-/// Why a command fails, and its exit code.
-struct Failed(Exit, String);
+use crate::output::{Output, Report, counted};
 
 /// Runs a subcommand.
-pub(crate) fn bundle(args: &BundleArgs, output: &mut Output<'_>) -> Exit {
-    let done = match &args.command {
+pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    match &args.command {
         BundleCommand::Build(args) => build(args, output),
         BundleCommand::Sign(args) => sign(args, output),
         BundleCommand::Verify(args) => verify(args, output),
         BundleCommand::Inspect(args) => inspect(args, output),
         BundleCommand::NewKey(args) => new_key(args, output),
-    };
-    done.unwrap_or_else(|Failed(exit, message)| {
-        if !message.is_empty() {
-            output.error(&message);
-        }
-        exit
-    })
+    }
 }
 
 /// The revision of a bundle that is built at this time. `None` if the time is not known: after the last revision there is none,
@@ -53,11 +43,9 @@ fn revision_of(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
 
-fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let file = compiled_policy::policy_file(args.policy.path());
-    let reported = |exit| Failed(exit, String::new());
-    let on_disk = PolicyFiles::OnDisk(file.clone());
-    let compiled = loaded::compiled(&on_disk, Format::Text, output).map_err(reported)?;
+fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
+    let file = compiled_policy::policy_file(args.policy.get());
+    let compiled = PolicyFiles::OnDisk(file.clone()).load()?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut packed = BTreeMap::new();
     for read in &compiled.loaded.files {
@@ -67,34 +55,35 @@ fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
     if cases.exists() {
         packed.insert("cases.yaml".to_owned(), read(&cases, MAX_SIZE)?);
     }
-    let no_clock = || {
-        Failed(Exit::Failed, "the clock is set to before 1970: set it, or name the `--revision`".to_owned())
-    };
-    let revision = args.revision.or_else(|| revision_of(clock::now())).ok_or_else(no_clock)?;
+    let revision = args.revision.or_else(|| revision_of(clock::now())).ok_or_else(|| {
+        let message = "the clock is set to before 1970: set it, or name the `--revision`";
+        CommandError::Failed(message.to_owned())
+    })?;
     let policy = name(folder, &file)?;
     let bytes = bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
     // A policy may name its files by absolute paths, which are not those in the bundle.
     let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64).map_err(|error| failed(&args.out, &error))?;
-    compile(&bundle).map_err(|problems| {
-        loaded::report(&problems, Format::Text, output);
-        Failed(Exit::Policy, "the policy does not compile with only the files of the bundle".to_owned())
-    })?;
+    if let Err(problems) = compile(&bundle) {
+        output.failure(&problems.into());
+        let message = "the policy does not compile with only the files of the bundle";
+        return Err(CommandError::Policy(message.to_owned()));
+    }
     if !args.force {
         may_replace(&args.out, &bundle)?;
     }
     replace(&args.out, &bytes, output)?;
     warn_of_size(&args.out, &bundle, output);
-    let (path, files) = (args.out.display(), loaded::counted(packed.len(), "file"));
+    let (path, files) = (args.out.display(), counted(packed.len(), "file"));
     let id = &compiled.authorizer.revision().policy;
-    output.line(&format!("{path}: revision {revision}, {files}, policy {id}, not signed"));
+    output.line(format_args!("{path}: revision {revision}, {files}, policy {id}, not signed"));
     Ok(Exit::Success)
 }
 
 /// The commands accept larger bundles than servers do, whose settings they do not know.
-fn warn_of_size(path: &Path, bundle: &Bundle, output: &mut Output<'_>) {
+fn warn_of_size(path: &Path, bundle: &Bundle, output: &Output) {
     let (size, max) = (bundle.manifest.size(), BundleSettings::default().max_size);
     if size > max as u64 {
-        output.warning(&format!(
+        output.warning(format_args!(
             "{}: its files have {size} bytes: servers accept it only with a larger `bundle-max-size`, which is {} MiB by default",
             path.display(),
             max >> 20
@@ -102,33 +91,30 @@ fn warn_of_size(path: &Path, bundle: &Bundle, output: &mut Output<'_>) {
     }
 }
 
-/// A file that is there must be an older bundle, or the same one: a newer one may be what servers have.
-fn may_replace(path: &Path, new: &Bundle) -> Result<(), Failed> {
+/// A file that exists must be an older bundle, or the same one: servers may have a newer one.
+fn may_replace(path: &Path, new: &Bundle) -> Result<(), CommandError> {
     if !path.is_file() {
         return Ok(());
     }
-    let refused =
-        |what: String| Failed(Exit::Failed, format!("{}: {what}: `--force` replaces it", path.display()));
-    let Ok(old) = Bundle::open(&read(path, MAX_SIZE)?, &[], MAX_SIZE as u64) else {
-        return Err(refused("the file is there, and no bundle".to_owned()));
+    let revision = new.manifest.revision;
+    let problem = match Bundle::open(&read(path, MAX_SIZE)?, &[], MAX_SIZE as u64) {
+        Err(_) => "the file is there, and no bundle".to_owned(),
+        Ok(old) if old.manifest.revision > revision => {
+            format!("the bundle there is newer, of revision {}", old.manifest.revision)
+        }
+        Ok(old) if old.manifest.revision == revision && old.digest() != new.digest() => {
+            format!("another bundle of revision {revision} is there, and servers accept only one")
+        }
+        Ok(_) => return Ok(()),
     };
-    let revision = old.manifest.revision;
-    if revision > new.manifest.revision {
-        return Err(refused(format!("the bundle there is newer, of revision {revision}")));
-    }
-    if revision == new.manifest.revision && old.digest() != new.digest() {
-        return Err(refused(format!(
-            "another bundle of revision {revision} is there, and servers accept only one"
-        )));
-    }
-    Ok(())
+    Err(CommandError::Failed(format!("{}: {problem}: `--force` replaces it", path.display())))
 }
 
 /// The name in the bundle of a file that the policy names.
-fn name(folder: &Path, file: &Path) -> Result<String, Failed> {
+fn name(folder: &Path, file: &Path) -> Result<String, CommandError> {
     let outside = || {
         let message = "is not beside the policy or in a folder there: a bundle has no other files";
-        Failed(Exit::Policy, format!("`{}` {message}", file.display()))
+        CommandError::Policy(format!("`{}` {message}", file.display()))
     };
     let mut parts: Vec<&str> = Vec::new();
     for part in file.strip_prefix(folder).map_err(|_| outside())?.components() {
@@ -142,35 +128,37 @@ fn name(folder: &Path, file: &Path) -> Result<String, Failed> {
     Ok(parts.join("/"))
 }
 
-fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let wrong_key = |error| Failed(Exit::Arguments, format!("{}: {error}", args.key.display()));
-    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(wrong_key)?;
+fn sign(args: &BundleSign, output: &Output) -> Result<Exit, CommandError> {
+    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?)
+        .map_err(|error| CommandError::Arguments(format!("{}: {error}", args.key.display())))?;
     let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let signed = bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| match error {
-        BuildError::Bundle(_) => Failed(Exit::Policy, format!("{}: {error}", args.bundle.display())),
+        BuildError::Bundle(_) => CommandError::Policy(format!("{}: {error}", args.bundle.display())),
         BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => failed(&args.bundle, &error),
     })?;
     let to = args.out.as_ref().unwrap_or(&args.bundle);
     replace(to, &signed, output)?;
-    output.line(&format!("{}: signed by the key {id}", to.display()));
+    output.line(format_args!("{}: signed by the key {id}", to.display()));
     Ok(Exit::Success)
 }
 
-fn verify(args: &BundleVerify, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let keys = trusted(&PublicKeys { public_key: args.public_key.clone() })?;
+fn verify(args: &BundleVerify, output: &Output) -> Result<Exit, CommandError> {
+    let keys = read_keys(&args.public_key)?;
     let bundle = opened(&args.bundle, &read(&args.bundle, MAX_SIZE)?, &keys)?;
     warn_of_size(&args.bundle, &bundle, output);
     let revision = bundle.manifest.revision;
     let key = bundle.signed_by.map(|key| format!(", signed by the key {key}")).unwrap_or_default();
-    output.line(&format!("{}: revision {revision}{key}", args.bundle.display()));
+    output.line(format_args!("{}: revision {revision}{key}", args.bundle.display()));
     Ok(Exit::Success)
 }
 
-fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed> {
-    let (keys, bytes) = (trusted(&args.public_keys)?, read(&args.bundle, MAX_SIZE)?);
+fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandError> {
+    output.format = args.output;
+    let keys = read_keys(&args.public_keys.public_key)?;
+    let bytes = read(&args.bundle, MAX_SIZE)?;
     let bundle = opened(&args.bundle, &bytes, &[])?;
-    // One that is not accepted is shown too: that is what people look for.
+    // A bundle that is not accepted is shown, too: people look for the reason.
     let refused = opened(&args.bundle, &bytes, &keys).err();
     warn_of_size(&args.bundle, &bundle, output);
     let verified = !keys.is_empty() && refused.is_none();
@@ -189,13 +177,13 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
             "policy": id,
             "signed_by": key,
             "verified": verified,
-            "not_accepted": refused.as_ref().map(|Failed(_, error)| error),
+            "not_accepted": refused.as_ref().map(ToString::to_string),
             "files": manifest.files,
-            "check": loaded::Report::of(problems),
+            "check": Report::new(problems),
         })),
         Format::Text => {
-            output.line(&format!("revision  {}", manifest.revision));
-            output.line(&match key {
+            output.line(format_args!("revision  {}", manifest.revision));
+            output.line(match key {
                 Some(key) if verified => format!("signed    by the key {key}, verified"),
                 Some(key) if refused.is_some() => format!("signed    by the key {key}, not accepted"),
                 Some(key) => format!("signed    by the key {key}, not verified: give `--public-key`"),
@@ -203,11 +191,11 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
             });
             let policy =
                 id.as_ref().map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
-            output.line(&format!("policy    {}: {policy}", manifest.policy));
+            output.line(format_args!("policy    {}: {policy}", manifest.policy));
             for file in &manifest.files {
-                output.line(&format!("file      {}  {:>9}  {}", file.sha256, file.size, file.name));
+                output.line(format_args!("file      {}  {:>9}  {}", file.sha256, file.size, file.name));
             }
-            problems.iter().for_each(|problem| output.line(&problem.to_string()));
+            problems.iter().for_each(|problem| output.line(problem));
         }
     }
     match refused {
@@ -216,7 +204,7 @@ fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed
     }
 }
 
-fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed> {
+fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
     let public_file = PathBuf::from(format!("{}.pub", args.file.display()));
     let of_key = |error| failed(&args.file, &error);
     let pair = KeyPair::generate().map_err(of_key)?;
@@ -234,22 +222,20 @@ fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed>
         written.map_err(|error| failed(file, &error))?;
     }
     let (private, public_file, id) = (args.file.display(), public_file.display(), public.id());
-    output.line(&format!("{private}: the private key {id}, for `rolegate bundle sign`"));
-    output.line(&format!("{public_file}: its public key, for `rolegate serve --bundle-public-key`"));
+    output.line(format_args!("{private}: the private key {id}, for `rolegate bundle sign`"));
+    output.line(format_args!("{public_file}: its public key, for `rolegate serve --bundle-public-key`"));
     Ok(Exit::Success)
 }
 
-fn trusted(keys: &PublicKeys) -> Result<Vec<PublicKey>, Failed> {
-    keys.read().map_err(|(exit, message)| Failed(exit, message))
-}
-
-fn opened(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, Failed> {
+fn opened(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, CommandError> {
     Bundle::open(bytes, keys, MAX_SIZE as u64).map_err(|error| {
-        let exit = match error {
-            BundleError::Unsigned | BundleError::UnknownKey(_) | BundleError::WrongSignature => Exit::Denied,
-            BundleError::Malformed(_) | BundleError::TooLarge(_) => Exit::Policy,
-        };
-        Failed(exit, format!("{}: {error}", path.display()))
+        let message = format!("{}: {error}", path.display());
+        match error {
+            BundleError::Unsigned | BundleError::UnknownKey(_) | BundleError::WrongSignature => {
+                CommandError::Unsigned(message)
+            }
+            BundleError::Malformed(_) | BundleError::TooLarge(_) => CommandError::Policy(message),
+        }
     })
 }
 
@@ -257,16 +243,16 @@ fn compile(bundle: &Bundle) -> Result<CompiledPolicy, Vec<Problem>> {
     compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), &FetchedKeys::new())
 }
 
-fn read(path: &Path, max: usize) -> Result<Vec<u8>, Failed> {
+fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
     files::bytes(path, max).map_err(|error| failed(path, &error))
 }
 
 /// Writes a file in one step, because a server may read it at any time. It has password hashes, and may have keys: nobody else may read
 /// a new one, and one that is there keeps its owner, its group and its mode. Only root, or its owner in its group, can give it those:
 /// if somebody else replaces it, the group that it gets instead may not read it.
-fn replace(path: &Path, bytes: &[u8], output: &mut Output<'_>) -> Result<(), Failed> {
+fn replace(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut written = || -> io::Result<()> {
+    let written = || -> io::Result<()> {
         let mut new = NamedTempFile::new_in(folder)?;
         new.write_all(bytes)?;
         if let Ok(before) = fs::metadata(path) {
@@ -278,7 +264,7 @@ fn replace(path: &Path, bytes: &[u8], output: &mut Output<'_>) -> Result<(), Fai
             let mut mode = before.mode() & 0o777;
             if (now.uid(), now.gid()) != (uid, gid) {
                 let why = kept.err().map(|error| format!(": {error}")).unwrap_or_default();
-                output.warning(&format!(
+                output.warning(format_args!(
                     "{}: it cannot keep its owner {uid} and its group {gid}{why}: see that servers can read it",
                     path.display()
                 ));
@@ -294,8 +280,8 @@ fn replace(path: &Path, bytes: &[u8], output: &mut Output<'_>) -> Result<(), Fai
     written().map_err(|error| failed(path, &error))
 }
 
-fn failed(path: &Path, error: &impl std::fmt::Display) -> Failed {
-    Failed(Exit::Failed, format!("{}: {error}", path.display()))
+fn failed(path: &Path, error: &impl std::fmt::Display) -> CommandError {
+    CommandError::Failed(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

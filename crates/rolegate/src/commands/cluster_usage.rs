@@ -9,13 +9,14 @@ use serde::Serialize;
 use super::logged::LoggedDecision;
 
 /// How many indices are listed for the same actions.
-const MOST_INDICES: usize = 8;
+const MAX_INDICES: usize = 8;
 
 /// The requests to a search cluster, by caller.
 #[derive(Debug, Default)]
 pub(super) struct ClusterUsage {
     callers: BTreeMap<String, Requests>,
-    count: usize,
+    /// How many entries there are, for a limit on memory.
+    pub(super) count: usize,
 }
 
 #[derive(Debug, Default)]
@@ -56,26 +57,21 @@ impl ClusterUsage {
     pub(super) fn add(&mut self, decision: &LoggedDecision) {
         let requests = self.callers.entry(decision.caller()).or_default();
         if decision.is_allowed() {
-            let indices = requests.used.entry(decision.actions().to_vec()).or_default();
+            let indices = requests.used.entry(decision.outcome.actions.clone()).or_default();
             let before = indices.len();
-            indices.extend(decision.indices().iter().cloned());
+            indices.extend(decision.outcome.indices.iter().cloned());
             self.count += (indices.len() - before).max(1);
-        } else if let Some(detail) = decision.detail() {
+        } else if let Some(detail) = &decision.outcome.detail {
             // What is permitted of the request comes first, if something is.
             let permissions = match detail.split_once("; ") {
                 Some((permitted, missing)) if permitted.starts_with("permitted: ") => missing,
-                Some(_) | None => detail,
+                Some(_) | None => detail.as_str(),
             };
             *requests.missing.entry(permissions.to_owned()).or_insert_with(|| {
                 self.count += 1;
                 0
             }) += 1;
         }
-    }
-
-    /// How many entries there are, for a limit on memory.
-    pub(super) const fn len(&self) -> usize {
-        self.count
     }
 
     /// The callers, each with something.
@@ -94,8 +90,8 @@ impl ClusterUsage {
 
 impl Used {
     fn new(actions: Vec<String>, indices: BTreeSet<String>) -> Self {
-        let more = indices.len().saturating_sub(MOST_INDICES);
-        Self { actions, indices: indices.into_iter().take(MOST_INDICES).collect(), more }
+        let more = indices.len().saturating_sub(MAX_INDICES);
+        Self { actions, indices: indices.into_iter().take(MAX_INDICES).collect(), more }
     }
 }
 
@@ -114,8 +110,8 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
             text += &comment(&format!("{user} used {actions} on {on}{more}"));
         }
         for Missing { permissions, requests } in missing {
-            let times = if *requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
-            text += &comment(&format!("{user} lacks, for {times}: {permissions}"));
+            let plural = if *requests == 1 { "" } else { "s" };
+            text += &comment(&format!("{user} lacks, for {requests} request{plural}: {permissions}"));
         }
     }
     if callers.iter().any(|caller| !caller.missing.is_empty()) {

@@ -3,13 +3,14 @@
 use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Prints the script.
-pub(crate) fn completions(args: &CompletionsArgs, output: &mut Output<'_>) -> Exit {
+pub(crate) fn run(args: &CompletionsArgs, output: &Output) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rolegate", &mut script);
     output.text(&String::from_utf8_lossy(&script));
-    Exit::Success
+    Ok(Exit::Success)
 }

@@ -1,122 +1,128 @@
-//! Reads a decision log line by line. Lines that are not decisions are counted. Or one line of it.
+//! Reads a decision log line by line. Lines that are not decisions are counted.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::logged::LoggedDecision;
+use crate::error::CommandError;
 
 /// Maximum bytes of a line: more than the longest has.
-const LONGEST: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 20;
 /// The maximum number of lines that are named for one reason.
-pub(super) const MAX_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// The lines of a decision log.
 pub(super) struct DecisionLines {
-    from: Box<dyn BufRead>,
-    shown: String,
+    source: Box<dyn BufRead>,
+    path: String,
     number: u64,
-    unreadable: u64,
-    first_unreadable: Vec<u64>,
-    /// The bytes of the last line.
-    size: usize,
+    /// The bytes of the line that was read last.
+    pub(super) size: usize,
+    /// The lines that are not decisions.
+    pub(super) unreadable: LineNumbers,
 }
 
-/// What `explain --decision` is given.
+/// How many lines, and the numbers of the first of them.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct LineNumbers {
+    pub(super) count: u64,
+    pub(super) first_lines: Vec<u64>,
+}
+
+impl LineNumbers {
+    pub(super) fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.first_lines.len() < MAX_NAMED {
+            self.first_lines.push(line);
+        }
+    }
+}
+
+impl fmt::Display for LineNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first: Vec<String> = self.first_lines.iter().map(ToString::to_string).collect();
+        let more = if self.count > first.len() as u64 { ", …" } else { "" };
+        write!(f, "line {}{more}", first.join(", "))
+    }
+}
+
+/// The argument of `explain --decision`.
 pub(super) enum OneOrMore {
     One(Box<LoggedDecision>),
     More(DecisionLines),
 }
 
 impl OneOrMore {
-    /// Reads the beginning of a file; `-` is standard input.
-    ///
-    /// # Errors
-    /// If it cannot be read or is empty, or its only line is not a decision.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let DecisionLines { mut from, shown, .. } = DecisionLines::open(path)?;
+    /// Reads the beginning of a file; `-` is standard input. Fails if the only line is no decision.
+    pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
+        let mut lines = DecisionLines::open(path)?;
         let mut start = Vec::new();
-        let read = from.by_ref().take(LONGEST).read_to_end(&mut start);
-        read.map_err(|error| format!("cannot read `{shown}`: {error}"))?;
-        let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        let mut lines = lines.by_ref().filter(|line| !line.is_empty());
-        match (lines.next(), lines.next()) {
-            (None, _) => Err(format!("`{shown}` is empty: give a line of the decision log, or more")),
+        let read = lines.source.by_ref().take(MAX_LINE).read_to_end(&mut start);
+        read.map_err(|error| cannot_read(&lines.path, &error))?;
+        let mut filled = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let mut filled = filled.by_ref().filter(|line| !line.is_empty());
+        let path = &lines.path;
+        let problem = match (filled.next(), filled.next()) {
+            (None, _) => format!("`{path}` is empty: give a line of the decision log, or more"),
             (Some(_), Some(_)) => {
-                Ok(Self::More(DecisionLines::new(Box::new(Cursor::new(start).chain(from)), shown)))
+                lines.source = Box::new(Cursor::new(start).chain(lines.source));
+                return Ok(Self::More(lines));
             }
-            (Some(line), None) if !line.starts_with(b"{") => Err(format!(
-                "`{shown}` is not a line of rolegate's decision log, which is a JSON object: is it one of Envoy's access log?"
-            )),
-            (Some(line), None) => serde_json::from_slice(line)
-                .map(|decision| Self::One(Box::new(decision)))
-                .map_err(|error| format!("`{shown}` is not a line of rolegate's decision log: {error}")),
-        }
+            (Some(line), None) if !line.starts_with(b"{") => format!(
+                "`{path}` is not a line of rolegate's decision log, which is a JSON object: is it one of \
+                 Envoy's access log?"
+            ),
+            (Some(line), None) => match serde_json::from_slice(line) {
+                Ok(decision) => return Ok(Self::One(Box::new(decision))),
+                Err(error) => format!("`{path}` is not a line of rolegate's decision log: {error}"),
+            },
+        };
+        Err(CommandError::Arguments(problem))
     }
 }
 
 impl DecisionLines {
     /// Opens a log; `-` is standard input.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
         let shown = path.display().to_string();
-        let from: Box<dyn BufRead> = if path == Path::new("-") {
+        let source: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(BufReader::new(io::stdin()))
         } else {
-            let file = File::open(path).map_err(|error| format!("cannot read `{shown}`: {error}"))?;
-            Box::new(BufReader::new(file))
+            Box::new(BufReader::new(File::open(path).map_err(|error| cannot_read(&shown, &error))?))
         };
-        Ok(Self::new(from, shown))
+        Ok(Self { source, path: shown, number: 0, size: 0, unreadable: LineNumbers::default() })
     }
 
-    fn new(from: Box<dyn BufRead>, shown: String) -> Self {
-        Self { from, shown, number: 0, unreadable: 0, first_unreadable: Vec::new(), size: 0 }
-    }
-
-    /// The next decision with the number of its line.
-    pub(super) fn next_decision(&mut self) -> Option<Result<(u64, LoggedDecision), String>> {
+    /// The next decision with the number of its line; `None` at the end of the log.
+    pub(super) fn next_decision(&mut self) -> Result<Option<(u64, LoggedDecision)>, CommandError> {
         let mut line = Vec::new();
         loop {
             line.clear();
-            match self.from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
-                Ok(0) => return None,
-                Ok(_) => self.number += 1,
-                Err(error) => return Some(Err(format!("cannot read `{}`: {error}", self.shown))),
+            let read = self.source.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            if read.map_err(|error| cannot_read(&self.path, &error))? == 0 {
+                return Ok(None);
             }
-            let is_whole = line.ends_with(b"\n") || (line.len() as u64) < LONGEST;
-            if !is_whole && let Err(error) = self.from.skip_until(b'\n') {
-                return Some(Err(format!("cannot read `{}`: {error}", self.shown)));
+            self.number += 1;
+            let is_whole = line.ends_with(b"\n") || (line.len() as u64) < MAX_LINE;
+            if !is_whole {
+                self.source.skip_until(b'\n').map_err(|error| cannot_read(&self.path, &error))?;
             }
             if line.trim_ascii().is_empty() {
                 continue;
             }
             self.size = line.len();
             match serde_json::from_slice(&line) {
-                Ok(decision) if is_whole => return Some(Ok((self.number, decision))),
-                Ok(_) | Err(_) => {
-                    self.unreadable += 1;
-                    if self.first_unreadable.len() < MAX_NAMED {
-                        self.first_unreadable.push(self.number);
-                    }
-                }
+                Ok(decision) if is_whole => return Ok(Some((self.number, decision))),
+                Ok(_) | Err(_) => self.unreadable.add(self.number),
             }
         }
     }
+}
 
-    /// The bytes of the line that was read last.
-    pub(super) const fn size(&self) -> usize {
-        self.size
-    }
-
-    /// How many lines are not decisions.
-    pub(super) const fn unreadable(&self) -> u64 {
-        self.unreadable
-    }
-
-    /// The numbers of the first of them.
-    pub(super) fn first_unreadable(&self) -> &[u64] {
-        &self.first_unreadable
-    }
+fn cannot_read(path: &str, error: &io::Error) -> CommandError {
+    CommandError::Arguments(format!("cannot read `{path}`: {error}"))
 }

@@ -8,18 +8,19 @@ use authorizer::{Authorizer, Reason};
 use explain::{Explanation, OneLine};
 use serde::Serialize;
 
-use super::body::Body;
 use super::decision_lines::DecisionLines;
-use super::loaded::counted;
 use super::logged::{LoggedDecision, Repeated};
+use super::request::Body;
+use crate::error::CommandError;
+use crate::output::counted;
 use runtime::clock;
 
 /// The most groups that are shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 /// The most bytes of lines that are kept, one line per group. Denials of further groups are only counted.
 const MAX_BYTES: usize = 64 << 20;
 /// The most rules that are named for one group.
-const MOST_RULES: usize = 3;
+const MAX_RULES: usize = 3;
 
 /// The denials of a log.
 #[derive(Debug, Serialize)]
@@ -32,14 +33,14 @@ pub(super) struct Denials {
     other_denials: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
-    /// That callers with a name are taken as they were logged, although the policy lets nobody sign in.
+    /// A warning if callers with a name are taken as logged, although nobody can sign in.
     #[serde(skip)]
-    without_identity: Option<&'static str>,
+    pub(super) without_identity: Option<&'static str>,
 }
 
-/// Denials that are probably alike: of one method, host and path, of anonymous callers, of Basic or of one issuer, with roles or
-/// groups in the token or with none, or, if something is wrong with the requests or their
-/// credentials, for one reason.
+/// Denials that are probably alike: of one method, host and path, of anonymous callers, of Basic or
+/// of one issuer, with roles or groups in the token or with none. If something is wrong with the
+/// requests or their credentials: of one reason.
 #[derive(Debug, Serialize)]
 struct Group {
     count: u64,
@@ -53,56 +54,50 @@ struct Group {
     explanation: Option<Repeated>,
 }
 
-struct Counted {
+/// A group before its first line is explained.
+struct LineGroup {
     count: u64,
     first_line: u64,
     decision: LoggedDecision,
 }
 
 impl Denials {
-    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that is linear in the policy.
-    ///
-    /// # Errors
-    /// If it cannot be read, or has no decision.
-    pub(super) fn read(mut lines: DecisionLines, authorizer: &Authorizer) -> Result<Self, String> {
-        let mut counted: HashMap<[String; 6], Counted> = HashMap::new();
+    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that is
+    /// linear in the policy. `None` if the log has no decision.
+    pub(super) fn read(
+        mut lines: DecisionLines,
+        authorizer: &Authorizer,
+    ) -> Result<Option<Self>, CommandError> {
+        let mut groups: HashMap<[String; 6], LineGroup> = HashMap::new();
         let (mut decisions, mut denied, mut kept) = (0, 0, 0);
         let mut without_identity = None;
-        while let Some(line) = lines.next_decision() {
-            let (number, decision) = line?;
+        while let Some((first_line, decision)) = lines.next_decision()? {
             decisions += 1;
             if decision.is_allowed() {
                 continue;
             }
             denied += 1;
             without_identity = without_identity.or_else(|| decision.without_identity(authorizer));
-            match counted.entry(key(&decision)) {
-                Entry::Occupied(mut known) => known.get_mut().count += 1,
-                Entry::Vacant(new) => {
-                    kept += lines.size();
+            match groups.entry(key(&decision)) {
+                Entry::Occupied(mut group) => group.get_mut().count += 1,
+                Entry::Vacant(entry) => {
+                    kept += lines.size;
                     if kept <= MAX_BYTES {
-                        new.insert(Counted { count: 1, first_line: number, decision });
+                        entry.insert(LineGroup { count: 1, first_line, decision });
                     }
                 }
             }
         }
         if decisions == 0 {
-            return Err(
-                "has no line of rolegate's decision log: each is a JSON object on one line".to_owned()
-            );
+            return Ok(None);
         }
-        let mut counted: Vec<Counted> = counted.into_values().collect();
-        counted.sort_by_key(|group| (u64::MAX - group.count, group.first_line));
-        counted.truncate(SHOWN);
-        let other_denials = denied - counted.iter().map(|group| group.count).sum::<u64>();
-        let groups = counted.into_iter().map(|counted| Group::new(counted, authorizer)).collect();
-        let unreadable = lines.unreadable();
-        Ok(Self { decisions, denied, groups, other_denials, unreadable, without_identity })
-    }
-
-    /// Why callers with a name are taken as they were logged, although the policy lets nobody sign in.
-    pub(super) const fn without_identity(&self) -> Option<&'static str> {
-        self.without_identity
+        let mut groups: Vec<LineGroup> = groups.into_values().collect();
+        groups.sort_by_key(|group| (u64::MAX - group.count, group.first_line));
+        groups.truncate(MAX_SHOWN);
+        let other_denials = denied - groups.iter().map(|group| group.count).sum::<u64>();
+        let groups = groups.into_iter().map(|group| Group::new(group, authorizer)).collect();
+        let unreadable = lines.unreadable.count;
+        Ok(Some(Self { decisions, denied, groups, other_denials, unreadable, without_identity }))
     }
 }
 
@@ -112,21 +107,20 @@ fn is_about_request(decision: &LoggedDecision) -> bool {
 
 fn key(decision: &LoggedDecision) -> [String; 6] {
     let reason = decision.outcome();
-    if is_about_request(decision) {
-        let request = [decision.method(), decision.host(), decision.path()].map(str::to_owned);
-        let [method, host, path] = request;
-        [reason, decision.actions().join(","), decision.origin(), method, host, path]
-    } else {
-        [reason, String::new(), String::new(), String::new(), String::new(), String::new()]
+    if !is_about_request(decision) {
+        return [reason, String::new(), String::new(), String::new(), String::new(), String::new()];
     }
+    let LoggedDecision { method, host, path, .. } = decision;
+    let [method, host, path] = [method, host, path].map(Clone::clone);
+    [reason, decision.outcome.actions.join(","), decision.origin(), method, host, path]
 }
 
 impl Group {
-    fn new(Counted { count, first_line, decision }: Counted, authorizer: &Authorizer) -> Self {
-        let request = is_about_request(&decision)
-            .then(|| format!("{} {}{}", decision.method(), decision.host(), decision.path()));
-        let (reason, first_user) = (decision.outcome(), decision.user().map(|_| decision.caller()));
-        let explanation = decision.explain(authorizer, &Body::default(), clock::now()).ok();
+    fn new(LineGroup { count, first_line, decision }: LineGroup, authorizer: &Authorizer) -> Self {
+        let LoggedDecision { method, host, path, user, .. } = &decision;
+        let request = is_about_request(&decision).then(|| format!("{method} {host}{path}"));
+        let (reason, first_user) = (decision.outcome(), user.as_ref().map(|_| decision.caller()));
+        let explanation = decision.explain(authorizer, &Body::default(), clock::now());
         Self { count, first_line, request, reason, first_user, explanation }
     }
 }
@@ -174,7 +168,7 @@ impl fmt::Display for Group {
             );
         };
         let explanation = &repeated.explanation;
-        if !repeated.is_same() {
+        if !repeated.same {
             let answer =
                 if explanation.status == 200 { "allowed" } else { explanation.reason.unwrap_or("denied") };
             write!(f, "\n        here:    {} {answer}", explanation.status)?;
@@ -195,10 +189,10 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     if let Some(rule) = rule {
         write!(f, "\n        rule:    {rule}")?;
     }
-    for missing in missing.iter().take(MOST_RULES) {
+    for missing in missing.iter().take(MAX_RULES) {
         write!(f, "\n        missing: {missing}")?;
     }
-    if let Some(more @ 1..) = missing.len().checked_sub(MOST_RULES) {
+    if let Some(more @ 1..) = missing.len().checked_sub(MAX_RULES) {
         write!(f, "\n        missing: or one of {more} more")?;
     }
     for near in nearly {
@@ -214,7 +208,7 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     {
         f.write_str("\n        missing: a rule: none matches")?;
     }
-    for missing in cluster.iter().flat_map(|cluster| &cluster.missing).take(MOST_RULES) {
+    for missing in cluster.iter().flat_map(|cluster| &cluster.missing).take(MAX_RULES) {
         let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
         write!(f, "\n        missing: {} on {} ({})", missing.action, OneLine(name), missing.because)?;
     }

@@ -1,34 +1,23 @@
 //! `rolegate diff`: says what a change of a policy grants and revokes.
 
-use super::loaded;
+use super::policy_files::PolicyFiles;
 use crate::cli::{DiffArgs, DiffFormat, Format};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Prints what the new policy allows and the old one does not, and vice versa.
-pub(crate) fn diff(args: &DiffArgs, output: &mut Output<'_>) -> Exit {
-    let of_problems = match args.output {
-        DiffFormat::Text | DiffFormat::Markdown => Format::Text,
-        DiffFormat::Json => Format::Json,
-    };
-    let keys = &args.public_keys;
-    let loaded = loaded::load(&args.old, keys, of_problems, output)
-        .and_then(|old| Ok((old, loaded::load(args.new.path(), keys, of_problems, output)?)));
-    let (old, new) = match loaded {
-        Ok(both) => both,
-        Err(exit) => return exit,
-    };
-    let diff = match review::diff(&old.loaded.policy, &new.loaded.policy) {
-        Ok(diff) => diff,
-        Err(error) => {
-            output.error(&error.to_string());
-            return Exit::Failed;
-        }
-    };
+pub(crate) fn run(args: &DiffArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    if args.output == DiffFormat::Json {
+        output.format = Format::Json;
+    }
+    let old = PolicyFiles::open(&args.old, &args.public_keys, output)?.load()?;
+    let new = PolicyFiles::open(args.new.get(), &args.public_keys, output)?.load()?;
+    let diff = review::diff(&old.loaded.policy, &new.loaded.policy)
+        .map_err(|error| CommandError::Failed(error.to_string()))?;
     match args.output {
-        DiffFormat::Text => output.line(&diff.to_string()),
-        DiffFormat::Json => output.json(&diff),
+        DiffFormat::Text | DiffFormat::Json => output.answer(&diff),
         DiffFormat::Markdown => output.text(&diff.markdown()),
     }
-    if diff.is_empty() { Exit::Success } else { Exit::Denied }
+    Ok(if diff.is_empty() { Exit::Success } else { Exit::Denied })
 }

@@ -9,6 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use serde_json::json;
 
 use crate::cli::{Algorithm, Format, HashArgs, HashingArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -16,66 +17,51 @@ use crate::output::Output;
 const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
 /// The cost of bcrypt: about a tenth of a second per hash.
 const BCRYPT_COST: u32 = 11;
-/// Maximum length of the line that is read, in bytes. A longer line is no password, and endless input must not take
-/// all memory.
+/// Maximum length of the line that is read, in bytes: endless input must not take all memory.
 const MAX_LINE: u64 = 64 << 10;
 
 /// Prints the hash of a password.
-pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
-    let password = args.password.clone();
-    if password.is_some() {
-        output.error("warning: other users can see a password in the arguments, and shells record it");
+pub(crate) fn run(args: &HashArgs, output: &Output) -> Result<Exit, CommandError> {
+    if args.password.is_some() {
+        output.warning("other users can see a password in the arguments, and shells record it");
     }
-    match new_hash(password, &args.hashing, None, output) {
-        Ok(hash) => {
-            match args.output {
-                Format::Text => output.line(&hash),
-                Format::Json => output.json(&json!({ "hash": hash })),
-            }
-            Exit::Success
-        }
-        Err(exit) => exit,
+    let hash = new_hash(args.password.clone(), &args.hashing, None, output)?;
+    match args.output {
+        Format::Text => output.line(hash),
+        Format::Json => output.json(&json!({ "hash": hash })),
     }
+    Ok(Exit::Success)
 }
 
-/// The hash of this password, or one that is read. `usual` is how it is hashed unless the arguments say otherwise.
-///
-/// # Errors
-/// The exit code, after a message.
+/// The hash of this password, or of a password that is read. Without arguments it has the algorithm
+/// and the cost of `usual`.
 pub(super) fn new_hash(
     password: Option<String>,
     args: &HashingArgs,
     usual: Option<HashAlgorithm>,
-    output: &mut Output<'_>,
-) -> Result<String, Exit> {
+    output: &Output,
+) -> Result<String, CommandError> {
     let chosen = match args.algorithm.map(with_default_cost) {
         None => usual.unwrap_or_default(),
         Some(chosen) => usual.filter(|usual| discriminant(usual) == discriminant(&chosen)).unwrap_or(chosen),
     };
-    let algorithm = args.cost.as_ref().map_or(Some(chosen), |cost| with_cost(chosen, cost));
-    let algorithm = algorithm.ok_or_else(|| report_error(HashPasswordError::Parameters, chosen, output))?;
-    let password = password.map_or_else(|| read_password(output), Ok).map_err(|error| {
-        output.error(&format!("cannot read the password: {error}"));
-        Exit::Failed
-    })?;
-    identity::hash_password(&password, algorithm).map_err(|error| report_error(error, chosen, output))
-}
-
-fn report_error(error: HashPasswordError, algorithm: HashAlgorithm, output: &mut Output<'_>) -> Exit {
-    match error {
-        HashPasswordError::Parameters => {
-            output.error(&format!("`--cost`: {}", cost_syntax(algorithm)));
-            Exit::Arguments
-        }
+    let wrong_cost = || CommandError::Arguments(format!("`--cost`: {}", cost_syntax(chosen)));
+    let algorithm = match &args.cost {
+        Some(cost) => with_cost(chosen, cost).ok_or_else(wrong_cost)?,
+        None => chosen,
+    };
+    let password = match password {
+        Some(password) => password,
+        None => read_password(output)
+            .map_err(|error| CommandError::Failed(format!("cannot read the password: {error}")))?,
+    };
+    identity::hash_password(&password, algorithm).map_err(|error| match error {
+        HashPasswordError::Parameters => wrong_cost(),
         HashPasswordError::Unusable | HashPasswordError::TooLongForBcrypt => {
-            output.error(&error.to_string());
-            Exit::Arguments
+            CommandError::Arguments(error.to_string())
         }
-        HashPasswordError::NoRandomness => {
-            output.error(&error.to_string());
-            Exit::Failed
-        }
-    }
+        HashPasswordError::NoRandomness => CommandError::Failed(error.to_string()),
+    })
 }
 
 pub(super) const fn with_default_cost(algorithm: Algorithm) -> HashAlgorithm {
@@ -118,14 +104,14 @@ const fn cost_syntax(algorithm: HashAlgorithm) -> &'static str {
     }
 }
 
-/// Reads the first line of standard input, without its line ending. A terminal does not show what is typed, so there it is
-/// typed twice: the hash of a mistyped password locks its user out, and nobody can see why.
-fn read_password(output: &mut Output<'_>) -> io::Result<String> {
+/// Reads the first line of standard input, without its line ending. On a terminal, which does not show
+/// it, the password is typed twice: a mistyped one locks its user out, and nobody can see why.
+fn read_password(output: &Output) -> io::Result<String> {
     if !io::stdin().is_terminal() {
         return read_line();
     }
     let _silence = Silence::new();
-    let mut ask = |prompt| {
+    let ask = |prompt| {
         output.prompt(prompt);
         let line = read_line();
         output.prompt("\n");

@@ -3,99 +3,72 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use server::{Address, AdminAddress};
 
 use crate::cli::HealthArgs;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Maximum time until the whole answer has arrived. A kubelet waits for one second, unless it is configured
-/// otherwise.
+/// Maximum time until the whole answer has arrived. A kubelet waits for one second, unless it is
+/// configured otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the answer, in bytes: a header and some lines.
-const MAX_ANSWER: usize = 16 << 10;
+const MAX_ANSWER: u64 = 16 << 10;
 
 /// Prints the answer of the server. The exit code says whether it is ready, or alive.
-pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
+pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandError> {
     let AdminAddress::On(address) = &args.admin else {
-        output.error("`--admin` is `off`: there is no admin listener");
-        return Exit::Arguments;
+        let message = "`--admin` is `off`: there is no admin listener";
+        return Err(CommandError::Arguments(message.to_owned()));
     };
+    let question = "is this the address of its `--admin`?";
     let path = if args.live { "/healthz" } else { "/readyz" };
-    match get(address, path) {
-        // An application answers any path, maybe with 200.
-        Ok((_, body)) if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) => {
-            output.error(&format!(
-                "the answer of `{address}` is not rolegate's: is this the address of its `--admin`?"
-            ));
-            Exit::Failed
-        }
-        Ok((status, body)) => {
-            output.line(body.trim_end());
-            if status == 200 { Exit::Success } else { Exit::Denied }
-        }
-        // Not HTTP.
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            output.error(&format!(
-                "the answer of `{address}` is not HTTP: is this the address of its `--admin`?"
-            ));
-            Exit::Failed
-        }
-        Err(error) => {
-            output.error(&format!(
-                "no answer at `{address}`: {error}: is rolegate running, and is this the address of its `--admin`?"
-            ));
-            Exit::Failed
-        }
+    let answer = get(address.clone(), path).map_err(|error| {
+        CommandError::Failed(format!(
+            "no answer at `{address}`: {error}: is rolegate running, and {question}"
+        ))
+    })?;
+    let Some((status, body)) = parse(&answer) else {
+        return Err(CommandError::Failed(format!("the answer of `{address}` is not HTTP: {question}")));
+    };
+    // An application answers any path, maybe with 200.
+    if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) {
+        return Err(CommandError::Failed(format!("the answer of `{address}` is not rolegate's: {question}")));
     }
+    output.line(body.trim_end());
+    Ok(if status == 200 { Exit::Success } else { Exit::Denied })
 }
 
-fn get(address: &Address, path: &str) -> io::Result<(u16, String)> {
-    let end = Instant::now() + TIMEOUT;
-    match address {
-        Address::Tcp(at) => {
-            let stream = TcpStream::connect_timeout(at, TIMEOUT)?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            talk(&stream, path, || stream.set_read_timeout(Some(left(end)?)))
-        }
-        Address::Unix(at) => {
-            let stream = UnixStream::connect(at)?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            talk(&stream, path, || stream.set_read_timeout(Some(left(end)?)))
-        }
-    }
+/// The answer to one request. A thread waits for it, so that one deadline bounds all its reads.
+fn get(address: Address, path: &'static str) -> io::Result<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let answer = match address {
+            Address::Tcp(at) => TcpStream::connect(at).and_then(|stream| exchange(stream, path)),
+            Address::Unix(at) => UnixStream::connect(at).and_then(|stream| exchange(stream, path)),
+        };
+        sender.send(answer)
+    });
+    receiver.recv_timeout(TIMEOUT).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Sends one request and reads its answer to the end. `limit` is called before each read to set its timeout, so that
-/// one deadline bounds all reads.
-fn talk<S>(mut stream: S, path: &str, mut limit: impl FnMut() -> io::Result<()>) -> io::Result<(u16, String)>
-where
-    S: Read + Write,
-{
+/// Sends one request and reads the answer to its end.
+fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    let mut part = [0; 1024];
-    while answer.len() < MAX_ANSWER {
-        limit()?;
-        let read = stream.read(&mut part)?;
-        let Some(part) = part.get(..read).filter(|part| !part.is_empty()) else { break };
-        answer.extend_from_slice(part);
-    }
-    parse(&String::from_utf8_lossy(&answer)).ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
-
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The status and the body.
-fn parse(answer: &str) -> Option<(u16, String)> {
+fn parse(answer: &str) -> Option<(u16, &str)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status =
-        head.strip_prefix("HTTP/1.1 ").or_else(|| head.strip_prefix("HTTP/1.0 "))?.split(' ').next()?;
-    Some((status.parse().ok()?, body.to_owned()))
+    let status = head.strip_prefix("HTTP/1.1 ").or_else(|| head.strip_prefix("HTTP/1.0 "))?;
+    Some((status.split(' ').next()?.parse().ok()?, body))
 }

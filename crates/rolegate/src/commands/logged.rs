@@ -1,56 +1,59 @@
-//! A line of the decision log, for `rolegate explain --decision` and the commands that take a log: the request and its caller, and what was decided.
+//! A line of the decision log: the request, its caller, and the decision.
 
 use std::fmt;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, ClusterProblem, Header, Reason, Request, RequestBody, Scratch, Stage, Verdict};
+use authorizer::{Authorizer, ClusterProblem, Reason, Request, RequestBody, Scratch, Stage, Verdict};
 use explain::{ExplainedSubject, Explainer, Explanation, impossible_user};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 
-use super::body::Body;
+use super::request::{Body, borrowed_headers};
 
 /// A line of the decision log.
 #[derive(Debug, Deserialize)]
 pub(super) struct LoggedDecision {
     #[serde(flatten)]
-    outcome: Outcome,
-    user: Option<String>,
-    issuer: Option<String>,
+    pub(super) outcome: Outcome,
+    /// The user, with its prefix.
+    pub(super) user: Option<String>,
+    pub(super) issuer: Option<String>,
     #[serde(default)]
     groups: Vec<String>,
     #[serde(default)]
     roles: Vec<String>,
     #[serde(default)]
-    method: String,
+    pub(super) method: String,
     #[serde(default)]
-    host: String,
+    pub(super) host: String,
     #[serde(default)]
-    path: String,
+    pub(super) path: String,
     raw_path: Option<String>,
     query: Option<String>,
     client: Option<String>,
 }
 
-/// What was decided, and what a repetition may differ in.
+/// The decision.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Outcome {
+pub(super) struct Outcome {
     decision: String,
-    reason: Option<String>,
-    rule: Option<String>,
-    detail: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) rule: Option<String>,
+    pub(super) detail: Option<String>,
+    /// The actions and indices of a request to a search cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    actions: Vec<String>,
+    pub(super) actions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    indices: Vec<String>,
+    pub(super) indices: Vec<String>,
     attempted_user: Option<String>,
     attempted_issuer: Option<String>,
     policy: Option<String>,
     keys: Option<String>,
+    /// Whether values of the line were cut or replaced.
     #[serde(default)]
-    inexact: bool,
+    pub(super) inexact: bool,
 }
 
 /// A logged decision explained under a policy.
@@ -60,45 +63,39 @@ pub(super) struct Repeated {
     pub(super) explanation: Explanation,
     logged: Outcome,
     /// Whether this policy decides as the line says.
-    same: bool,
+    pub(super) same: bool,
     /// Whether the decision may be another one because it depends on a body, which the line does not have.
     without_body: bool,
 }
 
 impl LoggedDecision {
-    /// Explains the request for the caller that the line names.
-    ///
-    /// # Errors
-    /// If the line has a reason that this program does not know.
-    pub(super) fn explain(
-        self,
-        authorizer: &Authorizer,
-        body: &Body,
-        now: UnixTime,
-    ) -> Result<Repeated, String> {
+    /// Explains the request for the caller that the line names. `None` if the line has a reason that
+    /// this program does not know.
+    pub(super) fn explain(self, authorizer: &Authorizer, body: &Body, now: UnixTime) -> Option<Repeated> {
         let explainer = Explainer::new(authorizer);
-        let reason = self.outcome.reason.as_deref().map(named).transpose()?;
-        let mut path = self.raw_path.unwrap_or(self.path);
+        let reason = match &self.outcome.reason {
+            Some(name) => Some(reason_named(name)?),
+            None => None,
+        };
+        let mut path = self.received_path().to_owned();
         if let Some(query) = &self.query {
             path.extend(["?", query]);
         }
-        let lines: Vec<_> = body.header(&[]).into_iter().collect();
-        let lines =
-            lines.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
-        let headers: Vec<_> = lines.collect();
+        let headers: Vec<_> = body.header(&[]).into_iter().collect();
         let is_unseen = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
             path: path.as_bytes(),
-            headers: &headers,
+            headers: &borrowed_headers(&headers),
             client: self.client.as_deref().unwrap_or_default().as_bytes(),
             body: if is_unseen { RequestBody::Unseen } else { body.whole() },
             ..Request::default()
         };
         let (mut notes, mut removed) = (Vec::new(), None);
-        let mut explanation = match (reason, self.user) {
-            // These depend on headers, on the size of the message or on the load, which a line does not have.
+        let mut explanation = match (reason, &self.user) {
+            // These depend on headers, on the size of the message or on the load, which a line does not
+            // have.
             (Some(reason), _) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
                 explainer.explain_denied(&request, reason)
             }
@@ -106,38 +103,29 @@ impl LoggedDecision {
                 explainer.explain(&request, ExplainedSubject::Invalid(error), now)
             }
             (_, Some(user)) => {
-                let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
-                let identity = explainer.identity_on(self.host.as_bytes());
+                let identity = explainer.identity_on(request.host);
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
-                let caller = if explainer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
+                let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
                     // Removed since, or it had another prefix.
                     removed = Some(format!("the line names `{user}`, and the policy has no such user"));
-                    notes.extend(impossible_user(&user, identity));
+                    notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
-                    let subject = Subject {
-                        user: user.into(),
-                        source,
-                        issuer: self.issuer.map(Arc::from),
-                        groups: names(self.groups),
-                        roles: names(self.roles),
-                        claims: serde_json::Value::Null,
-                    };
-                    notes = explainer.notes_on_logged(self.host.as_bytes(), &subject);
+                    let subject = self.subject_as_logged(user, source);
+                    notes = explainer.notes_on_logged(request.host, &subject);
                     ExplainedSubject::Given(subject)
                 };
                 explainer.explain(&request, caller, now)
             }
             (_, None) => explainer.explain(&request, ExplainedSubject::OfCredentials, now),
         };
-        // The line has no credentials to find it in again.
-        if self.outcome.reason.as_deref() == explanation.reason {
-            explanation.detail.clone_from(&self.outcome.detail);
-        }
         if removed.is_some() {
             explanation.detail = removed;
+        } else if self.outcome.reason.as_deref() == explanation.reason {
+            // The line has no credentials to find the detail in again.
+            explanation.detail.clone_from(&self.outcome.detail);
         }
         if explanation.status != 200 {
             explanation.notes.extend(notes);
@@ -145,17 +133,10 @@ impl LoggedDecision {
         if let Some(keys) = &self.outcome.keys {
             explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
         }
-        let same = self.outcome.is(&explanation);
+        let same = self.outcome.is_same_as(&explanation);
         let depends_on_body = explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
         let without_body = depends_on_body && !is_unseen && !body.is_given();
-        Ok(Repeated { explanation, logged: self.outcome, same, without_body })
-    }
-}
-
-impl Repeated {
-    /// Whether this policy decides as the line says.
-    pub(super) const fn is_same(&self) -> bool {
-        self.same
+        Some(Repeated { explanation, logged: self.outcome, same, without_body })
     }
 }
 
@@ -201,7 +182,7 @@ impl LoggedDecision {
 
     /// Why the line does not say enough to decide its request again.
     fn not_repeatable(&self) -> Option<&'static str> {
-        let Ok(reason) = named(self.outcome.reason.as_deref()?) else {
+        let Some(reason) = reason_named(self.outcome.reason.as_deref()?) else {
             return Some("this version of rolegate does not know the reason of the denial");
         };
         match reason.stage() {
@@ -216,46 +197,43 @@ impl LoggedDecision {
         }
     }
 
-    /// The caller of this name under a policy; one without any identity source takes every caller as logged.
-    fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
-        let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
+    /// The caller with the groups and roles of the line.
+    fn subject_as_logged(&self, user: &str, source: Option<SourceId>) -> Subject {
         let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-        let as_logged = |source: Option<SourceId>| Subject {
+        Subject {
             user: user.into(),
             source,
             issuer: self.issuer.as_deref().map(Arc::from),
             groups: names(&self.groups),
             roles: names(&self.roles),
             claims: serde_json::Value::Null,
-        };
+        }
+    }
+
+    /// The caller under a policy. A policy without any identity source takes every caller as logged.
+    fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
+        let explainer = Explainer::new(authorizer);
+        let host = self.host.as_bytes();
+        let identity = explainer.identity_on(host);
         if identity.sources().next().is_none() {
-            return Ok(as_logged(None));
+            return Ok(self.subject_as_logged(user, None));
         }
         // Only a caller of Basic has no issuer.
         let Some(name) = self.issuer.as_deref() else {
-            if identity.basic.is_none()
-                || Explainer::new(authorizer).is_unknown_to_basic(
-                    self.host.as_bytes(),
-                    user,
-                    Some(SourceId::BASIC),
-                )
-            {
+            if identity.basic.is_none() || explainer.is_unknown_to_basic(host, user, Some(SourceId::BASIC)) {
                 return Err(CredentialsError::BadPassword);
             }
-            let of_policy =
-                Explainer::new(authorizer).subject_named::<&str>(self.host.as_bytes(), user, &[], &[])?;
-            let is_known = of_policy.source == Some(SourceId::BASIC);
-            return Ok(if is_known {
-                of_policy
-            } else {
-                Subject { groups: Vec::new(), ..as_logged(Some(SourceId::BASIC)) }
-            });
+            let subject = explainer.subject_named::<&str>(host, user, &[], &[])?;
+            if subject.source == Some(SourceId::BASIC) {
+                return Ok(subject);
+            }
+            let groups = Vec::new();
+            return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
         let mut issuers = identity.jwt.iter().enumerate();
-        let Some((index, issuer)) = issuers.find(|(_, issuer)| *issuer.issuer == *name) else {
-            return Err(CredentialsError::UnknownIssuer);
-        };
-        let mut subject = as_logged(Some(SourceId::of_issuer(index)));
+        let (index, issuer) =
+            issuers.find(|(_, issuer)| *issuer.issuer == *name).ok_or(CredentialsError::UnknownIssuer)?;
+        let mut subject = self.subject_as_logged(user, Some(SourceId::of_issuer(index)));
         subject.roles.retain(|role| issuer.may_give(role));
         if issuer.claims.groups.is_none() {
             subject.groups.clear();
@@ -275,11 +253,6 @@ impl LoggedDecision {
     /// That nobody can sign in under this policy, if the caller has a name.
     pub(super) fn without_identity(&self, authorizer: &Authorizer) -> Option<&'static str> {
         self.user.as_ref().and_then(|_| Explainer::new(authorizer).without_identity(&self.host))
-    }
-
-    /// Whether values of the line were cut or replaced.
-    pub(super) const fn is_inexact(&self) -> bool {
-        self.outcome.inexact
     }
 
     pub(super) fn is_allowed(&self) -> bool {
@@ -317,25 +290,10 @@ impl LoggedDecision {
         }
     }
 
-    /// The user, with its prefix.
-    pub(super) fn user(&self) -> Option<&str> {
-        self.user.as_deref()
-    }
-
-    /// The issuer of the token, if the user has one.
-    pub(super) fn issuer(&self) -> Option<&str> {
-        self.issuer.as_deref()
-    }
-
-    /// The rule that decided.
-    pub(super) fn rule(&self) -> Option<&str> {
-        self.outcome.rule.as_deref()
-    }
-
     /// Whether the rules decided, and not something that is wrong with the request or its credentials.
     pub(super) fn is_by_rules(&self) -> bool {
         let reason = self.outcome.reason.as_deref();
-        reason.is_none_or(|reason| named(reason).is_ok_and(|reason| reason.stage() == Stage::Rules))
+        reason.is_none_or(|reason| reason_named(reason).is_some_and(|reason| reason.stage() == Stage::Rules))
     }
 
     /// Whether the role files of a search cluster decided, and not the rules.
@@ -346,39 +304,12 @@ impl LoggedDecision {
         let is_operation = |rule: &str| !rule.contains(": ");
         !self.outcome.actions.is_empty()
             || self.outcome.reason.as_deref().is_some_and(is_denied_so)
-            || self.is_allowed() && self.rule().is_some_and(is_operation)
-    }
-
-    /// The actions of a request to a search cluster.
-    pub(super) fn actions(&self) -> &[String] {
-        &self.outcome.actions
-    }
-
-    /// The indices of a request to a search cluster, as it names them.
-    pub(super) fn indices(&self) -> &[String] {
-        &self.outcome.indices
-    }
-
-    /// Why the request was denied, where the reason alone does not say it.
-    pub(super) fn detail(&self) -> Option<&str> {
-        self.outcome.detail.as_deref()
+            || self.is_allowed() && self.outcome.rule.as_deref().is_some_and(is_operation)
     }
 
     /// The path as received.
     pub(super) fn received_path(&self) -> &str {
         self.raw_path.as_ref().unwrap_or(&self.path)
-    }
-
-    pub(super) fn method(&self) -> &str {
-        &self.method
-    }
-
-    pub(super) fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub(super) fn path(&self) -> &str {
-        &self.path
     }
 }
 
@@ -387,14 +318,13 @@ pub(super) fn denial(reason: &str, rule: Option<&str>) -> String {
     rule.map_or_else(|| reason.to_owned(), |rule| format!("{reason} by {rule}"))
 }
 
-/// The reason of this name.
-fn named(name: &str) -> Result<Reason, String> {
-    let unknown = || format!("`{name}` is not a reason: is the line from another version of rolegate?");
-    Reason::all().find(|reason| reason.name() == name).ok_or_else(unknown)
+/// The reason of this name. Other versions of rolegate may have other reasons.
+fn reason_named(name: &str) -> Option<Reason> {
+    Reason::all().find(|reason| reason.name() == name)
 }
 
 impl Outcome {
-    fn is(&self, explanation: &Explanation) -> bool {
+    fn is_same_as(&self, explanation: &Explanation) -> bool {
         let rule = match &explanation.cluster {
             Some(cluster) => cluster.operation.filter(|_| explanation.status == 200).map(str::to_owned),
             None => explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule)),

@@ -6,47 +6,36 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::Path;
 
-use document::Severity;
+use document::Problem;
 use identity::HashAlgorithm;
 use policy::htpasswd;
 use policy::model::BasicUser;
 
 use super::hash_password::{new_hash, with_default_cost};
 use crate::cli::{Algorithm, PasswdArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::output::{Output, problem_lines};
+use crate::output::Output;
 
 /// Sets the password, and leaves the other lines as they are.
-pub(crate) fn passwd(args: &PasswdArgs, output: &mut Output<'_>) -> Exit {
-    match set_password(args, output) {
-        Ok(done) => {
-            output.line(done);
-            Exit::Success
-        }
-        Err(exit) => exit,
-    }
-}
-
-fn set_password(args: &PasswdArgs, output: &mut Output<'_>) -> Result<&'static str, Exit> {
+pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandError> {
     let PasswdArgs { file, user, hashing } = args;
-    let UsersFile { users, .. } = UsersFile::read(file, user, output)?;
+    let UsersFile { users, .. } = UsersFile::read(file, user)?;
     if !is_user_name(file, user) {
-        output.error(
-            "a user name is not empty, has no `:` and no control character, and does not begin with `#`",
-        );
-        return Err(Exit::Arguments);
+        let message =
+            "a user name is not empty, has no `:` and no control character, and does not begin with `#`";
+        return Err(CommandError::Arguments(message.to_owned()));
     }
     let hash = new_hash(None, hashing, usual_algorithm(&users, user), output)?;
-    let fail = |output: &mut Output<'_>, error: io::Error| {
-        output.error(&format!("cannot replace `{}`, which is unchanged: {error}", file.display()));
-        Exit::Failed
+    let fail = |error: io::Error| {
+        CommandError::Failed(format!("cannot replace `{}`, which is unchanged: {error}", file.display()))
     };
     // Somebody else may have changed the file while the password was typed.
-    let _locked = lock_folder(file).map_err(|error| fail(output, error))?;
-    let UsersFile { bytes, line, .. } = UsersFile::read(file, user, output)?;
-    let replaced = replace_line(&bytes, line, &format!("{user}:{hash}"));
-    replace_file(file, &replaced).map_err(|error| fail(output, error))?;
-    Ok(if line.is_some() { "password changed" } else { "user added" })
+    let _locked = lock_folder(file).map_err(fail)?;
+    let UsersFile { bytes, line, .. } = UsersFile::read(file, user)?;
+    replace_file(file, &replace_line(&bytes, line, &format!("{user}:{hash}"))).map_err(fail)?;
+    output.line(if line.is_some() { "password changed" } else { "user added" });
+    Ok(Exit::Success)
 }
 
 struct UsersFile {
@@ -57,24 +46,20 @@ struct UsersFile {
 }
 
 impl UsersFile {
-    /// # Errors
-    /// The exit code, after a message.
-    fn read(file: &Path, user: &str, output: &mut Output<'_>) -> Result<Self, Exit> {
+    fn read(file: &Path, user: &str) -> Result<Self, CommandError> {
         let bytes = runtime::files::contents(file).map_err(|error| {
             let help = if file.exists() { "" } else { ": create it first, empty" };
-            output.error(&format!("cannot read `{}`: {error}{help}", file.display()));
-            Exit::Failed
+            CommandError::Failed(format!("cannot read `{}`: {error}{help}", file.display()))
         })?;
-        let users = read_users(file, &bytes).map_err(|problems| {
-            output.error(&problems);
-            Exit::Policy
-        })?;
+        let users = read_users(file, &bytes)?;
         let lines: Vec<u32> =
             users.iter().filter(|known| *known.name == *user).map(|known| known.at.line).collect();
         if lines.len() > 1 {
             let lines: Vec<_> = lines.iter().map(u32::to_string).collect();
-            output.error(&format!("the user is in the lines {}: leave one of them", lines.join(", ")));
-            return Err(Exit::Policy);
+            return Err(CommandError::Policy(format!(
+                "the user is in the lines {}: leave one of them",
+                lines.join(", ")
+            )));
         }
         Ok(Self { bytes, users, line: lines.first().copied() })
     }
@@ -88,11 +73,11 @@ fn lock_folder(file: &Path) -> io::Result<fs::File> {
     Ok(folder)
 }
 
-/// The users of such a file, or its problems.
-fn read_users(file: &Path, bytes: &[u8]) -> Result<Vec<BasicUser>, String> {
-    let (users, problems) = htpasswd::parse(file, bytes);
-    let errors: Vec<_> = problems.into_iter().filter(|problem| problem.severity == Severity::Error).collect();
-    if errors.is_empty() { Ok(users) } else { Err(problem_lines(&errors)) }
+/// The users of such a file, or its errors.
+fn read_users(file: &Path, bytes: &[u8]) -> Result<Vec<BasicUser>, Vec<Problem>> {
+    let (users, mut problems) = htpasswd::parse(file, bytes);
+    problems.retain(|problem| !problem.is_warning());
+    if problems.is_empty() { Ok(users) } else { Err(problems) }
 }
 
 /// Whether a line of this user would be read as such.
@@ -128,25 +113,19 @@ fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
 
 /// Puts `line` in the place of the line with this number, counted from 1, or at the end.
 fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
-    let mut result = Vec::with_capacity(bytes.len() + line.len() + 2);
-    let usual_ending: &[u8] = if bytes.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
-    for (each, old) in (1_u32..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-        if Some(each) == number {
-            result.extend_from_slice(line.as_bytes());
-            let ending: &[u8] = if old.ends_with(b"\r\n") { b"\r\n" } else { b"\n" };
-            result.extend_from_slice(ending);
-        } else {
-            result.extend_from_slice(old);
+    let ending_of = |line: &[u8]| if line.ends_with(b"\r\n") { "\r\n" } else { "\n" };
+    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    match number.and_then(|number| lines.get_mut((number as usize).checked_sub(1)?)) {
+        Some(old) => *old = format!("{line}{}", ending_of(old)).into_bytes(),
+        None => {
+            let ending = lines.first().map_or("\n", |first| ending_of(first));
+            if let Some(last) = lines.last_mut().filter(|last| !last.ends_with(b"\n")) {
+                last.extend_from_slice(ending.as_bytes());
+            }
+            lines.push(format!("{line}{ending}").into_bytes());
         }
     }
-    if number.is_none() {
-        if !result.is_empty() && !result.ends_with(b"\n") {
-            result.extend_from_slice(usual_ending);
-        }
-        result.extend_from_slice(line.as_bytes());
-        result.extend_from_slice(usual_ending);
-    }
-    result
+    lines.concat()
 }
 
 /// Replaces the contents of a file in one step, so that a server never reads half of it. Its mode and its owner stay.

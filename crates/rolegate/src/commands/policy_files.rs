@@ -11,8 +11,8 @@ use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::files;
 use runtime::settings::PolicySource;
 
-use crate::cli::PublicKeys;
-use crate::exit::Exit;
+use crate::cli::{PolicyOptions, PublicKeys};
+use crate::error::CommandError;
 use crate::output::Output;
 
 /// Maximum size of a bundle that is read, compressed and unpacked. A server has its own limit.
@@ -26,49 +26,54 @@ const GZIP: [u8; 2] = [0x1F, 0x8B];
 pub(super) enum PolicyFiles {
     /// On disk; the path of the policy.
     OnDisk(PathBuf),
-    /// In a bundle. The name of each begins with the path of the bundle, so that a message says where it is.
+    /// In a bundle. The name of each file begins with the path of the bundle, so that a message says
+    /// where it is.
     InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
 }
 
-/// Why there are no files.
-pub(super) enum NotOpened {
-    /// The bundle is not valid.
-    Bundle(Vec<Problem>),
-    /// Another reason: a message for people.
-    Other(Exit, String),
+impl PolicyOptions {
+    /// Opens the files of the policy, and sets the format of the output.
+    pub(super) fn open(&self, output: &mut Output) -> Result<PolicyFiles, CommandError> {
+        output.format = self.output;
+        PolicyFiles::open(self.path.get(), &self.public_keys, output)
+    }
+
+    /// Loads and compiles the policy, and sets the format of the output.
+    pub(super) fn load(&self, output: &mut Output) -> Result<CompiledPolicy, CommandError> {
+        Ok(self.open(output)?.load()?)
+    }
 }
 
 impl PolicyFiles {
-    /// The files of the policy at this path: a file, a folder or a bundle. If there are `keys`, one of them must have signed the
-    /// bundle; otherwise a note says that nothing was verified but its hashes.
-    ///
-    /// # Errors
-    /// When it is a URL, a key cannot be used, or the bundle is not accepted.
-    pub(super) fn open(path: &Path, keys: &PublicKeys, output: &mut Output<'_>) -> Result<Self, NotOpened> {
-        let wrong = |message: String| Err(NotOpened::Other(Exit::Arguments, message));
+    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one of them
+    /// must have signed the bundle; otherwise a note says that only its hashes were verified.
+    pub(super) fn open(path: &Path, keys: &PublicKeys, output: &Output) -> Result<Self, CommandError> {
         if let Some(PolicySource::Bundle(url)) = path.to_str().and_then(|text| text.parse().ok())
             && !path.exists()
         {
-            return wrong(format!("`{url}`: only `serve` fetches a bundle: download it, and name the file"));
+            return Err(CommandError::Arguments(format!(
+                "`{url}`: only `serve` fetches a bundle: download it, and name the file"
+            )));
         }
+        let shown = path.display();
         if !is_bundle(path) {
             if !keys.public_key.is_empty() && path.is_file() {
-                let path = path.display();
-                return wrong(format!("`{path}` is no bundle, and nothing else is signed: `--public-key`"));
+                return Err(CommandError::Arguments(format!(
+                    "`{shown}` is no bundle, and nothing else is signed: `--public-key`"
+                )));
             }
             return Ok(Self::OnDisk(compiled_policy::policy_file(path)));
         }
-        let trusted = keys.read().map_err(|(exit, message)| NotOpened::Other(exit, message))?;
-        let read = files::bytes(path, MAX_SIZE).map_err(|error| error.to_string());
-        let opened = read.and_then(|bytes| {
-            Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| error.to_string())
-        });
+        let trusted = read_keys(&keys.public_key)?;
+        let problem = |error: String| vec![Problem::error(Place::start_of(path), error)];
+        let bytes = files::bytes(path, MAX_SIZE).map_err(|error| problem(error.to_string()))?;
         let bundle =
-            opened.map_err(|error| NotOpened::Bundle(vec![Problem::error(Place::start_of(path), error)]))?;
+            Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| problem(error.to_string()))?;
         if trusted.is_empty() {
-            let (path, revision) = (path.display(), bundle.manifest.revision);
-            output.error(&format!(
-                "{path}: revision {revision}, only its hashes are verified: `--public-key` verifies who has signed it"
+            output.error(format_args!(
+                "{shown}: revision {}, only its hashes are verified: `--public-key` verifies who has \
+                 signed it",
+                bundle.manifest.revision
             ));
         }
         let policy = path.join(&bundle.manifest.policy);
@@ -76,10 +81,7 @@ impl PolicyFiles {
         Ok(Self::InBundle { bundle: path.to_owned(), policy, files: MapFiles(files) })
     }
 
-    /// Loads and compiles the policy.
-    ///
-    /// # Errors
-    /// Every problem.
+    /// Loads and compiles the policy, or returns every problem.
     pub(super) fn load(&self) -> Result<CompiledPolicy, Vec<Problem>> {
         match self {
             Self::OnDisk(file) => compiled_policy::load(file, &FetchedKeys::new()).result,
@@ -114,19 +116,15 @@ impl PolicyFiles {
     }
 }
 
-impl PublicKeys {
-    /// The keys in these files.
-    ///
-    /// # Errors
-    /// Which file cannot be read, or has no public key.
-    pub(super) fn read(&self) -> Result<Vec<PublicKey>, (Exit, String)> {
-        let key = |path: &PathBuf| {
-            let failed = |exit, error: String| (exit, format!("{}: {error}", path.display()));
-            let pem = files::bytes(path, MAX_KEY).map_err(|error| failed(Exit::Failed, error.to_string()))?;
-            PublicKey::from_pem(&pem).map_err(|error| failed(Exit::Arguments, error.to_string()))
-        };
-        self.public_key.iter().map(key).collect()
-    }
+/// The public keys in these files.
+pub(super) fn read_keys(files: &[PathBuf]) -> Result<Vec<PublicKey>, CommandError> {
+    let read_key = |path: &PathBuf| {
+        let shown = path.display();
+        let pem =
+            files::bytes(path, MAX_KEY).map_err(|error| CommandError::Failed(format!("{shown}: {error}")))?;
+        PublicKey::from_pem(&pem).map_err(|error| CommandError::Arguments(format!("{shown}: {error}")))
+    };
+    files.iter().map(read_key).collect()
 }
 
 /// Whether this is a bundle, by its first bytes. Only a regular file is read: what a pipe has can be read once.

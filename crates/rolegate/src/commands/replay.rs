@@ -7,11 +7,12 @@ use std::fmt;
 
 use authorizer::{Authorizer, Scratch, Verdict};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::decision_lines::{DecisionLines, MAX_NAMED};
-use super::loaded;
+use super::decision_lines::{DecisionLines, LineNumbers};
 use super::logged::{Answer, LoggedDecision, denial};
 use crate::cli::{Format, ReplayArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -23,76 +24,56 @@ const MAX_EXAMPLES: usize = 3;
 const MAX_SHOWN: usize = 8;
 
 /// Evaluates each line of the log, and prints what changes.
-pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
-        Ok(compiled) => compiled,
-        Err(exit) => return exit,
-    };
-    let mut lines = match DecisionLines::open(&args.log) {
-        Ok(lines) => lines,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Arguments;
-        }
-    };
+pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    let compiled = args.policy.load(output)?;
+    let mut lines = DecisionLines::open(&args.log)?;
     let mut replay = Replay::default();
-    while let Some(line) = lines.next_decision() {
-        match line {
-            Ok((number, decision)) => replay.add(number, &decision, &compiled.authorizer),
-            Err(error) => {
-                output.error(&error);
-                return Exit::Failed;
-            }
-        }
+    // A log that ends early has another exit code than one that cannot be opened.
+    while let Some((number, decision)) =
+        lines.next_decision().map_err(|error| CommandError::Failed(error.to_string()))?
+    {
+        replay.add(number, &decision, &compiled.authorizer);
     }
-    replay.unreadable = Lines { count: lines.unreadable(), first_lines: lines.first_unreadable().to_vec() };
+    replay.unreadable = lines.unreadable;
+    let log = args.log.display();
     if replay.lines == 0 {
-        output.error(&format!("`{}` has no line of a decision log", args.log.display()));
-        return Exit::Arguments;
+        return Err(CommandError::Arguments(format!("`{log}` has no line of a decision log")));
     }
     if replay.allowed == 0 {
-        output.warning(&format!(
-            "`{}` has no allowed request, so nothing can show as `now denied`: \
-             `rolegate serve` logs only denials unless `--decision-log all` is set",
-            args.log.display()
+        output.warning(format_args!(
+            "`{log}` has no allowed request, so nothing can show as `now denied`: \
+             `rolegate serve` logs only denials unless `--decision-log all` is set"
         ));
     }
     if let Some(why) = replay.without_identity {
         output.warning(why);
     }
-    match args.output {
-        Format::Text => output.line(&replay.to_string()),
-        Format::Json => output.json(&Report::of(&replay)),
+    match output.format {
+        Format::Text => output.line(&replay),
+        Format::Json => output.json(&replay.report()),
     }
-    if replay.changes() == 0 { Exit::Success } else { Exit::Denied }
+    Ok(if replay.changes() == 0 { Exit::Success } else { Exit::Denied })
 }
 
 /// What a policy would change.
 #[derive(Default)]
 struct Replay {
-    /// Lines that are decisions, those of them that allowed, and those that were not evaluated.
+    /// Lines that are decisions, and how many of them allowed or were not evaluated.
     lines: u64,
     allowed: u64,
     inexact: u64,
     without_caller: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
-    /// Why callers with a name are taken as they were logged, although the policy lets nobody sign in.
+    /// A warning if callers with a name are taken as logged, although nobody can sign in.
     without_identity: Option<&'static str>,
-    not_evaluated: BTreeMap<&'static str, Lines>,
+    not_evaluated: BTreeMap<&'static str, LineNumbers>,
     /// Allowed or denied as before, but by another rule or for another reason.
     otherwise: u64,
-    unreadable: Lines,
+    unreadable: LineNumbers,
     groups: BTreeMap<Change, Group>,
     /// Changes that are in no group, because there are too many.
     not_grouped: u64,
-}
-
-/// How many lines, and the numbers of the first of them.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Lines {
-    count: u64,
-    first_lines: Vec<u64>,
 }
 
 /// A change of the answer: allowed by which rule or denied for which reason before, and by this policy.
@@ -123,15 +104,46 @@ struct Example {
     path: String,
 }
 
+/// A group with its change, as JSON.
+#[derive(Serialize)]
+struct ChangeGroup<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    #[serde(flatten)]
+    group: &'a Group,
+}
+
 impl Replay {
     fn changes(&self) -> u64 {
         self.groups.values().map(|group| group.count).sum::<u64>() + self.not_grouped
     }
 
+    /// The result as JSON.
+    fn report(&self) -> Value {
+        let not_evaluated = self.not_evaluated.iter().map(
+            |(why, lines)| json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines }),
+        );
+        let groups = self.groups.iter().map(|(change, group)| ChangeGroup { change, group });
+        json!({
+            "lines": self.lines,
+            "allowed": self.allowed,
+            "changes": self.changes(),
+            "otherwise": self.otherwise,
+            "inexact": self.inexact,
+            "without_caller": self.without_caller,
+            "perhaps_more_roles": self.perhaps_more_roles,
+            "not_evaluated": not_evaluated.collect::<Vec<_>>(),
+            "unreadable": self.unreadable.count,
+            "first_unreadable": self.unreadable.first_lines,
+            "not_grouped": self.not_grouped,
+            "groups": groups.collect::<Vec<_>>(),
+        })
+    }
+
     fn add(&mut self, number: u64, decision: &LoggedDecision, authorizer: &Authorizer) {
         self.lines += 1;
         self.allowed += u64::from(decision.is_allowed());
-        if decision.is_inexact() {
+        if decision.outcome.inexact {
             self.inexact += 1;
             self.not_evaluated.entry("values were cut or replaced").or_default().add(number);
             return;
@@ -154,29 +166,12 @@ impl Replay {
             self.otherwise += u64::from(was != is);
             return;
         }
-        let change = Change { now_allowed, was, is, method: decision.method().to_owned() };
+        let change = Change { now_allowed, was, is, method: decision.method.clone() };
         if !self.groups.contains_key(&change) && self.groups.len() >= MAX_GROUPS {
             self.not_grouped += 1;
             return;
         }
         self.groups.entry(change).or_default().add(number, decision);
-    }
-}
-
-impl Lines {
-    fn add(&mut self, line: u64) {
-        self.count += 1;
-        if self.first_lines.len() < MAX_NAMED {
-            self.first_lines.push(line);
-        }
-    }
-}
-
-impl fmt::Display for Lines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first: Vec<String> = self.first_lines.iter().map(ToString::to_string).collect();
-        let more = if self.count > first.len() as u64 { ", …" } else { "" };
-        write!(f, "line {}{more}", first.join(", "))
     }
 }
 
@@ -189,66 +184,11 @@ impl Group {
         } else {
             self.of_others += 1;
         }
-        let (method, host, path) = (decision.method(), decision.host(), decision.path());
-        let is_known = |example: &Example| example.path == path && example.host == host;
+        let LoggedDecision { method, host, path, .. } = decision;
+        let is_known = |example: &Example| example.path == *path && example.host == *host;
         if self.examples.len() < MAX_EXAMPLES && !self.examples.iter().any(is_known) {
-            let [method, host, path] = [method, host, path].map(str::to_owned);
+            let [method, host, path] = [method, host, path].map(Clone::clone);
             self.examples.push(Example { line, method, host, path });
-        }
-    }
-}
-
-/// The result as JSON.
-#[derive(Serialize)]
-struct Report<'a> {
-    lines: u64,
-    allowed: u64,
-    changes: u64,
-    otherwise: u64,
-    inexact: u64,
-    without_caller: u64,
-    perhaps_more_roles: u64,
-    not_evaluated: Vec<NotEvaluated<'a>>,
-    unreadable: u64,
-    first_unreadable: &'a [u64],
-    not_grouped: u64,
-    groups: Vec<ReportedGroup<'a>>,
-}
-
-#[derive(Serialize)]
-struct NotEvaluated<'a> {
-    why: &'static str,
-    #[serde(flatten)]
-    lines: &'a Lines,
-}
-
-#[derive(Serialize)]
-struct ReportedGroup<'a> {
-    #[serde(flatten)]
-    change: &'a Change,
-    #[serde(flatten)]
-    group: &'a Group,
-}
-
-impl<'a> Report<'a> {
-    fn of(replay: &'a Replay) -> Self {
-        Self {
-            lines: replay.lines,
-            allowed: replay.allowed,
-            changes: replay.changes(),
-            otherwise: replay.otherwise,
-            inexact: replay.inexact,
-            without_caller: replay.without_caller,
-            perhaps_more_roles: replay.perhaps_more_roles,
-            not_evaluated: replay
-                .not_evaluated
-                .iter()
-                .map(|(why, lines)| NotEvaluated { why, lines })
-                .collect(),
-            unreadable: replay.unreadable.count,
-            first_unreadable: &replay.unreadable.first_lines,
-            not_grouped: replay.not_grouped,
-            groups: replay.groups.iter().map(|(change, group)| ReportedGroup { change, group }).collect(),
         }
     }
 }

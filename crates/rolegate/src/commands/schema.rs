@@ -5,6 +5,7 @@ use runtime::settings::command_of;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{SchemaArgs, SchemaOf};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::Settings;
@@ -14,7 +15,7 @@ const CASES: &str = include_str!("../../schema/cases.json");
 const DECISION: &str = include_str!("../../schema/decision.json");
 
 /// Prints the schema of a kind of files.
-pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
+pub(crate) fn run(args: &SchemaArgs, output: &Output) -> Result<Exit, CommandError> {
     match args.of {
         SchemaOf::Policy => output.text(POLICY),
         SchemaOf::Include => output.json(&included()),
@@ -22,7 +23,7 @@ pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
         SchemaOf::Decision => output.text(DECISION),
         SchemaOf::Settings => output.json(&settings()),
     }
-    Exit::Success
+    Ok(Exit::Success)
 }
 
 /// The schema of a file that a policy includes: that of a policy, which must have a version.
@@ -56,7 +57,7 @@ fn setting(arg: &Arg) -> Value {
     let is_boolean = values == [Value::from("true"), Value::from("false")];
     let unit = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
     let value = match values.is_empty() || is_boolean {
-        true => of_unit(unit),
+        true => unit_schema(unit),
         // YAML reads `off` as text and some editors read it as false.
         false => json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() }),
     };
@@ -86,7 +87,7 @@ fn form(name: &str) -> Option<&'static str> {
 }
 
 /// The schema of a value with this name in the help.
-fn of_unit(name: &str) -> Value {
+fn unit_schema(name: &str) -> Value {
     match name {
         // A number would be valid only if it is 0.
         "TIME" => {

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::cluster_usage::{self, CallerOnCluster, ClusterUsage};
 use super::decision_lines::DecisionLines;
-use super::loaded;
 use crate::cli::{Format, SuggestArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -17,43 +17,38 @@ use crate::output::Output;
 const MAX_REQUESTS: usize = 1_000_000;
 
 /// Prints the policy, then the rules of the present one that decided no request.
-pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
-    let load = |policy| loaded::load(policy, &args.public_keys, args.output, output);
-    let present = match args.policy.given().map(load).transpose() {
-        Ok(present) => present,
-        Err(exit) => return exit,
+pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    output.format = args.policy.output;
+    let present = match args.policy.path.given() {
+        Some(_) => Some(args.policy.load(output)?),
+        None => None,
     };
+    let present = present.as_ref().map(|present| &present.loaded.policy);
     let Log { usage, cluster, rules, decisions, unreadable, inexact } =
-        match read(args, present.as_ref().map(|present| &present.loaded.policy.identity)) {
-            Ok(read) => read,
-            Err(error) => {
-                output.error(&error);
-                return Exit::Arguments;
-            }
-        };
+        read(args, present.map(|present| &present.identity))?;
+    let log = args.log.display();
     if decisions == 0 {
-        output.error(&format!("`{}` has no line of a decision log", args.log.display()));
-        return Exit::Arguments;
+        return Err(CommandError::Arguments(format!("`{log}` has no line of a decision log")));
     }
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
-        let log = args.log.display();
         let help = match (inexact, usage.unnamed()) {
-            (0, 0) => "write the log with `--decision-log all`; for what denied requests lack: `rolegate explain --policy POLICY \
-                  --decision LOG`"
+            (0, 0) => "write the log with `--decision-log all`; for what denied requests lack: \
+                       `rolegate explain --policy POLICY --decision LOG`"
                 .to_owned(),
             (0, unnamed) => format!("a rule cannot name the method of {unnamed} of its requests"),
             _ => format!("{inexact} of its lines are cut or masked: write the log without masks"),
         };
-        output.error(&format!("`{log}` has no allowed request that can be used: {help}"));
-        return Exit::Arguments;
+        return Err(CommandError::Arguments(format!(
+            "`{log}` has no allowed request that can be used: {help}"
+        )));
     }
-    let policy = present.iter().flat_map(|present| present.loaded.policy.rules());
-    let labels = policy.map(|(_, role, rule, _)| Unused {
+    let rules_of_present = present.iter().flat_map(|present| present.rules());
+    let labels = rules_of_present.map(|(_, role, rule, _)| Unused {
         rule: format!("{}: {}", role.name, rule.name),
         at: rule.at.to_string(),
     });
-    let issuers = present.iter().flat_map(|present| &present.loaded.policy.identity.jwt);
+    let issuers = present.iter().flat_map(|present| &present.identity.jwt);
     let giving_roles = issuers.filter(|issuer| issuer.role_claim().is_some());
     let suggested = Suggested {
         policy: (!usage.nothing_allowed()).then(|| usage.policy()),
@@ -64,11 +59,11 @@ pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
         inexact,
         unnamed_methods: usage.unnamed(),
     };
-    match args.output {
+    match output.format {
         Format::Text => output.text(&suggested.text()),
         Format::Json => output.json(&suggested),
     }
-    Exit::Success
+    Ok(Exit::Success)
 }
 
 /// What a log shows.
@@ -86,37 +81,36 @@ struct Log {
     inexact: u64,
 }
 
-fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, String> {
+fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandError> {
     let mut lines = DecisionLines::open(&args.log)?;
     let (mut usage, mut cluster) = (Usage::default(), ClusterUsage::default());
     let (mut rules, mut decisions, mut inexact) = (BTreeSet::new(), 0, 0);
-    while let Some(line) = lines.next_decision() {
-        let (_, decision) = line?;
+    while let Some((_, decision)) = lines.next_decision()? {
         decisions += 1;
-        rules.extend(decision.rule().map(str::to_owned));
+        rules.extend(decision.outcome.rule.clone());
         let is_by_cluster = decision.is_by_cluster();
         if !is_by_cluster && !decision.is_by_rules() {
             continue;
         }
-        if decision.is_inexact() {
+        if decision.outcome.inexact {
             inexact += 1;
             continue;
         }
-        if usage.len() + cluster.len() > MAX_REQUESTS {
-            return Err(format!(
+        if usage.len() + cluster.count > MAX_REQUESTS {
+            return Err(CommandError::Arguments(format!(
                 "the log has more than {MAX_REQUESTS} different requests: give a part of it"
-            ));
+            )));
         }
         if is_by_cluster {
             cluster.add(&decision);
             continue;
         }
-        let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
-        let user = decision.user();
-        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, decision.issuer(), identity));
-        usage.add((user, id), decision.is_allowed(), (method, host, path));
+        let (user, issuer) = (decision.user.as_deref(), decision.issuer.as_deref());
+        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, issuer, identity));
+        let request = (decision.method.as_str(), decision.host.as_str(), decision.received_path());
+        usage.add((user, id), decision.is_allowed(), request);
     }
-    Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable(), inexact })
+    Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable.count, inexact })
 }
 
 /// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no

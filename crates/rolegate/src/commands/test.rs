@@ -9,67 +9,58 @@ use policy::cases::{self, Case, Credentials};
 use serde::Serialize;
 
 use super::fetched::{self, Needs};
-use super::loaded::{self, ReportedPlace, counted};
-use super::policy_files::is_bundle;
+use super::policy_files::{PolicyFiles, is_bundle};
 use crate::cli::{Format, TestArgs};
+use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Output, PlaceReport, counted};
 use runtime::compiled_policy::CompiledPolicy;
 use runtime::{clock, files};
 
 /// Runs every case and prints its result.
-pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
-    let (compiled, file, cases) = match load(args, output) {
-        Ok(loaded) => loaded,
-        Err(exit) => return exit,
-    };
+pub(crate) fn run(args: &TestArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    output.format = args.output;
+    let (compiled, file, cases) = load(args, output)?;
     let has_tokens = cases.iter().any(may_have_a_token);
     let needs = Needs { keys: has_tokens, inventory: has_tokens };
-    let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
-        Ok(compiled) => compiled,
-        Err(exit) => return exit,
-    };
+    let compiled = fetched::with_fetched(compiled, needs, output)?;
     let now = clock::now();
     let explainer = Explainer::new(&compiled.authorizer);
-    let run = |case| {
+    let run_case = |case| {
         let mut outcome = explainer.run_case(case, now);
         outcome.failures.extend(impossible_user(case, explainer));
         explain_names(case, explainer, &mut outcome);
-        Result::of(case, outcome)
+        CaseReport::new(case, outcome)
     };
-    let results: Vec<Result<'_>> = cases.iter().map(run).collect();
+    let results: Vec<CaseReport<'_>> = cases.iter().map(run_case).collect();
     let failed = results.iter().filter(|result| !result.ok).count();
     let warned = results.iter().filter(|result| result.warning.is_some()).count();
-    let fine = failed == 0 && (warned == 0 || !args.strict);
-    match args.output {
-        Format::Json => output.json(&Results { ok: fine, failed, cases: &results }),
+    let ok = failed == 0 && (warned == 0 || !args.strict);
+    match output.format {
+        Format::Json => output.json(&Report { ok, failed, cases: &results }),
         Format::Text => {
-            let matters = |result: &Result<'_>| !result.ok || args.strict && result.warning.is_some();
+            let matters = |result: &CaseReport<'_>| !result.ok || args.strict && result.warning.is_some();
             let shown = results.iter().filter(|result| !args.quiet || matters(result));
             shown.for_each(|result| result.print(output));
-            if !args.quiet || !fine {
+            if !args.quiet || !ok {
                 let passed = counted(results.len() - failed, "case");
-                let warnings = (warned > 0).then(|| format!(", {}", counted(warned, "warning")));
-                let strict = (failed == 0 && !fine).then_some(", not accepted (--strict)");
-                let more = warnings.as_deref().into_iter().chain(strict).collect::<String>();
-                output.line(&format!("{}: {passed} passed, {failed} failed{more}", file.display()));
+                let mut summary = format!("{}: {passed} passed, {failed} failed", file.display());
+                if warned > 0 {
+                    summary += &format!(", {}", counted(warned, "warning"));
+                }
+                if failed == 0 && !ok {
+                    summary += ", not accepted (--strict)";
+                }
+                output.line(summary);
             }
         }
     }
-    if fine { Exit::Success } else { Exit::Case }
+    Ok(if ok { Exit::Success } else { Exit::Case })
 }
 
 /// The policy, and the cases with their place.
-fn load(
-    args: &TestArgs,
-    output: &mut Output<'_>,
-) -> std::result::Result<(CompiledPolicy, PathBuf, Arc<[Case]>), Exit> {
-    let open =
-        |path: &Path, output: &mut Output<'_>| loaded::open(path, &args.public_keys, args.output, output);
-    let reported = |problems: Vec<Problem>, output: &mut Output<'_>| {
-        loaded::report(&problems, args.output, output);
-        Exit::Policy
-    };
+fn load(args: &TestArgs, output: &Output) -> Result<(CompiledPolicy, PathBuf, Arc<[Case]>), CommandError> {
+    let open = |path: &Path| PolicyFiles::open(path, &args.public_keys, output);
     let given = match (&args.cases, &args.policy) {
         (Some(cases), _) => cases.clone(),
         (None, Some(policy)) if policy.is_file() && !is_bundle(policy) => policy.with_file_name("cases.yaml"),
@@ -78,21 +69,21 @@ fn load(
     };
     // A folder that does not exist is the mistake, and not the policy that would be in it.
     if !given.exists() {
-        read(&given, files::text(&given)).map_err(|problems| reported(problems, output))?;
+        read(&given, files::text(&given))?;
     }
-    let has_both = given.is_dir() || is_bundle(&given);
-    let both = has_both.then(|| open(&given, output)).transpose()?;
-    let (file, text) = match &both {
-        Some(both) => both.cases(),
+    let has_policy = given.is_dir() || is_bundle(&given);
+    let beside = if has_policy { Some(open(&given)?) } else { None };
+    let (file, text) = match &beside {
+        Some(files) => files.cases(),
         None => (given.clone(), files::text(&given)),
     };
-    let policy = match (&args.policy, both) {
-        (Some(policy), _) => open(policy, output)?,
-        (None, Some(both)) => both,
-        (None, None) => open(&given.with_file_name("policy.yaml"), output)?,
+    let policy = match (&args.policy, beside) {
+        (Some(policy), _) => open(policy)?,
+        (None, Some(files)) => files,
+        (None, None) => open(&given.with_file_name("policy.yaml"))?,
     };
-    let compiled = loaded::compiled(&policy, args.output, output)?;
-    let cases = read(&file, text).map_err(|problems| reported(problems, output))?;
+    let compiled = policy.load()?;
+    let cases = read(&file, text)?;
     Ok((compiled, file, cases))
 }
 
@@ -113,10 +104,11 @@ fn impossible_user(case: &Case, explainer: Explainer<'_>) -> Option<String> {
     }
 }
 
-/// Adds to the failures of a case which of its names the policy does not have: without a password, `bad_password` alone
-/// would not say so. Of a case that passes, it warns of those that are probably mistakes. Of each with a user, it warns if nobody can
-/// sign in.
+/// Adds the names that the policy does not have: to the failures of a case that fails, because
+/// `bad_password` alone would not say so; to the warnings of a case that passes, if they are probably
+/// mistakes. Also warns if nobody can sign in.
 fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcome) {
+    let mut warnings: Vec<String> = outcome.warning.take().into_iter().collect();
     match &case.request.credentials {
         Credentials::User { name, groups } if !outcome.failures.is_empty() => {
             let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
@@ -127,50 +119,40 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
             }
         }
         Credentials::User { .. } | Credentials::Claims(_) => {
-            outcome.warning =
-                joined(outcome.warning.take().into_iter().chain(explainer.doubtful_names(case)));
+            warnings.extend(explainer.doubtful_names(case));
         }
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
     }
     if matches!(case.request.credentials, Credentials::User { .. }) {
-        let warnings = outcome.warning.take().into_iter();
-        let warnings = warnings.chain(explainer.without_identity(&case.request.host).map(str::to_owned));
-        outcome.warning = joined(warnings);
+        warnings.extend(explainer.without_identity(&case.request.host).map(str::to_owned));
     }
-}
-
-fn joined(warnings: impl Iterator<Item = String>) -> Option<String> {
-    let warnings = warnings.collect::<Vec<_>>().join("; ");
-    Some(warnings).filter(|warnings| !warnings.is_empty())
+    outcome.warning = Some(warnings.join("; ")).filter(|warnings| !warnings.is_empty());
 }
 
 /// Reads the cases. A file without any is an error: it would pass without testing anything.
-fn read(
-    file: &Path,
-    text: std::result::Result<String, FileError>,
-) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
-    let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
+fn read(file: &Path, text: Result<String, FileError>) -> Result<Arc<[Case]>, Vec<Problem>> {
+    let problem = |message: String| Problem::error(Place::start_of(file), message);
     let text = text.map_err(|reason| {
         let help = "name a file with cases, or a folder or bundle that contains a `cases.yaml`";
-        vec![Problem::error(Place::start_of(file), format!("cannot read the cases: {reason}")).help(help)]
+        vec![problem(format!("cannot read the cases: {reason}")).help(help)]
     })?;
     let cases = cases::parse(file, text.as_bytes())?;
-    if cases.is_empty() { Err(problem("there is no case in it".to_owned())) } else { Ok(cases) }
+    if cases.is_empty() { Err(vec![problem("there is no case in it".to_owned())]) } else { Ok(cases) }
 }
 
 #[derive(Serialize)]
-struct Results<'a> {
+struct Report<'a> {
     ok: bool,
     failed: usize,
-    cases: &'a [Result<'a>],
+    cases: &'a [CaseReport<'a>],
 }
 
 #[derive(Serialize)]
-struct Result<'a> {
+struct CaseReport<'a> {
     name: &'a str,
     ok: bool,
     #[serde(flatten)]
-    at: ReportedPlace,
+    at: PlaceReport<'a>,
     expected_status: u16,
     status: u16,
     reason: Option<&'static str>,
@@ -182,12 +164,12 @@ struct Result<'a> {
     place: &'a Place,
 }
 
-impl<'a> Result<'a> {
-    fn of(case: &'a Case, outcome: CaseOutcome) -> Self {
+impl<'a> CaseReport<'a> {
+    fn new(case: &'a Case, outcome: CaseOutcome) -> Self {
         Self {
             name: &case.name,
             ok: outcome.failures.is_empty(),
-            at: ReportedPlace::of(&case.at),
+            at: PlaceReport::new(&case.at),
             expected_status: case.expect.status,
             status: outcome.status,
             reason: outcome.reason,
@@ -198,15 +180,15 @@ impl<'a> Result<'a> {
         }
     }
 
-    fn print(&self, output: &mut Output<'_>) {
+    fn print(&self, output: &Output) {
         let why = [self.reason, self.rule.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let mark = if self.ok { "ok    " } else { "FAILED" };
-        output.line(&format!("{mark} {}: {} ({why})", self.name, self.status));
+        output.line(format_args!("{mark} {}: {} ({why})", self.name, self.status));
         for failure in &self.failures {
-            output.line(&format!("       {}: {failure}", self.place));
+            output.line(format_args!("       {}: {failure}", self.place));
         }
         if let Some(warning) = &self.warning {
-            output.line(&format!("       {}: warning: {warning}", self.place));
+            output.line(format_args!("       {}: warning: {warning}", self.place));
         }
     }
 }

@@ -7,40 +7,28 @@ use identity::Subject;
 use policy::Policy;
 use policy::model::ANYONE;
 
-use super::loaded;
-use crate::cli::{Format, WhatCanArgs};
+use crate::cli::WhatCanArgs;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Prints the roles of the caller, and their rules.
-pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
-        Ok(compiled) => compiled,
-        Err(exit) => return exit,
-    };
+pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    let compiled = args.policy.load(output)?;
     let explainer = Explainer::new(&compiled.authorizer);
-    let mut what = match answer(args, explainer) {
-        Ok(what) => what,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Arguments;
-        }
-    };
+    let mut what = answer(args, explainer)?;
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     what.notes.extend(explainer.unknown_names(host_of(args), user, (&args.groups, &[])));
     if args.user.is_some() || !args.groups.is_empty() {
         what.notes.extend(explainer.without_identity(host_of(args)).map(str::to_owned));
     }
     what.notes.extend(note_on_cluster(args, explainer.policy()));
-    match args.output {
-        Format::Text => output.line(&what.to_string()),
-        Format::Json => output.json(&what),
-    }
-    if what.allows_something() { Exit::Success } else { Exit::Denied }
+    output.answer(&what);
+    Ok(if what.allows_something() { Exit::Success } else { Exit::Denied })
 }
 
 /// What the caller that the arguments name may do.
-fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, String> {
+fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, CommandError> {
     let WhatCanArgs { user, issuer, roles, groups, .. } = args;
     let host = host_of(args);
     let on_cluster = explainer.is_of_cluster(host.as_bytes());
@@ -50,16 +38,18 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Strin
         false => explain::unknown_roles(roles, explainer.policy()),
     };
     if let Some(unknown) = unknown.into_iter().next() {
-        return Err(unknown);
+        return Err(CommandError::Arguments(unknown));
     }
     let listed = |subject: Option<&Subject>| match &args.host {
         None if !on_cluster => explainer.what_can(subject),
         _ => explainer.what_can_on(host.as_bytes(), subject, roles),
     };
-    let of_token: &[String] = if on_cluster { &[] } else { roles };
+    let token_roles: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
-        let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: of_token };
-        let subject = explainer.named_caller(host, named).map_err(|error| error.to_string())?;
+        let named = NamedCaller { user, issuer: issuer.as_deref(), groups, roles: token_roles };
+        let subject = explainer
+            .named_caller(host, named)
+            .map_err(|error| CommandError::Arguments(error.to_string()))?;
         return Ok(match subject {
             Ok(subject) => listed(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
@@ -72,7 +62,7 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Strin
         issuer: None,
         source: None,
         groups: names(groups),
-        roles: names(of_token),
+        roles: names(token_roles),
         claims: serde_json::Value::Null,
     });
     Ok(listed(subject.as_ref()))

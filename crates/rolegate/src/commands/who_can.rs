@@ -1,44 +1,29 @@
 //! `rolegate who-can`: lists who may make a request.
 
-use authorizer::{Header, Request};
+use authorizer::Request;
 use explain::Explainer;
 use runtime::clock;
 
-use super::body::{Body, NO_BODY};
 use super::fetched::{self, Needs};
-use super::loaded;
-use crate::cli::{Format, WhoCanArgs};
+use super::request::{Body, NO_BODY, borrowed_headers};
+use crate::cli::WhoCanArgs;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Prints who may make the request, and the rules that take part.
-pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
-    let compiled = match loaded::load(args.policy.path(), &args.public_keys, args.output, output) {
-        Ok(compiled) => compiled,
-        Err(exit) => return exit,
-    };
-    let body = match Body::read(&args.body) {
-        Ok(body) => body,
-        Err(error) => {
-            output.error(&error);
-            return Exit::Arguments;
-        }
-    };
+pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, CommandError> {
+    let compiled = args.policy.load(output)?;
+    let body = Body::read(&args.body)?;
     let (path, host) = args.request.path_and_host();
     let inventory = Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes());
-    let needs = Needs { keys: false, inventory };
-    let compiled = match fetched::with_fetched(compiled, needs, args.output, output) {
-        Ok(compiled) => compiled,
-        Err(exit) => return exit,
-    };
-    let lines: Vec<_> = body.header(&[]).into_iter().collect();
-    let lines = lines.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
-    let headers: Vec<_> = lines.collect();
+    let compiled = fetched::with_fetched(compiled, Needs { keys: false, inventory }, output)?;
+    let headers: Vec<_> = body.header(&[]).into_iter().collect();
     let request = Request {
         method: args.request.method.as_bytes(),
         host: host.as_bytes(),
         path: path.as_bytes(),
-        headers: &headers,
+        headers: &borrowed_headers(&headers),
         body: body.whole(),
         ..Request::default()
     };
@@ -46,13 +31,10 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
     if who.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
         who.notes.push(NO_BODY.to_owned());
     }
-    match args.output {
-        Format::Text => output.line(&who.to_string()),
-        Format::Json => output.json(&who),
-    }
-    match (who.callers.is_empty(), who.left_out) {
+    output.answer(&who);
+    Ok(match (who.callers.is_empty(), who.left_out) {
         (false, _) => Exit::Success,
         (true, false) => Exit::Denied,
         (true, true) => Exit::Failed,
-    }
+    })
 }

@@ -6,7 +6,7 @@ use clap::Command;
 use document::{FileError, Problem, Reader};
 use runtime::settings::{Entry, read_entries};
 
-use crate::output::problem_lines;
+use crate::error::problem_lines;
 
 /// Why a settings file or the environment cannot be used.
 #[derive(Debug, thiserror::Error)]

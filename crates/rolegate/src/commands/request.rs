@@ -1,16 +1,17 @@
-//! The body of a request, as given on the command line.
+//! The headers and the body of a request, as given on the command line.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-use authorizer::RequestBody;
+use authorizer::{Header, RequestBody};
 
 use crate::cli::BodyArgs;
+use crate::error::CommandError;
 
 /// Maximum bytes that are read: more than Envoy buffers for an authorization request.
-const LONGEST: u64 = 64 << 20;
+const MAX_BODY: u64 = 64 << 20;
 
-/// What is said where a body would count.
+/// A note for requests whose needs depend on their body.
 pub(super) const NO_BODY: &str =
     "what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
 
@@ -23,11 +24,8 @@ pub(super) struct Body {
 
 impl Body {
     /// Reads the body that the arguments name.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub(super) fn read(args: &BodyArgs) -> Result<Self, String> {
-        let bytes = args.body.as_deref().map(bytes).transpose()?;
+    pub(super) fn read(args: &BodyArgs) -> Result<Self, CommandError> {
+        let bytes = args.body.as_deref().map(read_bytes).transpose()?;
         Ok(Self { bytes, content_type: args.content_type.clone() })
     }
 
@@ -36,7 +34,6 @@ impl Body {
         RequestBody::Whole(self.bytes.as_deref().unwrap_or_default())
     }
 
-    /// Whether it is given.
     pub(super) const fn is_given(&self) -> bool {
         self.bytes.is_some()
     }
@@ -48,13 +45,18 @@ impl Body {
     }
 }
 
-fn bytes(given: &str) -> Result<Vec<u8>, String> {
+/// Headers as the authorizer takes them.
+pub(super) fn borrowed_headers(headers: &[(String, String)]) -> Vec<Header<'_>> {
+    headers.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() }).collect()
+}
+
+fn read_bytes(given: &str) -> Result<Vec<u8>, CommandError> {
     let mut bytes = Vec::new();
     let read = match given.strip_prefix('@') {
         None if given != "-" => return Ok(given.as_bytes().to_vec()),
-        None => io::stdin().lock().take(LONGEST).read_to_end(&mut bytes),
-        Some(name) => File::open(name).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)),
+        None => io::stdin().lock().take(MAX_BODY).read_to_end(&mut bytes),
+        Some(name) => File::open(name).and_then(|file| file.take(MAX_BODY).read_to_end(&mut bytes)),
     };
-    read.map_err(|error| format!("cannot read the body `{given}`: {error}"))?;
+    read.map_err(|error| CommandError::Arguments(format!("cannot read the body `{given}`: {error}")))?;
     Ok(bytes)
 }
