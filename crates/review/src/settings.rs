@@ -62,6 +62,7 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
             warning: is_audience.then_some("tokens that were issued for this audience are accepted now"),
         });
     }
+    changes.sort_by(|change, next| change.setting.cmp(&next.setting));
     warn_of_open_headers(&mut changes, old, new);
     changes
 }

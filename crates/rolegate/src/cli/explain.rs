@@ -69,11 +69,12 @@ impl ExplainArgs {
         if self.decision.is_some() {
             return Ok(None);
         }
-        let (Some(name), Some(target)) = (&self.method, &self.target) else {
+        let method = self.method.as_deref().map(method).transpose()?;
+        let (Some(method), Some(target)) = (method, &self.target) else {
             let message = "give a request, such as `GET /people`, or `--decision FILE`";
             return Err(InvalidValue(message.to_owned()));
         };
-        Ok(Some(RequestArgs { method: method(name)?, target: target.clone(), host: self.host.clone() }))
+        Ok(Some(RequestArgs { method, target: target.clone(), host: self.host.clone() }))
     }
 }
 

@@ -162,10 +162,10 @@ fn other_settings_are_listed_and_no_secret_is_shown() {
     }
     let (_, out) = diff(&replaced, &[]);
     let expected = [
+        "setting: allow_response.set_headers.x-user changed from `{user}` to `{user}!`",
         "setting: identity.basic.users.ann.password changed",
         "setting: identity.jwt.https://id.example.com.audiences: desk added (warning: tokens that were issued for this audience are accepted now)",
         "setting: identity.jwt.https://id.example.com.keys changed",
-        "setting: allow_response.set_headers.x-user changed from `{user}` to `{user}!`",
     ];
     assert_eq!(lines(&out), expected);
 }
