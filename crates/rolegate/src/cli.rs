@@ -15,9 +15,7 @@ use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
 pub use bundle::BundleArgs;
-pub(crate) use bundle::{
-    BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, PublicKeys,
-};
+pub(crate) use bundle::{BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify};
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
     HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
@@ -30,7 +28,7 @@ pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
 pub(crate) use passwords::{Algorithm, HashingArgs};
 pub use passwords::{HashArgs, PasswdArgs};
-pub(crate) use policy::{PolicyArgs, PolicyOptions, check_given_once};
+pub(crate) use policy::{PolicyArgs, PolicyOptions, PublicKeys, check_given_once};
 use server::AdminAddress;
 
 /// The whole command line.

@@ -4,23 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Format, PolicyArgs};
+use super::{Format, PolicyArgs, PublicKeys};
 
 /// The arguments of `bundle`.
 #[derive(Args, Debug)]
 pub struct BundleArgs {
     #[command(subcommand)]
     pub(crate) command: BundleCommand,
-}
-
-/// The keys for a policy that is a bundle.
-#[derive(Args, Debug)]
-pub(crate) struct PublicKeys {
-    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the
-    /// hashes of the bundle's files are verified. It is an error with a policy file that is no bundle,
-    /// and has no effect with a folder. Repeat the flag for more than one.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) public_key: Vec<PathBuf>,
 }
 
 /// The help of the policy of `build`.

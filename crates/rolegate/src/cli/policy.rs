@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
-use super::{Format, PublicKeys};
+use super::Format;
 
 /// The policy if none is given.
 const DEFAULT: &str = "policy.yaml";
@@ -20,6 +20,16 @@ pub(crate) struct PolicyArgs {
     /// The policy, in place of the argument POLICY.
     #[arg(id = "policy", long = "policy", env = "ROLEGATE_POLICY", value_name = "POLICY")]
     flag: Option<PathBuf>,
+}
+
+/// The keys for a policy that is a bundle.
+#[derive(Args, Debug)]
+pub(crate) struct PublicKeys {
+    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the
+    /// hashes of the bundle's files are verified. It is an error with a policy file that is no bundle,
+    /// and has no effect with a folder. Repeat the flag for more than one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) public_key: Vec<PathBuf>,
 }
 
 /// The policy that a command asks, and the format of the answer.
