@@ -1,44 +1,35 @@
-//! What to write instead of keys and shapes that are often confused with those of a format.
+//! Keys and shapes that people write by habit from other systems, and what to write in their place.
 
-/// The hints of a format. Each function gets what messages call the mapping or value, such as `a rule`.
+/// The hints of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct Hints {
-    /// What to write instead of a key that other systems use.
-    pub key: fn(mapping: &str, key: &str) -> Option<KeyHint>,
-    /// How to write a value that must be `expected` (such as a list) and is not.
-    pub shape: fn(value: &str, expected: &str) -> Option<&'static str>,
+    /// Keys that other systems use.
+    pub keys: &'static [KeyHint],
+    /// Values of the wrong shape: the value as messages call it, the shape that it must have, and the help.
+    pub shapes: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// What to write instead of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyHint {
-    /// The key that was meant. `None` if there is no such key.
-    pub key: Option<&'static str>,
-    /// The text of the help.
-    pub help: String,
-}
-
-impl KeyHint {
-    /// Another key.
-    #[must_use]
-    pub fn key(key: &'static str) -> Self {
-        Self { key: Some(key), help: format!("did you mean `{key}`?") }
-    }
-
-    /// Another key, in the way that the help shows.
-    #[must_use]
-    pub fn key_as(key: &'static str, help: &str) -> Self {
-        Self { key: Some(key), help: help.to_owned() }
-    }
-
-    /// No key: the help says what to do.
-    #[must_use]
-    pub fn advice(help: &str) -> Self {
-        Self { key: None, help: help.to_owned() }
-    }
-}
+/// The mapping as messages call it, keys of other systems in lower case, the key that they mean (`None` if
+/// the format has none), and the help; ``did you mean `KEY`?`` if it is empty.
+pub type KeyHint = (&'static str, &'static [&'static str], Option<&'static str>, &'static str);
 
 impl Hints {
     /// A format without hints of its own: a similar key is still suggested.
-    pub const NONE: Self = Self { key: |_, _| None, shape: |_, _| None };
+    pub const NONE: Self = Self { keys: &[], shapes: &[] };
+
+    /// The key that was meant, if any, and the help.
+    pub(crate) fn key(&self, mapping: &str, key: &str) -> Option<(Option<&'static str>, String)> {
+        let key = key.to_ascii_lowercase();
+        let (.., meant, help) =
+            self.keys.iter().find(|(of, keys, ..)| *of == mapping && keys.contains(&&*key))?;
+        let help = match meant {
+            Some(meant) if help.is_empty() => format!("did you mean `{meant}`?"),
+            _ => (*help).to_owned(),
+        };
+        Some((*meant, help))
+    }
+
+    pub(crate) fn shape(&self, value: &str, expected: &str) -> Option<&'static str> {
+        self.shapes.iter().find(|(of, shape, _)| *of == value && *shape == expected).map(|(.., help)| *help)
+    }
 }

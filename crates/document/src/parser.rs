@@ -1,7 +1,7 @@
 //! Parses YAML into a tree.
 //!
-//! It supports what a policy needs: mappings with text keys, lists, scalars. Tags are errors, and so are anchors and
-//! aliases, except in the configurations of other programs ([`Reader::parse_foreign`]).
+//! It supports what a policy needs: mappings with text keys, lists, scalars. Tags are errors, and so are
+//! anchors and aliases, except in the configurations of other programs ([`Reader::parse_foreign`]).
 //! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
 
 use std::sync::Arc;
@@ -23,65 +23,12 @@ const GZIP: &[u8] = &[0x1F, 0x8B];
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 
 impl Reader {
-    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every problem is
-    /// reported; `None` if there is no tree.
+    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every
+    /// problem is reported; `None` if there is no tree.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
-        let documents = self.read(bytes, true, false)?;
+        let documents = self.documents(bytes, false)?;
         let nothing = || Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) };
         Some(documents.into_iter().next().unwrap_or_else(nothing))
-    }
-
-    /// Parses a text with any number of documents, as Kubernetes has them. Every problem is reported; `None` if one of
-    /// the documents is no tree.
-    pub fn parse_all(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
-        self.read(bytes, false, false)
-    }
-
-    /// Like [`Reader::parse_all`], for a configuration of another program: an alias stands for a copy of the anchored
-    /// value. Copies count towards the limits.
-    pub fn parse_foreign(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
-        self.read(bytes, false, true)
-    }
-
-    fn read(&mut self, bytes: &[u8], single: bool, aliases: bool) -> Option<Vec<Node>> {
-        if bytes.len() > MAX_BYTES {
-            let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
-            self.error(Mark::START, message);
-            return None;
-        }
-        if bytes.starts_with(GZIP) {
-            let help = "unpack it (`tar xzf FILE`) and name the folder; of a policy bundle, `rolegate bundle inspect` shows what is in it";
-            self.error_help(Mark::START, "the file is compressed (gzip)", help);
-            return None;
-        }
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
-            Err(error) => {
-                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-                self.error(end_of(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
-                return None;
-            }
-        };
-        let mut tree = Tree {
-            open: Vec::new(),
-            roots: Vec::new(),
-            values: 0,
-            documents: 0,
-            single,
-            anchored: aliases.then(HashMap::new),
-            reader: self,
-        };
-        for event in Events(Parser::new_from_str(text)) {
-            match event {
-                Ok((event, span)) => tree.event(event, span)?,
-                Err(error) => {
-                    let problem = syntax_problem(text, &error, tree.reader);
-                    tree.reader.push(problem);
-                    return None;
-                }
-            }
-        }
-        Some(tree.roots)
     }
 
     /// Like [`Reader::parse`], but an empty document is an error, with this help.
@@ -93,6 +40,60 @@ impl Reader {
         }
         Some(root)
     }
+
+    /// Parses the configuration of another program, with any number of documents. An alias stands for a
+    /// copy of the anchored value; copies count towards the limits.
+    pub fn parse_foreign(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
+        self.documents(bytes, true)
+    }
+
+    fn documents(&mut self, bytes: &[u8], foreign: bool) -> Option<Vec<Node>> {
+        let text = self.decode(bytes)?;
+        let mut roots = Vec::new();
+        let mut tree = TreeParser {
+            text,
+            events: Parser::new_from_str(text),
+            values: 0,
+            anchored: foreign.then(HashMap::new),
+            reader: self,
+        };
+        loop {
+            match tree.next_event()? {
+                (Event::StreamEnd, _) => return Some(roots),
+                (Event::DocumentStart(_), span) if !foreign && !roots.is_empty() => {
+                    let message = "a second document starts here";
+                    tree.reader.error_help(start_of(&span), message, "keep one document per file");
+                    return None;
+                }
+                (Event::Nothing | Event::StreamStart | Event::DocumentStart(_), _) => {}
+                (Event::DocumentEnd, _) => {}
+                (event, span) => roots.push(tree.node(event, &span, 0)?),
+            }
+        }
+    }
+
+    /// The text of a file, without its byte order mark.
+    fn decode<'t>(&mut self, bytes: &'t [u8]) -> Option<&'t str> {
+        if bytes.len() > MAX_BYTES {
+            let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
+            self.error(Mark::START, message);
+            return None;
+        }
+        if bytes.starts_with(GZIP) {
+            let help = "unpack it (`tar xzf FILE`) and name the folder; of a policy bundle, \
+                        `rolegate bundle inspect` shows what is in it";
+            self.error_help(Mark::START, "the file is compressed (gzip)", help);
+            return None;
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Err(error) => {
+                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                self.error(end_of(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
+                None
+            }
+        }
+    }
 }
 
 /// The place after this text, which starts the file.
@@ -101,142 +102,128 @@ fn end_of(text: &str) -> Mark {
     mark(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
 }
 
+fn start_of(span: &Span) -> Mark {
+    mark(span.start.line(), span.start.col())
+}
+
 /// From a line counted from 1 and a column counted from 0.
 fn mark(line: usize, column: usize) -> Mark {
     let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Mark { line: narrow(line.max(1)), column: narrow(column.saturating_add(1)) }
 }
 
-/// The parser as an iterator that stops after the first error.
-struct Events<'t>(Parser<'t, saphyr_parser::StrInput<'t>>);
-
-impl<'t> Iterator for Events<'t> {
-    type Item = Result<(Event<'t>, Span), ScanError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next_event()
-    }
-}
-
-/// A collection that has not ended yet.
-enum Open {
-    List(Mark, Vec<Node>),
-    Map(Mark, Vec<(Key, Node)>, Awaited),
-}
-
-/// What a mapping expects next.
-enum Awaited {
-    Key,
-    /// The value of this key; `None` if the entry is dropped.
-    Value(Option<Key>),
-}
-
-/// A value with an anchor.
-struct Anchored {
-    node: Node,
+/// Builds a tree from the events of the YAML parser. `None` stops it: the problem was reported.
+struct TreeParser<'r, 't> {
+    text: &'t str,
+    events: Parser<'t, saphyr_parser::StrInput<'t>>,
+    /// The number of values so far.
     values: usize,
-    depth: usize,
-}
-
-/// A tree under construction.
-struct Tree<'r> {
-    /// The open collections, each with its anchor, or 0.
-    open: Vec<(Open, usize)>,
-    roots: Vec<Node>,
-    values: usize,
-    documents: usize,
-    /// Whether a second document is an error.
-    single: bool,
     /// The values with anchors, by anchor; `None` if anchors are errors.
-    anchored: Option<HashMap<usize, Anchored>>,
+    anchored: Option<HashMap<usize, Node>>,
     reader: &'r mut Reader,
 }
 
-impl Tree<'_> {
-    /// Handles one event; `None` stops parsing.
-    fn event(&mut self, event: Event<'_>, span: Span) -> Option<()> {
-        let at = mark(span.start.line(), span.start.col());
-        match event {
-            Event::DocumentStart(_) => self.document(at)?,
-            Event::Alias(anchor) => self.alias(at, anchor)?,
+impl<'t> TreeParser<'_, 't> {
+    fn next_event(&mut self) -> Option<(Event<'t>, Span)> {
+        match self.events.next_event() {
+            Some(Ok(event)) => Some(event),
+            Some(Err(error)) => {
+                let problem = syntax_problem(self.text, &error, self.reader);
+                self.reader.push(problem);
+                None
+            }
+            None => {
+                self.reader.error(end_of(self.text), "not valid YAML: it is not complete");
+                None
+            }
+        }
+    }
+
+    /// The value that starts with this event, inside `depth` collections.
+    fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Option<Node> {
+        let at = start_of(span);
+        let (value, anchor) = match event {
+            Event::Alias(anchor) => return self.alias(at, anchor, depth),
             Event::Scalar(text, style, anchor, tag) => {
-                self.reject_properties(at, anchor != 0, tag.is_some());
-                self.add(at, Value::Scalar(scalar(&text, style, &span)), anchor)?;
+                self.reject_properties(at, anchor, tag.is_some());
+                (Value::Scalar(scalar(&text, style, span)), anchor)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.reject_properties(at, anchor != 0, tag.is_some());
-                self.open(at, Open::List(at, Vec::new()), anchor)?;
+                self.reject_properties(at, anchor, tag.is_some());
+                (Value::List(self.items(at, depth)?), anchor)
             }
             Event::MappingStart(anchor, tag) => {
-                self.reject_properties(at, anchor != 0, tag.is_some());
-                self.open(at, Open::Map(at, Vec::new(), Awaited::Key), anchor)?;
+                self.reject_properties(at, anchor, tag.is_some());
+                (Value::Map(self.entries(at, depth)?), anchor)
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close()?,
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
-        }
-        Some(())
-    }
-
-    fn document(&mut self, at: Mark) -> Option<()> {
-        self.documents += 1;
-        if self.single && self.documents > 1 {
-            self.reader.error_help(at, "a second document starts here", "keep one document per file");
-            return None;
-        }
-        Some(())
-    }
-
-    fn open(&mut self, at: Mark, collection: Open, anchor: usize) -> Option<()> {
-        if self.open.len() >= MAX_DEPTH {
-            self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
-            return None;
-        }
-        self.open.push((collection, anchor));
-        Some(())
-    }
-
-    fn close(&mut self) -> Option<()> {
-        match self.open.pop()? {
-            (Open::List(at, items), anchor) => self.add(at, Value::List(items), anchor),
-            (Open::Map(at, entries, _), anchor) => {
-                let entries = without_repetition(entries, self.reader);
-                self.add(at, Value::Map(entries), anchor)
-            }
-        }
-    }
-
-    /// Adds a finished value to the innermost open collection.
-    fn add(&mut self, at: Mark, value: Value, anchor: usize) -> Option<()> {
+            // None of these starts a value.
+            Event::SequenceEnd | Event::MappingEnd | Event::Nothing => return None,
+            Event::StreamStart | Event::StreamEnd => return None,
+            Event::DocumentStart(_) | Event::DocumentEnd => return None,
+        };
         self.count(at, 1)?;
         let node = Node { at, value };
-        if let Some(anchored) = self.anchored.as_mut().filter(|_| anchor != 0) {
-            let (values, depth) = size(&node);
-            anchored.insert(anchor, Anchored { node: node.clone(), values, depth });
-            self.count(at, values)?;
+        if anchor != 0
+            && let Some(anchored) = &mut self.anchored
+        {
+            anchored.insert(anchor, node.clone());
+            self.count(at, size(&node).0)?;
         }
-        self.place(node);
-        Some(())
+        Some(node)
     }
 
-    /// Adds the value that an alias stands for.
-    fn alias(&mut self, at: Mark, anchor: usize) -> Option<()> {
+    fn items(&mut self, at: Mark, depth: usize) -> Option<Vec<Node>> {
+        self.check_depth(at, depth + 1)?;
+        let mut items = Vec::new();
+        loop {
+            match self.next_event()? {
+                (Event::SequenceEnd, _) => return Some(items),
+                (event, span) => items.push(self.node(event, &span, depth + 1)?),
+            }
+        }
+    }
+
+    fn entries(&mut self, at: Mark, depth: usize) -> Option<Vec<(Key, Node)>> {
+        self.check_depth(at, depth + 1)?;
+        let mut entries = Vec::new();
+        loop {
+            let key = match self.next_event()? {
+                (Event::MappingEnd, _) => return Some(without_repetition(entries, self.reader)),
+                (event, span) => self.node(event, &span, depth + 1)?,
+            };
+            let (event, span) = self.next_event()?;
+            let node = self.node(event, &span, depth + 1)?;
+            if let Some(key) = as_key(key, self.reader) {
+                let at = if node.is_nothing() { key.at } else { node.at };
+                entries.push((key, Node { at, ..node }));
+            }
+        }
+    }
+
+    /// A copy of the value that an alias stands for.
+    fn alias(&mut self, at: Mark, anchor: usize, depth: usize) -> Option<Node> {
         let Some(anchored) = &self.anchored else {
-            self.reject_alias(at);
-            return self.add(at, Value::Scalar(Scalar::nothing()), 0);
+            let help = "write it out; quote a text that starts with `*`";
+            self.reader.error_help(at, "aliases are not supported", help);
+            self.count(at, 1)?;
+            return Some(Node { at, value: Value::Scalar(Scalar::nothing()) });
         };
-        // Without one, the alias is inside of the value that it stands for.
-        let Some(Anchored { node, values, depth }) = anchored.get(&anchor) else {
+        // An anchor is known once its value is complete.
+        let Some(node) = anchored.get(&anchor).cloned() else {
             self.reader.error(at, "this alias stands for a value that contains it");
             return None;
         };
-        if self.open.len() + depth > MAX_DEPTH {
+        let (values, nested) = size(&node);
+        self.check_depth(at, depth + nested)?;
+        self.count(at, values)?;
+        Some(node)
+    }
+
+    fn check_depth(&mut self, at: Mark, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
             self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
             return None;
         }
-        let values = *values;
-        let node = node.clone();
-        self.count(at, values)?;
-        self.place(node);
         Some(())
     }
 
@@ -249,32 +236,12 @@ impl Tree<'_> {
         Some(())
     }
 
-    fn place(&mut self, node: Node) {
-        match self.open.last_mut().map(|(open, _)| open) {
-            None => self.roots.push(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map(_, entries, awaited)) => match std::mem::replace(awaited, Awaited::Key) {
-                Awaited::Key => *awaited = Awaited::Value(key(node, self.reader)),
-                Awaited::Value(Some(key)) => {
-                    let at = if node.is_nothing() { key.at } else { node.at };
-                    entries.push((key, Node { at, ..node }));
-                }
-                Awaited::Value(None) => {}
-            },
-        }
-    }
-
-    fn reject_alias(&mut self, at: Mark) {
-        let help = "write it out; quote a text that starts with `*`";
-        self.reader.error_help(at, "aliases are not supported", help);
-    }
-
-    fn reject_properties(&mut self, at: Mark, anchor: bool, tag: bool) {
-        if anchor && self.anchored.is_none() {
+    fn reject_properties(&mut self, at: Mark, anchor: usize, has_tag: bool) {
+        if anchor != 0 && self.anchored.is_none() {
             let help = "write it out; quote a text that starts with `&`";
             self.reader.error_help(at, "anchors are not supported", help);
         }
-        if tag {
+        if has_tag {
             let help = "leave it out; quote a text that starts with `!`";
             self.reader.error_help(at, "tags are not supported", help);
         }
@@ -308,7 +275,7 @@ fn size(node: &Node) -> (usize, usize) {
 }
 
 /// A node as a key, which must be text.
-fn key(node: Node, reader: &mut Reader) -> Option<Key> {
+fn as_key(node: Node, reader: &mut Reader) -> Option<Key> {
     match node.value {
         Value::Scalar(scalar) => Some(Key { at: node.at, text: scalar.text }),
         Value::List(_) | Value::Map(_) => {

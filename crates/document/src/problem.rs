@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::tree::Mark;
 use crate::warning::Warning;
 
 /// An error or a warning at one place.
@@ -48,25 +49,17 @@ impl Problem {
     /// An error, which makes the policy unusable.
     #[must_use]
     pub fn error(at: Place, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Error,
-            at,
-            message: without_controls(message),
-            help: None,
-            related: Vec::new(),
-        }
+        Self::new(Severity::Error, at, message)
     }
 
     /// A warning.
     #[must_use]
     pub fn warning(at: Place, kind: Warning, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning(kind),
-            at,
-            message: without_controls(message),
-            help: None,
-            related: Vec::new(),
-        }
+        Self::new(Severity::Warning(kind), at, message)
+    }
+
+    fn new(severity: Severity, at: Place, message: impl Into<String>) -> Self {
+        Self { severity, at, message: without_controls(message), help: None, related: Vec::new() }
     }
 
     /// The kind of this warning; `None` for an error.
@@ -104,6 +97,12 @@ impl Place {
     #[must_use]
     pub fn start_of(file: &Path) -> Self {
         Self { file: file.into(), line: 1, column: 1 }
+    }
+
+    /// Another place in the same file.
+    #[must_use]
+    pub fn beside(&self, mark: Mark) -> Self {
+        Self { file: self.file.clone(), line: mark.line, column: mark.column }
     }
 }
 

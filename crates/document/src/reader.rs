@@ -23,8 +23,8 @@ pub struct Reader {
     file: Arc<Path>,
     problems: Vec<Problem>,
     errors: usize,
+    /// The number of problems beyond [`MAX_PROBLEMS`].
     left_out: usize,
-    last: Option<Problem>,
     suggestions: Suggestions,
     hints: Hints,
 }
@@ -35,6 +35,8 @@ pub struct Fields<'n> {
     /// The start of the mapping.
     pub at: Mark,
     entries: &'n [(Key, Node)],
+    /// What messages call the mapping.
+    name: String,
     /// The keys that unknown ones probably mean.
     meant: Vec<String>,
 }
@@ -46,6 +48,8 @@ pub struct Text<'n> {
     pub text: &'n str,
     /// The start of the value, including its quote.
     pub at: Mark,
+    /// The text, with its allocation.
+    pub shared: &'n Arc<str>,
     plain: bool,
     verbatim: bool,
 }
@@ -61,18 +65,24 @@ impl Reader {
     #[must_use]
     pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
         let suggestions = Suggestions::for_a_file();
-        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None, suggestions, hints }
+        Self { file, problems: Vec::new(), errors: 0, left_out: 0, suggestions, hints }
     }
 
     /// The problems. If there were errors, at least one is included.
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
-        if let Some(last) = self.last {
+        if let Some(last) = self.problems.last().filter(|_| self.left_out > 0) {
             let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
             let message = format!("there are {} more problems in this file", self.left_out);
-            self.problems.push(Problem { severity, ..Problem::error(last.at, message) });
+            self.problems.push(Problem { severity, ..Problem::error(last.at.clone(), message) });
         }
         self.problems
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn file(&self) -> &Arc<Path> {
+        &self.file
     }
 
     /// The number of errors so far.
@@ -87,7 +97,7 @@ impl Reader {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// The one of these words that was probably meant by a word of the file, unless the file has too many that are misspelt.
+    /// The word that was probably meant by a misspelled one, unless the file has too many of these.
     pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
         self.suggestions.closest(word, words)
     }
@@ -101,7 +111,6 @@ impl Reader {
             self.problems.push(problem);
         } else {
             self.left_out += 1;
-            self.last = Some(problem);
         }
     }
 
@@ -126,15 +135,22 @@ impl Reader {
         self.push(Problem::warning(self.place(at), kind, message).help(help));
     }
 
-    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
-    /// value.
+    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key
+    /// without a value.
     pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
-        Some(self.unknown(fields, what, known, |key| format!("unknown key `{key}`")))
+        Some(self.check_keys(fields, known, true))
     }
 
-    /// The same, where a key without a value is an error: an entry that was commented out must not mean the default,
-    /// which may allow more.
+    /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: unknown keys are not
+    /// shown.
+    pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let fields = self.entries(node, what)?;
+        Some(self.check_keys(fields, known, false))
+    }
+
+    /// Like [`Reader::fields`], but a key without a value is an error: an entry that was commented out must
+    /// not mean the default, which may allow more.
     pub fn filled_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.fields(node, what, known)?;
         self.report_empty(&fields, known);
@@ -143,39 +159,29 @@ impl Reader {
 
     /// Reports each of these keys that has no value.
     pub fn report_empty(&mut self, fields: &Fields<'_>, keys: &[&str]) {
-        for (key, _) in fields.iter().filter(|(key, value)| value.is_nothing() && keys.contains(&&*key.text))
-        {
-            let message = format!("`{}` has no value", key.text);
-            self.error_help(key.at, message, "write one, or leave the key out");
+        for (key, node) in fields.iter() {
+            if node.is_nothing() && keys.contains(&&*key.text) {
+                let message = format!("`{}` has no value", key.text);
+                self.error_help(key.at, message, "write one, or leave the key out");
+            }
         }
     }
 
-    /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
-    pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
-        let fields = self.entries(node, what)?;
-        Some(self.unknown(fields, what, known, |_| "unknown key".to_owned()))
-    }
-
     /// Reports each unknown key.
-    fn unknown<'n>(
-        &mut self,
-        mut fields: Fields<'n>,
-        what: &str,
-        known: &[&str],
-        message: impl Fn(&str) -> String,
-    ) -> Fields<'n> {
+    fn check_keys<'n>(&mut self, mut fields: Fields<'n>, known: &[&str], show: bool) -> Fields<'n> {
         for (key, _) in fields.entries.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
-            let hint = (self.hints.key)(what, &key.text);
+            let hint = self.hints.key(&fields.name, &key.text);
             // Problems beyond that number are not shown, so no similar key is searched for them.
             let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
             let close = may_search.then(|| closest(&key.text, known.iter().copied())).flatten();
-            let help = match (&hint, close) {
-                (Some(hint), _) => hint.help.clone(),
-                (None, Some(close)) => format!("did you mean `{close}`?"),
-                (None, None) => format!("{what} has {}", enumerate(known)),
+            let (meant, help) = match (hint, close) {
+                (Some(hint), _) => hint,
+                (None, Some(close)) => (Some(close), format!("did you mean `{close}`?")),
+                (None, None) => (None, format!("{} has {}", fields.name, enumerate(known, "and"))),
             };
-            self.error_help(key.at, message(&key.text), help);
-            fields.meant.extend(hint.and_then(|hint| hint.key).or(close).map(str::to_owned));
+            let message = if show { format!("unknown key `{}`", key.text) } else { "unknown key".to_owned() };
+            self.error_help(key.at, message, help);
+            fields.meant.extend(meant.map(str::to_owned));
         }
         fields
     }
@@ -183,12 +189,50 @@ impl Reader {
     /// The entries of a mapping with arbitrary keys.
     pub fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
         match &node.value {
-            Value::Map(entries) => Some(Fields { at: node.at, entries, meant: Vec::new() }),
+            Value::Map(entries) => {
+                Some(Fields { at: node.at, entries, name: what.to_owned(), meant: Vec::new() })
+            }
             Value::Scalar(_) | Value::List(_) => {
                 self.unexpected(node, what, "a mapping", None);
                 None
             }
         }
+    }
+
+    /// The value of a key that must be there. If it is missing, `help` says what to add.
+    pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, help: &str) -> Option<&'n Node> {
+        // A key without a value was reported, and so was a misspelled one.
+        if fields.lacks(key) {
+            self.error_help(fields.at, format!("{} has no `{key}`", fields.name), help);
+        }
+        fields.value(key)
+    }
+
+    /// The text under a key, if there is one.
+    pub fn field_text<'n>(&mut self, fields: &Fields<'n>, key: &str) -> Option<Text<'n>> {
+        fields.value(key).and_then(|node| self.text(node, &format!("`{key}`")))
+    }
+
+    /// The boolean under a key, if there is one.
+    pub fn field_boolean(&mut self, fields: &Fields<'_>, key: &str) -> Option<bool> {
+        fields.value(key).and_then(|node| self.boolean(node, &format!("`{key}`")))
+    }
+
+    /// The value that one of these words under a key stands for, if there is one.
+    pub fn field_choice<T: Copy>(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Option<T> {
+        let text = self.field_text(fields, key)?;
+        let choice = choices.iter().find(|(word, _)| *word == text.text);
+        if choice.is_none() {
+            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+            let message = format!("`{}` is not a value of `{key}`", text.text);
+            self.error_help(text.at, message, format!("write {}", enumerate(&words, "or")));
+        }
+        choice.map(|(_, value)| *value)
     }
 
     /// The items of a list.
@@ -215,18 +259,14 @@ impl Reader {
         }
     }
 
-    /// The texts of a list, each with its place.
-    pub fn texts<'n>(&mut self, node: &'n Node, what: &str, item: &str) -> Vec<(Text<'n>, &'n Arc<str>)> {
+    /// The texts of a list.
+    pub fn texts<'n>(&mut self, node: &'n Node, what: &str, item: &str) -> Vec<Text<'n>> {
         let Some(items) = self.list(node, what) else { return Vec::new() };
-        items.iter().filter_map(|node| self.shared(node, item)).collect()
+        items.iter().filter_map(|node| self.text(node, item)).collect()
     }
 
-    /// The texts under a key; at least one.
-    pub fn filled<'n>(
-        &mut self,
-        (key, node): (&'n Key, &'n Node),
-        help: &str,
-    ) -> Option<Vec<(Text<'n>, &'n Arc<str>)>> {
+    /// The texts of a list under a key; at least one.
+    pub fn filled<'n>(&mut self, (key, node): (&'n Key, &'n Node), help: &str) -> Option<Vec<Text<'n>>> {
         let what = format!("`{}`", key.text);
         let texts = self.texts(node, &what, &format!("each of {what}"));
         if matches!(&node.value, Value::List(items) if items.is_empty()) {
@@ -235,27 +275,15 @@ impl Reader {
         (!texts.is_empty()).then_some(texts)
     }
 
-    /// A text, with the allocation that holds it.
-    pub fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
-        let text = self.text(node, what)?;
-        match &node.value {
-            Value::Scalar(scalar) => Some((text, &scalar.text)),
-            Value::List(_) | Value::Map(_) => None,
-        }
-    }
-
     /// Warns of duplicates in a list.
-    pub fn warn_of_duplicates(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
+    pub fn warn_of_duplicates(&mut self, texts: &[Text<'_>]) {
         let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
-        for (text, _) in texts {
+        for text in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
-                let problem = Problem::warning(
-                    self.place(text.at),
-                    Warning::Duplicate,
-                    format!("`{}` is listed twice", text.text),
-                )
-                .help("leave one out")
-                .related(self.place(first), "the other is here");
+                let message = format!("`{}` is listed twice", text.text);
+                let problem = Problem::warning(self.place(text.at), Warning::Duplicate, message)
+                    .help("leave one out")
+                    .related(self.place(first), "the other is here");
                 self.push(problem);
             }
         }
@@ -268,14 +296,14 @@ impl Reader {
 
     /// `true` or `false`, where something else is allowed, too: a message says that one of `expected` is.
     pub fn boolean_or(&mut self, node: &Node, what: &str, expected: &str) -> Option<bool> {
-        match &node.value {
-            Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
-            Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
-            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, what, expected, None);
-                None
-            }
+        let boolean = match &node.value {
+            Value::Scalar(scalar) => scalar.boolean(),
+            Value::List(_) | Value::Map(_) => None,
+        };
+        if boolean.is_none() {
+            self.unexpected(node, what, expected, None);
         }
+        boolean
     }
 
     /// Reports a value of the wrong type. The message contains the type, never the value.
@@ -287,7 +315,7 @@ impl Reader {
             Value::Map(_) => "a mapping",
         };
         let message = format!("{what} must be {expected}, not {found}");
-        match (self.hints.shape)(what, expected).or(help) {
+        match self.hints.shape(what, expected).or(help) {
             Some(help) if found != "nothing" => self.error_help(node.at, message, help),
             Some(_) | None => self.error(node.at, message),
         }
@@ -327,19 +355,24 @@ impl<'n> Fields<'n> {
 
 impl<'n> Text<'n> {
     fn new(at: Mark, scalar: &'n Scalar) -> Self {
-        Self { text: &scalar.text, at, plain: scalar.plain, verbatim: scalar.verbatim }
+        Self { plain: scalar.plain, verbatim: scalar.verbatim, ..Self::without_place(&scalar.text, at) }
     }
 
     /// A text that is in no file.
     #[must_use]
-    pub fn of(text: &'n str) -> Self {
-        Self { text, at: Mark { line: 1, column: 1 }, plain: false, verbatim: false }
+    pub fn of(text: &'n Arc<str>) -> Self {
+        Self::without_place(text, Mark::START)
     }
 
     /// A key as a text.
     #[must_use]
     pub fn of_key(key: &'n Key) -> Self {
-        Self { text: &key.text, at: key.at, plain: false, verbatim: false }
+        Self::without_place(&key.text, key.at)
+    }
+
+    /// A text whose parts cannot be located.
+    fn without_place(text: &'n Arc<str>, at: Mark) -> Self {
+        Self { text, at, shared: text, plain: false, verbatim: false }
     }
 
     /// The place of a part of this text in the file, or the start of the text if that cannot be known.
@@ -354,12 +387,12 @@ impl<'n> Text<'n> {
 }
 
 /// `a`, `b` and `c`.
-fn enumerate(words: &[&str]) -> String {
+fn enumerate(words: &[&str], conjunction: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         None => "nothing".to_owned(),
         Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
     }
 }
 
@@ -368,12 +401,4 @@ fn shorten(text: &mut String) {
         text.truncate(end);
         text.push('…');
     }
-}
-
-fn is_true(text: &str) -> bool {
-    matches!(text, "true" | "True" | "TRUE")
-}
-
-fn is_false(text: &str) -> bool {
-    matches!(text, "false" | "False" | "FALSE")
 }

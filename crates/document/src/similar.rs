@@ -1,19 +1,20 @@
 //! Finds the name that was probably meant by a misspelled one.
 
-/// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the product of both lengths.
+/// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the product
+/// of both lengths.
 const MAX_LENGTH: usize = 256;
 
-/// What a comparison takes beside the product of the lengths.
+/// The steps of a comparison beside the product of the lengths.
 const STEPS_OF_COMPARISON: usize = 64;
 
-/// The one of these words that was probably meant by `word`.
+/// The word that was probably meant by `word`.
 #[must_use]
 pub fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    Suggestions::within(usize::MAX).closest(word, words)
+    Suggestions { left: usize::MAX }.closest(word, words)
 }
 
-/// Finds what was probably meant by several words, with a bound on the work for all of them: each may be compared with all words that
-/// there are.
+/// Finds the words that were meant by several misspelled ones, with a bound on the work for all of them: each
+/// may be compared with all words that there are.
 #[derive(Clone, Debug)]
 pub struct Suggestions {
     left: usize,
@@ -23,35 +24,32 @@ impl Suggestions {
     /// As many as a page has time for.
     #[must_use]
     pub const fn for_a_page() -> Self {
-        Self::within(10_000_000)
+        Self { left: 10_000_000 }
     }
 
     /// As many as reading a file has time for.
     #[must_use]
     pub const fn for_a_file() -> Self {
-        Self::within(100_000_000)
+        Self { left: 100_000_000 }
     }
 
-    const fn within(steps: usize) -> Self {
-        Self { left: steps }
-    }
-
-    /// The one of these words that was probably meant by `word`. `None` also if finding it takes more steps than are left: then no
-    /// more is found.
+    /// The word that was probably meant by `word`. `None` also if finding it takes more steps than are left:
+    /// then no more is found.
     pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
         if word.len() > MAX_LENGTH {
             return None;
         }
         let lower = word.to_lowercase();
-        let most = match word.chars().count() {
+        let max_distance = match word.chars().count() {
             0..=3 => 1,
             4..=6 => 2,
             _ => 3,
         };
-        let mut found: Option<(usize, &str)> = None;
+        let mut closest: Option<(usize, &str)> = None;
         for known in words {
             self.take(1)?;
-            if known == word || known.len().abs_diff(word.len()) > 4 * most || known.len() > MAX_LENGTH {
+            let difference = known.len().abs_diff(word.len());
+            if known == word || difference > 4 * max_distance || known.len() > MAX_LENGTH {
                 continue;
             }
             self.take(STEPS_OF_COMPARISON + word.len() * known.len())?;
@@ -59,12 +57,12 @@ impl Suggestions {
             let distance = strsim::damerau_levenshtein(&lower, &lower_known);
             // Of two typing errors, none is in the first letter: `time` is not a misspelled `name`.
             let begins_alike = distance <= 1 || lower.chars().next() == lower_known.chars().next();
-            let is_closer = found.is_none_or(|(closest, _)| distance < closest);
-            if distance <= most && distance < known.chars().count() && begins_alike && is_closer {
-                found = Some((distance, known));
+            let is_closer = closest.is_none_or(|(closest, _)| distance < closest);
+            if distance <= max_distance && distance < known.chars().count() && begins_alike && is_closer {
+                closest = Some((distance, known));
             }
         }
-        found.map(|(_, known)| known)
+        closest.map(|(_, known)| known)
     }
 
     fn take(&mut self, steps: usize) -> Option<()> {

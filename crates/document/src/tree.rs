@@ -72,6 +72,16 @@ impl Scalar {
     pub fn is_nothing(&self) -> bool {
         self.plain && matches!(&*self.text, "" | "~" | "null" | "Null" | "NULL")
     }
+
+    /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
+    #[must_use]
+    pub fn boolean(&self) -> Option<bool> {
+        match &*self.text {
+            "true" | "True" | "TRUE" if self.plain => Some(true),
+            "false" | "False" | "FALSE" if self.plain => Some(false),
+            _ => None,
+        }
+    }
 }
 
 impl Mark {

@@ -81,13 +81,15 @@ impl<'n> View<'n> {
     #[must_use]
     pub fn items(&self) -> Vec<Self> {
         let Value::List(items) = &self.node.value else { return Vec::new() };
-        let view = |(number, node): (usize, &'n Node)| Self {
-            node,
-            at: node.at,
-            file: self.file,
-            path: format!("{}[{number}]", self.path),
-        };
-        items.iter().enumerate().map(view).collect()
+        let items = items.iter().enumerate();
+        items
+            .map(|(index, node)| Self {
+                node,
+                at: node.at,
+                file: self.file,
+                path: format!("{}[{index}]", self.path),
+            })
+            .collect()
     }
 
     /// The items of a list; another value is the only one. Envoy's parser of protocol buffers takes `key: value` for

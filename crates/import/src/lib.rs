@@ -119,7 +119,7 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     for (file, bytes) in files {
         let file: Arc<Path> = file.as_path().into();
         let mut reader = Reader::new(file.clone());
-        let roots = reader.parse_all(bytes);
+        let roots = reader.parse_foreign(bytes);
         match roots {
             Some(roots) if reader.errors() == 0 => {
                 documents.extend(roots.into_iter().map(|root| (file.clone(), root)));

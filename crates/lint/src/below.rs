@@ -4,45 +4,44 @@
 use crate::overlap::overlap_but_for_paths;
 use crate::related::Related;
 use crate::trie::{Node, NodeId, Ruled, Trie};
-use crate::warnings::Warnings;
+use crate::warnings::{Budget, Warnings};
 use document::{Problem, Warning};
 use policy::model::{Effect, Policy, RuleId};
 use policy::pattern::{Pattern, Segment};
 
-/// The maximum number of steps for all `deny` rules together, and for each of them.
-const BUDGET: usize = 2_000_000;
-const BUDGET_OF_ONE: usize = 2_000;
-
 /// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
 /// no other rule is about that.
-pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
+pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = Related::new(policy);
-    let mut budget = BUDGET;
+    let mut budget = Budget::new(2_000_000, 2_000);
     for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
         let mut open: Vec<(&Pattern, End, &Ruled<'_>)> = Vec::new();
         for pattern in &ruled.rule.resources {
             let Some(end) = End::of(pattern) else { continue };
-            let mut search = Search {
-                trie,
-                ruled,
-                end,
-                above: Vec::new(),
-                is_denied: false,
-                left: BUDGET_OF_ONE.min(budget),
-            };
-            search.walk(Trie::root(pattern), &pattern.segments);
-            let (above, is_denied, mut left) = (search.above, search.is_denied, search.left);
-            let mut above = above.iter().map(|id| trie.rules.at(*id));
-            let allow = above.find(|allow| related.are_together(ruled, allow.role, &mut left));
-            budget -= BUDGET_OF_ONE.min(budget) - left;
-            if let Some(allow) = allow.filter(|_| left > 0 && !is_denied) {
-                open.push((pattern, end, allow));
-            }
+            let allow = budget.spend(|left| find_open(trie, ruled, pattern, end, &mut related, left));
+            open.extend(allow.map(|allow| (pattern, end, allow)));
         }
         if let Some(((pattern, end, allow), others)) = open.split_first() {
             warnings.push(warning(ruled, pattern, *end, allow, others.len()));
         }
     }
+}
+
+/// An `allow` rule that leaves open the paths below a pattern of a `deny` rule.
+fn find_open<'s, 'p>(
+    trie: &'s Trie<'p>,
+    ruled: &'s Ruled<'p>,
+    pattern: &'p Pattern,
+    end: End,
+    related: &mut Related<'_>,
+    left: &mut usize,
+) -> Option<&'s Ruled<'p>> {
+    let mut search = Search { trie, ruled, end, above: Vec::new(), is_denied: false, left };
+    search.walk(Trie::root(pattern), &pattern.segments);
+    let (above, is_denied) = (search.above, search.is_denied);
+    let mut above = above.iter().map(|id| trie.rules.at(*id));
+    let allow = above.find(|allow| related.are_together(ruled, allow.role, left));
+    allow.filter(|_| *left > 0 && !is_denied)
 }
 
 fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>, others: usize) -> Problem {
@@ -111,14 +110,14 @@ struct Search<'s, 'p> {
     above: Vec<RuleId>,
     /// Whether another rule is about what is below the path.
     is_denied: bool,
-    left: usize,
+    left: &'s mut usize,
 }
 
 impl<'p> Search<'_, 'p> {
     fn walk(&mut self, id: NodeId, segments: &'p [Segment]) {
         let node = self.trie.node(id);
-        self.left = self.left.saturating_sub(1 + node.rests.len());
-        if self.left == 0 {
+        *self.left = self.left.saturating_sub(1 + node.rests.len());
+        if *self.left == 0 {
             return;
         }
         for rest in &node.rests {
@@ -151,8 +150,8 @@ impl<'p> Search<'_, 'p> {
             self.walk(next, further);
         }
         for (other, next) in &node.others {
-            self.left = self.left.saturating_sub(1);
-            if self.left > 0 && other.covers(segment) {
+            *self.left = self.left.saturating_sub(1);
+            if *self.left > 0 && other.covers(segment) {
                 self.walk(*next, further);
             }
         }
@@ -168,10 +167,10 @@ impl<'p> Search<'_, 'p> {
             .flat_map(|(_, folder)| &self.trie.node(*folder).others)
             .filter(|(other, _)| other.covers(file))
             .flat_map(|(_, file)| self.trie.node(*file).ends.iter().chain(&self.trie.node(*file).rests))
-            .take(self.left)
+            .take(*self.left)
             .copied()
             .collect();
-        self.left = self.left.saturating_sub(node.others.len() + files.len());
+        *self.left = self.left.saturating_sub(node.others.len() + files.len());
         files
             .into_iter()
             .map(|id| self.trie.rules.at(id))

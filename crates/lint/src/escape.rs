@@ -1,43 +1,31 @@
 //! `deny` rules that callers escape: without credentials, with another host, or with the other one of `GET` and `HEAD`.
 
-use crate::cover::covers_scopes;
+use crate::cover::{covers_paths, covers_scopes};
 use crate::overlap::{overlap_but_for_paths, overlapping};
 use crate::related::Related;
 use crate::trie::{Ruled, Trie};
-use crate::warnings::Warnings;
+use crate::warnings::{Budget, Warnings};
 use document::{Problem, Warning};
 use policy::model::{AUTHENTICATED, Effect, Policy, Rule};
 use policy::pattern::{Actions, Pattern, Scope, Segment};
 
-/// The maximum number of steps for all `deny` rules together, and for each of them.
-const BUDGET: usize = 2_000_000;
-const BUDGET_OF_ONE: usize = 10_000;
-
 /// Warns of each `deny` rule that an `allow` rule lets callers bypass.
-pub(crate) fn escaped(policy: &Policy, trie: &Trie<'_>, problems: &mut Vec<Problem>) {
+pub(crate) fn escaped(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = Related::new(policy);
-    let mut budget = BUDGET;
-    let mut found = Vec::new();
+    let mut budget = Budget::new(2_000_000, 10_000);
     for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
-        let left = BUDGET_OF_ONE.min(budget);
-        let mut denial = Denial::new(trie, ruled, left);
-        let warnings = [
-            denial.without_credentials(&related),
-            denial.with_another_host(&mut related),
-            denial.with_another_method(&mut related),
-        ];
-        // Without steps left, a rule that closes the gap may have been missed.
-        if denial.left > 0 {
-            found.extend(warnings.into_iter().flatten());
-        }
-        budget -= left - denial.left;
-    }
-    for kind in [Warning::OpenAnonymous, Warning::OpenHost, Warning::OpenMethod] {
-        let mut warnings = Warnings::new(problems);
-        found
-            .iter()
-            .filter(|problem| problem.kind() == Some(kind))
-            .for_each(|problem| warnings.push(problem.clone()));
+        budget.spend(|left| {
+            let mut denial = Denial::new(trie, ruled, left);
+            let problems = [
+                denial.without_credentials(&related),
+                denial.with_another_host(&mut related),
+                denial.with_another_method(&mut related),
+            ];
+            // Without steps left, a rule that closes the gap may have been missed.
+            if *left > 0 {
+                problems.into_iter().flatten().for_each(|problem| warnings.push(problem));
+            }
+        });
     }
 }
 
@@ -46,12 +34,12 @@ struct Denial<'s, 'p> {
     ruled: &'s Ruled<'p>,
     allowing: Vec<&'s Ruled<'p>>,
     denying: Vec<&'s Ruled<'p>>,
-    left: usize,
+    left: &'s mut usize,
 }
 
 impl<'s, 'p> Denial<'s, 'p> {
-    fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, mut left: usize) -> Self {
-        let near = overlapping(trie, ruled.rule, &mut left);
+    fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, left: &'s mut usize) -> Self {
+        let near = overlapping(trie, ruled.rule, left);
         let near = near.into_iter().map(|id| trie.rules.at(id)).filter(|near| !std::ptr::eq(*near, ruled));
         let (allowing, denying) = near.partition(|near| near.effect == Effect::Allow);
         Self { ruled, allowing, denying, left }
@@ -67,7 +55,7 @@ impl<'s, 'p> Denial<'s, 'p> {
             |near: &&&Ruled<'_>| related.is_everybodys(near.role) && !is_about_users(near.rule);
         let open: Vec<&Ruled<'_>> = self.allowing.iter().filter(is_anonymous).copied().collect();
         let closed: Vec<&Rule> = self.denying.iter().filter(is_anonymous).map(|near| near.rule).collect();
-        let left = &mut self.left;
+        let left = &mut *self.left;
         let reached: Vec<&Ruled<'_>> = open
             .iter()
             .filter(|allow| {
@@ -114,7 +102,7 @@ impl<'s, 'p> Denial<'s, 'p> {
                 continue;
             }
             let apex = open.first().map(ToString::to_string);
-            let Some(mut part) = Part::but_for_scopes(allow.rule, rule, &mut self.left) else { continue };
+            let Some(mut part) = Part::but_for_scopes(allow.rule, rule, self.left) else { continue };
             part.scopes = open;
             if self.is_open(allow, &part, related) {
                 return Some(self.open_host(allow, apex));
@@ -162,8 +150,8 @@ impl<'s, 'p> Denial<'s, 'p> {
                 continue;
             }
             let actions = Actions::These(vec![open.into()]);
-            let Some(scopes) = common_scopes(allow.rule, rule, &mut self.left) else { continue };
-            let Some(paths) = common_paths(allow.rule, rule, &mut self.left) else { continue };
+            let Some(scopes) = common_scopes(allow.rule, rule, self.left) else { continue };
+            let Some(paths) = common_paths(allow.rule, rule, self.left) else { continue };
             if self.is_open(allow, &Part { actions, scopes, paths }, related) {
                 let message = format!(
                     "`{}` leaves `{open}` open: `{}` allows it on the same paths",
@@ -180,15 +168,15 @@ impl<'s, 'p> Denial<'s, 'p> {
     /// Whether a caller with the role of this rule has that of the `allow` rule, too, and no role that comes with them
     /// denies this part.
     fn is_open(&mut self, allow: &Ruled<'_>, part: &Part, related: &mut Related<'_>) -> bool {
-        if !related.are_together(self.ruled, allow.role, &mut self.left) {
+        if !related.are_together(self.ruled, allow.role, self.left) {
             return false;
         }
         let mut closed: Vec<&Rule> = Vec::new();
         for role in [allow.role, self.ruled.role] {
-            related.find_from(role, &mut self.left);
+            related.find_from(role, self.left);
             closed.extend(self.denying.iter().filter(|near| related.has(near.role)).map(|near| near.rule));
         }
-        !part.is_covered(&closed, &mut self.left)
+        !part.is_covered(&closed, self.left)
     }
 
     fn warning(&self, kind: Warning, allow: &Ruled<'_>, message: String, help: String) -> Problem {
@@ -212,10 +200,6 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
     let is_within =
         |deny: &Pattern, allow: &Pattern| allow.covers(deny) && !(all_hosts && deny.covers(allow));
     hosts && deny.resources.iter().any(|deny| allow.resources.iter().any(|allow| is_within(deny, allow)))
-}
-
-fn covers_paths(cover: &Rule, rule: &Rule) -> bool {
-    rule.resources.iter().all(|pattern| cover.resources.iter().any(|cover| cover.covers(pattern)))
 }
 
 /// The hosts `example.com` of an `allow` rule where the `deny` rule is for `*.example.com` only. Where the `allow` rule is

@@ -52,22 +52,22 @@ pub fn load_with(
 /// The warnings about a policy without errors.
 fn warnings_of(parsed: &Parsed) -> Vec<Problem> {
     let policy = &parsed.policy;
-    let mut problems = Vec::new();
-    names::identities(parsed, &mut problems);
-    roles::token_roles(parsed, &mut problems);
-    roles::unused_roles(policy, &mut problems);
-    roles::no_roles(policy, &parsed.file, &mut problems);
-    shared::shared_users(policy, &mut problems);
-    shared::shared_names(policy, &mut problems);
-    shared::prefixed_users(policy, &mut problems);
+    let mut warnings = Warnings::default();
+    names::identities(parsed, &mut warnings);
+    roles::token_roles(parsed, &mut warnings);
+    roles::unused_roles(policy, &mut warnings);
+    roles::no_roles(policy, &parsed.file, &mut warnings);
+    shared::shared_users(policy, &mut warnings);
+    shared::shared_names(policy, &mut warnings);
+    shared::prefixed_users(policy, &mut warnings);
     let trie = Trie::new(policy);
-    trie.case_variants(&mut Warnings::new(&mut problems));
-    trie.trailing_slashes(&mut Warnings::new(&mut problems));
-    reach::unused_rules(policy, &mut Warnings::new(&mut problems));
-    cover::useless(policy, &trie, &mut Warnings::new(&mut problems));
-    below::open(policy, &trie, &mut Warnings::new(&mut problems));
-    escape::escaped(policy, &trie, &mut problems);
-    tenants::open(policy, &trie, &mut Warnings::new(&mut problems));
-    reach::denials(&trie, &mut Warnings::new(&mut problems));
-    problems
+    trie.case_variants(&mut warnings);
+    trie.trailing_slashes(&mut warnings);
+    reach::unused_rules(policy, &mut warnings);
+    cover::useless(policy, &trie, &mut warnings);
+    below::open(policy, &trie, &mut warnings);
+    escape::escaped(policy, &trie, &mut warnings);
+    tenants::open(policy, &trie, &mut warnings);
+    reach::denials(&trie, &mut warnings);
+    warnings.finish()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::warnings::Warnings;
 use document::{Place, Problem, Suggestions, Warning};
 use policy::model::{ANYONE, AUTHENTICATED, Identity, Piece};
-use policy::{NameRef, Parsed, UnresolvedGrant};
+use policy::{NameRef, Parsed};
 
 /// The maximum number of comparisons of a granted name with a source.
 pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
@@ -14,38 +14,39 @@ pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
 pub(crate) const MAX_SOURCES: usize = 64;
 
 /// Checks the users and groups that the grants name.
-pub(crate) fn identities(parsed: &Parsed, problems: &mut Vec<Problem>) {
+pub(crate) fn identities(parsed: &Parsed, warnings: &mut Warnings) {
     let identity = &parsed.policy.identity;
-    claims_of_no_token(parsed, identity, problems);
     let sources = sources(identity);
-    if sources.is_empty() {
-        no_identity(parsed, problems);
-    } else {
-        ambiguous_names(parsed, &sources, &mut Warnings::new(problems));
-        names_of_no_source(parsed, &sources, &mut Warnings::new(problems));
+    if identity.jwt.is_empty() {
+        claims_of_no_token(parsed, warnings);
+    }
+    if !sources.is_empty() {
+        ambiguous_names(parsed, &sources, warnings);
+        names_of_no_source(parsed, &sources, warnings);
+    } else if let Some(grant) = parsed.grants.first() {
+        let message = "no way to authenticate is configured, so nobody has a granted role";
+        let problem = Problem::warning(grant.at.clone(), Warning::NoIdentity, message);
+        warnings.push(problem.help("add `identity`"));
     }
 }
 
-/// Warns of `{claims.…}` in a header if no tokens are accepted: it is then always empty.
-fn claims_of_no_token(parsed: &Parsed, identity: &Identity, problems: &mut Vec<Problem>) {
-    if !identity.jwt.is_empty() {
-        return;
-    }
+/// Warns of `{claims.…}` in a header where no tokens are accepted: it is then always empty.
+fn claims_of_no_token(parsed: &Parsed, warnings: &mut Warnings) {
     for header in &parsed.policy.allow_response.set_headers {
         if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
             let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);
             let help = "add an issuer under `identity.jwt`, or leave the header out";
-            problems.push(Problem::warning(header.at.clone(), Warning::UnknownClaim, message).help(help));
+            warnings.push(Problem::warning(header.at.clone(), Warning::UnknownClaim, message).help(help));
         }
     }
 }
 
-fn no_identity(parsed: &Parsed, problems: &mut Vec<Problem>) {
-    if let Some(grant) = parsed.grants.first() {
-        let message = "no way to authenticate is configured, so nobody has a granted role";
-        problems
-            .push(Problem::warning(grant.at.clone(), Warning::NoIdentity, message).help("add `identity`"));
-    }
+/// The names of users (`user`) and groups that the grants have, each with its place.
+fn granted(parsed: &Parsed) -> impl Iterator<Item = (&Place, &NameRef, &'static str)> {
+    parsed.grants.iter().flat_map(|grant| {
+        let users = grant.users.iter().map(|name| (&grant.at, name, "user"));
+        users.chain(grant.groups.iter().map(|name| (&grant.at, name, "group")))
+    })
 }
 
 /// Why a granted name is not what its author probably means: names are compared byte for byte, and no name stands for
@@ -82,20 +83,20 @@ pub(crate) struct Names<'i> {
     only: Option<BTreeSet<&'i str>>,
 }
 
-/// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only the names on
-/// its own line.
-fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+/// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only
+/// the names on its own line.
+fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
-    let [users, groups] = ["user", "group"].map(|what| sharing(sources, what));
-    for grant in &parsed.grants {
-        let users = grant.users.iter().map(|named| (named, "user", &users));
-        let groups = grant.groups.iter().map(|named| (named, "group", &groups));
-        for (named, what, sources) in users.chain(groups) {
-            let mut having = sources.clone();
-            having.retain(|source| source.names(what).may_be(&named.name));
-            if having.len() > 1 {
-                warnings.push(ambiguous(grant, named, what, &having));
-            }
+    let (users, groups) = (sharing(sources, "user"), sharing(sources, "group"));
+    for (file, name, what) in granted(parsed) {
+        let mut sources = if what == "user" { users.clone() } else { groups.clone() };
+        sources.retain(|source| source.names(what).may_be(&name.name));
+        if sources.len() > 1 {
+            let from = listed("from", &sources);
+            let message = format!("the granted {what} `{}` may come {from}", name.name);
+            let help = format!("{}, and grant to the name with it", keep_apart(what));
+            let problem = Problem::warning(file.beside(name.at), Warning::AmbiguousName, message);
+            warnings.push(related(problem.help(help), &sources));
         }
     }
 }
@@ -108,13 +109,6 @@ pub(crate) fn sharing<'s, 'i>(sources: &'s [Source<'i>], what: &str) -> Vec<&'s 
             .any(|other| !std::ptr::eq(one.at, other.at) && one.names(what).may_meet(other.names(what)))
     };
     sources.iter().filter(|source| meets(source)).collect()
-}
-
-fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&Source<'_>]) -> Problem {
-    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", sources));
-    let help = format!("{}, and grant to the name with it", keep_apart(what));
-    let problem = Problem::warning(place(grant, named), Warning::AmbiguousName, message).help(help);
-    related(problem, sources)
 }
 
 /// What to write so that no two sources have the same name. A prefix of its own is not enough: with the prefixes `p`
@@ -147,18 +141,14 @@ pub(crate) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
 
 /// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
 /// with any name, but hardly one that begins with the prefix of another source.
-fn names_of_no_source(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+fn names_of_no_source(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     // Names × sources: a policy with very many of both gets only some of these warnings.
-    let most = MAX_COMPARISONS / sources.len().max(1);
-    let users = parsed.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
-    let groups = parsed.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
-    let users = users.take(most).map(|(grant, named)| (grant, named, "user"));
-    let groups = groups.take(most).map(|(grant, named)| (grant, named, "group"));
+    let max_names = MAX_COMPARISONS / sources.len().max(1);
     let mut suggestions = Suggestions::for_a_file();
-    for (grant, named, what) in users.chain(groups) {
-        let at = place(grant, named);
-        if let Some((message, help)) = absent(&named.name, what, sources, &mut suggestions) {
-            warnings.push(Problem::warning(at, Warning::UnknownName, message).help(help));
+    for (file, name, what) in granted(parsed).take(max_names) {
+        if let Some((message, help)) = absent(&name.name, what, sources, &mut suggestions) {
+            let problem = Problem::warning(file.beside(name.at), Warning::UnknownName, message);
+            warnings.push(problem.help(help));
         }
     }
 }
@@ -248,8 +238,4 @@ impl Names<'_> {
         let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
         own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
     }
-}
-
-fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
-    Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
 }

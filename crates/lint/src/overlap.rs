@@ -1,27 +1,36 @@
-//! Rules whose paths overlap: some path matches both.
+//! Rules whose paths overlap or cover those of a pattern.
 
 use crate::trie::{NodeId, Trie};
 use policy::model::{Rule, RuleId};
-use policy::pattern::is_below;
-use policy::pattern::{Actions, Pattern, Scope, Segment};
+use policy::pattern::{Pattern, Segment};
 
-/// The search for rules whose paths overlap a pattern.
-pub(crate) struct Search<'s, 'p, F> {
-    pub(crate) trie: &'s Trie<'p>,
-    /// Gets each rule, some more than once; true ends the search.
-    pub(crate) found: F,
-    /// The number of steps that are left.
-    pub(crate) left: usize,
+/// How the paths of a rule relate to those of a pattern.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// Some path matches both.
+    Overlaps,
+    /// All paths that match the pattern match the rule.
+    Covers,
 }
 
-impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
-    /// Whether `found` ended the search. If the budget is used up, it returns true, so that no warning follows.
+/// A walk to the rules whose paths have a relation to a pattern.
+pub(crate) struct Walk<'s, 'p, F> {
+    pub(crate) trie: &'s Trie<'p>,
+    pub(crate) relation: Relation,
+    /// Gets each rule, some more than once; true ends the walk.
+    pub(crate) found: F,
+    /// The number of steps that are left.
+    pub(crate) left: &'s mut usize,
+}
+
+impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
+    /// Whether `found` ended the walk, or no steps are left.
     pub(crate) fn ends(&mut self, pattern: &'p Pattern) -> bool {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
     }
 
     fn walk(&mut self, id: NodeId, segments: &'p [Segment], rest: bool) -> bool {
-        if !self.spend(1) {
+        if !self.spend_one() {
             return true;
         }
         let node = self.trie.node(id);
@@ -29,25 +38,32 @@ impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
             return true;
         }
         let Some((segment, further)) = segments.split_first() else {
-            return self.among(&node.ends) || rest && self.below(id);
+            return match self.relation {
+                Relation::Overlaps => self.among(&node.ends) || rest && self.below(id),
+                Relation::Covers => !rest && self.among(&node.ends),
+            };
         };
-        let mut others = node.others.iter();
-        if others
-            .any(|(other, next)| !self.spend(1) || overlap(segment, other) && self.walk(*next, further, rest))
-        {
-            return true;
+        for (other, next) in &node.others {
+            let is_related = match self.relation {
+                Relation::Overlaps => overlap(segment, other),
+                Relation::Covers => other.covers(segment),
+            };
+            if !self.spend_one() || is_related && self.walk(*next, further, rest) {
+                return true;
+            }
         }
         if let Segment::Literal(literal) = segment {
             return self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest));
         }
-        node.literals.iter().any(|(literal, next)| {
-            !self.spend(1) || matches_literal(segment, literal) && self.walk(*next, further, rest)
-        })
+        self.relation == Relation::Overlaps
+            && node.literals.iter().any(|(literal, next)| {
+                !self.spend_one() || matches_literal(segment, literal) && self.walk(*next, further, rest)
+            })
     }
 
-    /// Whether a rule that ends anywhere below ends the search.
+    /// Whether a rule that ends anywhere below ends the walk.
     fn below(&mut self, id: NodeId) -> bool {
-        if !self.spend(1) {
+        if !self.spend_one() {
             return true;
         }
         let node = self.trie.node(id);
@@ -59,53 +75,38 @@ impl<'p, F: FnMut(RuleId) -> bool> Search<'_, 'p, F> {
     }
 
     fn among(&mut self, rules: &[RuleId]) -> bool {
-        rules.iter().any(|id| !self.spend(1) || (self.found)(*id))
+        rules.iter().any(|id| !self.spend_one() || (self.found)(*id, self.left))
     }
 
-    fn spend(&mut self, steps: usize) -> bool {
-        self.left = self.left.saturating_sub(steps);
-        self.left > 0
+    fn spend_one(&mut self) -> bool {
+        *self.left = self.left.saturating_sub(1);
+        *self.left > 0
     }
 }
 
 /// The rules whose paths overlap those of a rule, in order.
 pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize) -> Vec<RuleId> {
     let mut near: Vec<RuleId> = Vec::new();
-    let mut search = Search {
-        trie,
-        found: |id| {
-            near.push(id);
-            false
-        },
-        left: *left,
+    let found = |id, _: &mut usize| {
+        near.push(id);
+        false
     };
+    let mut walk = Walk { trie, relation: Relation::Overlaps, found, left };
     for pattern in &rule.resources {
-        search.ends(pattern);
+        walk.ends(pattern);
     }
-    *left = search.left;
     near.sort_unstable();
     near.dedup();
     near
 }
 
+/// Whether some method and some host match both rules.
 pub(crate) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
-    let actions = match (&one.actions, &other.actions) {
-        (Actions::Any, _) | (_, Actions::Any) => true,
-        (Actions::These(one), Actions::These(other)) => one.iter().any(|action| other.contains(action)),
-    };
-    let scopes = one.scopes.is_empty()
-        || other.scopes.is_empty()
-        || one.scopes.iter().any(|one| other.scopes.iter().any(|other| overlap_scopes(one, other)));
-    actions && scopes
-}
-
-fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
-    match (one, other) {
-        (scope, Scope::Exact(exact)) | (Scope::Exact(exact), scope) => scope.matches(exact.as_bytes()),
-        (Scope::Below(one), Scope::Below(other)) => {
-            one == other || is_below(one, other) || is_below(other, one)
-        }
-    }
+    let mut pairs = one.scopes.iter().flat_map(|a| other.scopes.iter().map(move |b| (a, b)));
+    one.actions.intersection(&other.actions).is_some()
+        && (one.scopes.is_empty()
+            || other.scopes.is_empty()
+            || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
 /// Whether some name matches both, where `other` is not literal. Two globs are assumed to overlap.

@@ -55,16 +55,16 @@ pub(crate) fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Opti
 }
 
 /// Warns of a policy without a role: it is probably a part of one, such as a file that was cut off.
-pub(crate) fn no_roles(policy: &Policy, file: &Path, problems: &mut Vec<Problem>) {
+pub(crate) fn no_roles(policy: &Policy, file: &Path, warnings: &mut Warnings) {
     if policy.roles.is_empty() && policy.search.is_none() {
         let message = "there is no role, so every request is denied";
         let problem = Problem::warning(Place::start_of(file), Warning::NoRoles, message);
-        problems.push(problem.help("add `roles`; if the policy had some, a part of it is missing"));
+        warnings.push(problem.help("add `roles`; if the policy had some, a part of it is missing"));
     }
 }
 
 /// Warns of each role that no caller can have, and of roles that sound as if every caller had them.
-pub(crate) fn unused_roles(policy: &Policy, problems: &mut Vec<Problem>) {
+pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     let by_token = policy
         .roles
         .entries()
@@ -76,23 +76,20 @@ pub(crate) fn unused_roles(policy: &Policy, problems: &mut Vec<Problem>) {
     let mut unused = policy.roles.entries().filter(|(id, _)| !*had.at(*id)).map(|(_, role)| role);
     if !is_granted {
         // One warning is enough for all of them.
-        problems.extend(unused.next().map(|role| {
+        if let Some(role) = unused.next() {
             let message = "no role is granted to anybody";
             let help = "add `grants`, or call the role `anyone` or `authenticated`, which are not granted";
-            Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help)
-        }));
+            warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
+        }
         return;
     }
-    let mut warnings = Warnings::new(problems);
     for role in unused {
         let message = format!("nobody has the role `{}`", role.name);
         let help = "name it under `grants`, let a role that is granted extend it, or call it `anyone` or \
                     `authenticated`, which are not granted";
         warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
     }
-    drop(warnings);
     let everybodys = with_extended(policy, reserved(policy));
-    let mut warnings = Warnings::new(problems);
     for (_, role) in policy.roles.entries().filter(|(id, _)| *had.at(*id) && !*everybodys.at(*id)) {
         let name = role.name.to_ascii_lowercase();
         if matches!(&*name, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous") {
@@ -108,7 +105,7 @@ pub(crate) fn unused_roles(policy: &Policy, problems: &mut Vec<Problem>) {
 /// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
 /// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the
 /// role is granted: a comment accepts only that role.
-pub(crate) fn token_roles(parsed: &Parsed, problems: &mut Vec<Problem>) {
+pub(crate) fn token_roles(parsed: &Parsed, warnings: &mut Warnings) {
     let identity = &parsed.policy.identity;
     let gives_all = |source: &&Source<'_>| {
         issuer_of(identity, source).is_some_and(|issuer| {
@@ -121,7 +118,6 @@ pub(crate) fn token_roles(parsed: &Parsed, problems: &mut Vec<Problem>) {
         return;
     }
     let help = list_of_roles(parsed);
-    let mut warnings = Warnings::new(problems);
     for grant in parsed.grants.iter().filter(|grant| !grant.users.is_empty() || !grant.groups.is_empty()) {
         let message = format!(
             "the role `{}` is granted here, but each token {} that names it gives it, too",

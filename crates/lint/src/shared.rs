@@ -5,7 +5,8 @@ use crate::names::{MAX_SOURCES, Source, keep_apart, listed, related, sharing, so
 use crate::roles::{issuer_of, roles_of};
 use crate::warnings::Warnings;
 use document::{Place, Problem, Warning};
-use policy::model::{ClaimPath, IdentityHeader, Piece, Policy, Rule, SetHeader};
+use policy::ids::IdVec;
+use policy::model::{ClaimPath, IdentityHeader, Piece, Policy, RoleId, Rule, SetHeader};
 use policy::pattern::Segment;
 
 /// The maximum number of roles whose rules are looked at.
@@ -13,7 +14,7 @@ const MAX_ROLES: usize = 1000;
 
 /// Warns of each rule with `{user}` for callers from two sources who can have the same name. The warning is at the rule:
 /// a comment accepts only the rules on its own line.
-pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
+pub(crate) fn shared_users(policy: &Policy, warnings: &mut Warnings) {
     let roles = policy.roles.entries().filter(|(_, role)| role.allow.iter().any(has_user));
     let roles: Vec<_> = roles.take(MAX_ROLES).collect();
     if roles.is_empty() {
@@ -22,25 +23,20 @@ pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
     let sources = sources(&policy.identity);
     let sources = sources.get(..MAX_SOURCES).unwrap_or(&sources);
     let had: Vec<_> = sources.iter().map(|source| roles_of(policy, source)).collect();
+    let having: Vec<(&Source<'_>, &IdVec<RoleId, bool>)> = sources.iter().zip(&had).collect();
     let mut pairs = Vec::new();
-    for (number, (second, of_second)) in sources.iter().zip(&had).enumerate() {
-        for (first, of_first) in sources.iter().zip(&had).take(number) {
-            if first.users.may_meet(&second.users) {
-                pairs.push([(first, of_first), (second, of_second)]);
-            }
-        }
+    for (index, first) in having.iter().enumerate() {
+        let met = having.iter().skip(index + 1).filter(|second| first.0.users.may_meet(&second.0.users));
+        pairs.extend(met.map(|second| [first, second]));
     }
-    let mut warnings = Warnings::new(problems);
     for (id, role) in roles {
         let both = pairs.iter().filter(|pair| pair.iter().all(|(_, had)| *had.at(id)));
         let met: Vec<&Source<'_>> = both.flatten().map(|(source, _)| *source).collect();
-        let is_met = |source: &&Source<'_>| met.iter().any(|one| std::ptr::eq(*one, *source));
+        let is_met = |source: &&Source<'_>| met.iter().any(|other| std::ptr::eq(*other, *source));
         let shared: Vec<&Source<'_>> = sources.iter().filter(is_met).collect();
         if !shared.is_empty() {
-            role.allow
-                .iter()
-                .filter(|rule| has_user(rule))
-                .for_each(|rule| warnings.push(warning(rule, &shared)));
+            let rules = role.allow.iter().filter(|rule| has_user(rule));
+            rules.for_each(|rule| warnings.push(warning(rule, &shared)));
         }
     }
 }
@@ -61,7 +57,7 @@ fn has_user(rule: &Rule) -> bool {
 ///
 /// Where a header has `{claims.iss}`, it tells the application the source, so there is no warning. Nor is there one about
 /// roles: they are those of the policy, whichever source gives them.
-pub(crate) fn shared_names(policy: &Policy, problems: &mut Vec<Problem>) {
+pub(crate) fn shared_names(policy: &Policy, warnings: &mut Warnings) {
     let headers = &*policy.allow_response.set_headers;
     let headers = if headers.iter().any(has_issuer) { &[] } else { headers };
     let signed = policy.identity_header.as_ref().filter(|signed| !signs_issuer(signed));
@@ -71,7 +67,6 @@ pub(crate) fn shared_names(policy: &Policy, problems: &mut Vec<Problem>) {
     let mut sources = sources(&policy.identity);
     sources.truncate(MAX_SOURCES);
     sources.retain(|source| may_be_allowed(policy, source));
-    let mut warnings = Warnings::new(problems);
     for (piece, claim, what) in [(Piece::User, "sub", "user"), (Piece::Groups, "groups", "group")] {
         let with_piece: Vec<_> = headers.iter().filter(|header| header.value.0.contains(&piece)).collect();
         if with_piece.is_empty() && signed.is_none() {
@@ -94,13 +89,13 @@ pub(crate) fn shared_names(policy: &Policy, problems: &mut Vec<Problem>) {
     }
     let has_user = |header: &SetHeader| header.value.0.contains(&Piece::User);
     if policy.identity_header.is_none() && !headers.iter().any(has_user) {
-        headers.iter().for_each(|header| user_claims(policy, &sources, header, &mut warnings));
+        headers.iter().for_each(|header| user_claims(policy, &sources, header, warnings));
     }
 }
 
 /// Warns of a header with the claim that has the user names of several issuers: it is without the prefix of its issuer.
 /// Beside a header with `{user}` it is no more than an attribute.
-fn user_claims(policy: &Policy, sources: &[Source<'_>], header: &SetHeader, warnings: &mut Warnings<'_>) {
+fn user_claims(policy: &Policy, sources: &[Source<'_>], header: &SetHeader, warnings: &mut Warnings) {
     for piece in &header.value.0 {
         let Piece::Claim(path) = piece else { continue };
         let is_user = |source: &&Source<'_>| {
@@ -140,7 +135,7 @@ fn is_issuer(path: &ClaimPath) -> bool {
 }
 
 /// Warns of the first rule with `{user}`, unless another has `{user.id}`: its author knows the difference.
-pub(crate) fn prefixed_users(policy: &Policy, problems: &mut Vec<Problem>) {
+pub(crate) fn prefixed_users(policy: &Policy, warnings: &mut Warnings) {
     let Some((.., prefix)) = policy.identity.sources().next() else { return };
     if policy.identity.sources().any(|(.., prefix)| prefix.is_empty()) {
         return;
@@ -156,6 +151,6 @@ pub(crate) fn prefixed_users(policy: &Policy, problems: &mut Vec<Problem>) {
         let message =
             format!("`{{user}}` is the user name with its prefix: a path has `{prefix}ann`, not `ann`");
         let help = "did you mean `{user.id}` with `user_id_from`?";
-        problems.push(Problem::warning(rule.at.clone(), Warning::PrefixedUser, message).help(help));
+        warnings.push(Problem::warning(rule.at.clone(), Warning::PrefixedUser, message).help(help));
     }
 }

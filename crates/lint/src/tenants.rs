@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use crate::overlap::{overlap_but_for_paths, overlapping};
 use crate::related::Related;
 use crate::trie::{Ruled, Trie};
-use crate::warnings::Warnings;
+use crate::warnings::{Budget, Warnings};
 use document::{Problem, Warning};
 use policy::model::{Effect, Policy, RoleId, Rule};
 use policy::pattern::{Pattern, Scope, Segment};
 
-/// The maximum number of steps for all `allow` rules together, and for each of them.
-const BUDGET: usize = 2_000_000;
-const BUDGET_OF_ONE: usize = 10_000;
+/// The maximum number of steps for each `allow` rule.
+const MAX_STEPS: usize = 10_000;
 
 /// Where the rule of a tenant has its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,28 +28,27 @@ struct Denied<'s, 'p> {
 }
 
 /// Warns of each `allow` rule from which two roles deny each other's part.
-pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
+pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = Related::new(policy);
     let mut warned: BTreeSet<RoleId> = BTreeSet::new();
-    let mut budget = BUDGET;
+    let mut budget = Budget::new(2_000_000, MAX_STEPS);
     for allow in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Allow) {
-        let mut left = BUDGET_OF_ONE.min(budget);
-        budget -= left;
-        let denying: Vec<&Ruled<'_>> = overlapping(trie, allow.rule, &mut left)
-            .into_iter()
-            .map(|id| trie.rules.at(id))
-            .filter(|near| near.effect == Effect::Deny && overlap_but_for_paths(near.rule, allow.rule))
-            .collect();
-        for position in positions(allow.rule) {
-            let denied = denied_by_roles(&denying, allow.rule, position);
-            if let Some((one, other)) = find_mutual(&denied, position, &mut related, &mut left)
-                && left > 0
-                && warned.insert(one.role)
-            {
-                warnings.push(warning(one, other, allow, position, &mut related));
+        budget.spend(|left| {
+            let denying: Vec<&Ruled<'_>> = overlapping(trie, allow.rule, left)
+                .into_iter()
+                .map(|id| trie.rules.at(id))
+                .filter(|near| near.effect == Effect::Deny && overlap_but_for_paths(near.rule, allow.rule))
+                .collect();
+            for position in positions(allow.rule) {
+                let denied = denied_by_roles(&denying, allow.rule, position);
+                if let Some((one, other)) = find_mutual(&denied, position, &mut related, left)
+                    && *left > 0
+                    && warned.insert(one.role)
+                {
+                    warnings.push(warning(one, other, allow, position, &mut related));
+                }
             }
-        }
-        budget += left;
+        });
     }
 }
 
@@ -119,20 +117,12 @@ fn find_mutual<'s, 'p>(
             }
             let is_nested = one.names.is_subset(&other.names) || one.names.is_superset(&other.names);
             let is_alike = position == Position::Host || !one.names.is_disjoint(&other.names);
-            if !is_nested && is_alike && !are_related(one.first.role, other.first.role, related, left) {
+            if !is_nested && is_alike && !related.come_together(one.first.role, other.first.role, left) {
                 return Some((one.first, other.first));
             }
         }
     }
     None
-}
-
-/// Whether callers with one of these roles have the other one, too.
-fn are_related(one: RoleId, other: RoleId, related: &mut Related<'_>, left: &mut usize) -> bool {
-    related.find_from(one, left);
-    let comes_with = related.has(other);
-    related.find_from(other, left);
-    comes_with || related.has(one)
 }
 
 fn warning(
@@ -148,7 +138,7 @@ fn warning(
         "`{one_role}` and `{other_role}` deny each other's {what}s: `{}` allows each new {what}",
         allow.rule.name
     );
-    let mut left = BUDGET_OF_ONE;
+    let mut left = MAX_STEPS;
     if [one, other].iter().all(|deny| {
         related.find_from(allow.role, &mut left);
         !related.has(deny.role)

@@ -5,8 +5,8 @@ use foldhash::{HashMap, HashMapExt};
 use crate::warnings::Warnings;
 use document::{Problem, Warning};
 use policy::ids::{IdVec, id_types};
-use policy::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
-use policy::pattern::{Glob, Pattern, Segment};
+use policy::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
+use policy::pattern::{Pattern, Segment};
 
 /// A rule of a role.
 #[derive(Clone, Copy)]
@@ -27,16 +27,8 @@ pub(crate) struct Trie<'p> {
     pub(crate) rules: IdVec<RuleId, Ruled<'p>>,
     nodes: IdVec<NodeId, Node<'p>>,
     literals: HashMap<(NodeId, &'p str), NodeId>,
-    others: HashMap<(NodeId, Other<'p>), NodeId>,
-}
-
-/// A segment that is not literal, by what it matches.
-#[derive(PartialEq, Eq, Hash)]
-enum Other<'p> {
-    One,
-    User,
-    UserId(&'p [SourceId]),
-    Glob(&'p Glob),
+    /// The edges that are not literal; those of placeholders without their names.
+    others: HashMap<(NodeId, Segment), NodeId>,
 }
 
 /// The node for a sequence of segments.
@@ -99,15 +91,12 @@ impl<'p> Trie<'p> {
     /// The node after a segment. It is added if there is none.
     fn child(&mut self, from: NodeId, segment: &'p Segment, rule: RuleId) -> NodeId {
         let next = self.nodes.next_id();
-        let known = match segment {
+        let child = *match segment {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
-            Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
-            Segment::User => self.others.entry((from, Other::User)).or_insert(next),
-            Segment::UserId(sources) => self.others.entry((from, Other::UserId(sources))).or_insert(next),
-            Segment::Glob(glob) => self.others.entry((from, Other::Glob(glob))).or_insert(next),
+            Segment::One(_) => self.others.entry((from, Segment::One("".into()))).or_insert(next),
+            other => self.others.entry((from, other.clone())).or_insert(next),
         };
-        let known = *known;
-        if known == next {
+        if child == next {
             self.nodes.push(Node { first: Some(rule), ..Node::default() });
             let node = self.nodes.at_mut(from);
             match segment {
@@ -115,11 +104,11 @@ impl<'p> Trie<'p> {
                 other => node.others.push((other, next)),
             }
         }
-        known
+        child
     }
 
     /// Warns of sibling segments that differ only in case.
-    pub(crate) fn case_variants(&self, warnings: &mut Warnings<'_>) {
+    pub(crate) fn case_variants(&self, warnings: &mut Warnings) {
         for node in &self.nodes {
             if !node.literals.iter().any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
             {
@@ -139,7 +128,7 @@ impl<'p> Trie<'p> {
 
     /// Warns of a path that ends in a slash, if no rule with the same effect matches it without: most people who write
     /// `/admin/` mean all that is below. Only literal paths, so that one look-up is enough.
-    pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings<'_>) {
+    pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
         for node in self.nodes.iter().filter(|node| node.first.is_some()) {
             let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty()) else {
                 continue;
@@ -172,7 +161,7 @@ impl<'p> Trie<'p> {
         node: NodeId,
         first: &str,
         other: NodeId,
-        warnings: &mut Warnings<'_>,
+        warnings: &mut Warnings,
     ) {
         let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
         if let (Some(rule), Some(other)) = (rule(node), rule(other)) {

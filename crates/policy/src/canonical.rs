@@ -6,7 +6,7 @@
 //! segments, merge slashes. The module `interpretations` lists the interpretations.
 
 mod buffers;
-mod encoding;
+pub(crate) mod encoding;
 mod error;
 mod host;
 mod interpretations;
@@ -20,7 +20,7 @@ pub use encoding::{decoded, segment_is_name};
 pub use error::PathError;
 pub use host::{HostError, host};
 
-use buffers::{NONE, Space, Texts};
+use buffers::{NONE, Texts};
 
 /// All interpretations of a path that a backend may use.
 ///
@@ -180,9 +180,8 @@ fn unusual<'a>(
     if text.len() > interpretations::MAX_LENGTH {
         return Err(PathError::TooLong);
     }
-    let space = buffers.space();
-    interpretations::write(text, space)?;
-    let Space { candidates, current, result, scratch, all, deny_only } = space;
+    interpretations::write(text, buffers)?;
+    let Buffers { candidates, current, result, scratch, all, deny_only } = buffers;
     all.clear();
     deny_only.clear();
     candidates.copy(0, current);

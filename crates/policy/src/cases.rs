@@ -2,7 +2,6 @@
 
 mod json;
 mod read;
-mod time;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -84,8 +83,8 @@ pub struct Expect {
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     let mut reader = Reader::with_hints(file.into(), HINTS);
     let cases =
-        reader.parse_nonempty(text, "write a list of cases").map(|root| read::cases(&mut reader, &root));
+        reader.parse_nonempty(text, "write a list of cases").map(|root| read::read_cases(&mut reader, &root));
     let mut problems = reader.finish();
-    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    problems.sort_by(|a, b| a.at.cmp(&b.at));
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }
 }

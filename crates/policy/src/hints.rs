@@ -3,12 +3,9 @@
 use document::{Hints, KeyHint};
 
 /// The hints for policies.
-pub(crate) const HINTS: Hints = Hints { key: key_hint, shape: shape_hint };
+pub(crate) const HINTS: Hints = Hints { keys: KEYS, shapes: SHAPES };
 
-/// The mapping, the keys of other systems, the key that they mean here, and the help where that key alone is not enough.
-type Row = (&'static str, &'static [&'static str], Option<&'static str>, &'static str);
-
-const KEYS: &[Row] = &[
+const KEYS: &[KeyHint] = &[
     (
         "a policy",
         &["apiversion", "kind", "metadata", "spec"],
@@ -80,29 +77,14 @@ const KEYS: &[Row] = &[
     ("`allow_response`", &["headers"], Some("set_headers"), ""),
 ];
 
-fn key_hint(mapping: &str, key: &str) -> Option<KeyHint> {
-    let key = key.to_ascii_lowercase();
-    let rows = KEYS.iter().filter(|(of, keys, ..)| *of == mapping && keys.contains(&&*key));
-    let (_, _, meant, help) = *rows.into_iter().next()?;
-    Some(match meant {
-        Some(meant) if help.is_empty() => KeyHint::key(meant),
-        Some(meant) => KeyHint::key_as(meant, help),
-        None => KeyHint::advice(help),
-    })
-}
-
-fn shape_hint(value: &str, expected: &str) -> Option<&'static str> {
-    Some(match value {
-        "`users`" if expected == "a list" => return None,
-        "`roles`" if expected == "a mapping" => "write `NAME: { allow: [\"GET /people\"] }`",
-        "a role" => "write `{ allow: [\"GET /people\"] }`",
-        "`grants`" => "write `ROLE: { users: […] }`",
-        "a grant" => "write `{ users: […] }` or `{ groups: […] }`",
-        "`users`" => "write `NAME: { password: \"…\" }`, each without `-`",
-        "`keys`" => "write `{ url: \"https://…\" }` or `{ file: jwks.json }`",
-        "a user" => "write `{ password: \"…\" }` with a hash",
-        "a rule" => "write it as text, such as `GET /people`",
-        "the value of a header" => "quote a text that starts with `{` or `[`",
-        _ => return None,
-    })
-}
+const SHAPES: &[(&str, &str, &str)] = &[
+    ("`roles`", "a mapping", "write `NAME: { allow: [\"GET /people\"] }`"),
+    ("a role", "a mapping", "write `{ allow: [\"GET /people\"] }`"),
+    ("`grants`", "a mapping", "write `ROLE: { users: […] }`"),
+    ("a grant", "a mapping", "write `{ users: […] }` or `{ groups: […] }`"),
+    ("`users`", "a mapping", "write `NAME: { password: \"…\" }`, each without `-`"),
+    ("`keys`", "a mapping", "write `{ url: \"https://…\" }` or `{ file: jwks.json }`"),
+    ("a user", "a mapping", "write `{ password: \"…\" }` with a hash"),
+    ("a rule", "text", "write it as text, such as `GET /people`"),
+    ("the value of a header", "text", "quote a text that starts with `{` or `[`"),
+];

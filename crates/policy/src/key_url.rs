@@ -1,32 +1,37 @@
 //! Where a key set is fetched.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::canonical;
 use document::Secret;
 
 /// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set, of a discovery document that names it, of the inventory of a search cluster, or of a bundle; and the
-/// certificate authorities of one of which its server needs a certificate. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
-/// without user, password and fragment. All output, logs and metric labels use these.
+/// The URL of a key set, of a discovery document that names it, of the inventory of a search cluster, or of
+/// a bundle; and the certificate authorities of one of which its server needs a certificate.
 ///
-/// Two of these that differ only in what is hidden look the same, but are not equal.
+/// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the
+/// query, without user, password and fragment. All output, logs and metric labels use these. Two URLs that
+/// differ only in a hidden part look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyUrl {
     url: Arc<str>,
-    discovery_of: Option<Arc<str>>,
+    document: Document,
     trusted_ca: Option<Arc<[u8]>>,
-    inventory: Option<InventoryAccess>,
 }
 
-/// How the inventory of a search cluster is asked for.
+/// The document at a [`KeyUrl`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct InventoryAccess {
-    /// `user:password`.
-    credentials: Option<Secret>,
+enum Document {
+    /// A key set, or a bundle.
+    KeySet,
+    /// The discovery document of this issuer.
+    Discovery(Arc<str>),
+    /// The inventory of a search cluster, which is asked with this `user:password`.
+    Inventory(Option<Secret>),
 }
 
 impl KeyUrl {
@@ -34,7 +39,7 @@ impl KeyUrl {
     #[must_use]
     pub fn of_discovery(issuer: &Arc<str>) -> Self {
         let url = format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer));
-        Self { discovery_of: Some(issuer.clone()), ..url.as_str().into() }
+        Self { document: Document::Discovery(issuer.clone()), ..url.as_str().into() }
     }
 
     /// The URL of the inventory of the search cluster at `url`, with the `user:password` that the cluster is asked with.
@@ -42,7 +47,7 @@ impl KeyUrl {
     pub fn of_inventory(url: &str, credentials: Option<&str>) -> Self {
         let url = format!("{}/_resolve/index/*?expand_wildcards=all", url.trim_end_matches('/'));
         let credentials = credentials.map(|credentials| Secret(credentials.into()));
-        Self { inventory: Some(InventoryAccess { credentials }), ..url.as_str().into() }
+        Self { document: Document::Inventory(credentials), ..url.as_str().into() }
     }
 
     /// What is wrong with the URL, and how to fix it, if it may not be fetched. Neither shows anything of it.
@@ -54,13 +59,16 @@ impl KeyUrl {
     /// Whether it is the URL of the inventory of a search cluster.
     #[must_use]
     pub fn is_inventory(&self) -> bool {
-        self.inventory.is_some()
+        matches!(self.document, Document::Inventory(_))
     }
 
     /// The `user:password` that its server is asked with, if any. Only for fetching; never log or print it.
     #[must_use]
     pub fn credentials(&self) -> Option<&str> {
-        self.inventory.as_ref()?.credentials.as_ref().map(|secret| &*secret.0)
+        match &self.document {
+            Document::Inventory(Some(credentials)) => Some(&credentials.0),
+            _ => None,
+        }
     }
 
     /// The same, trusting only the certificate authorities in this PEM text.
@@ -93,7 +101,10 @@ impl KeyUrl {
     /// The issuer whose discovery document is at this URL; `None` if the key set itself is.
     #[must_use]
     pub fn discovery_of(&self) -> Option<&str> {
-        self.discovery_of.as_deref()
+        match &self.document {
+            Document::Discovery(issuer) => Some(issuer),
+            _ => None,
+        }
     }
 
     /// Certificate authorities in PEM: its server needs a certificate of one of these; `None` for those of the system.
@@ -117,7 +128,7 @@ impl KeyUrl {
 
 impl From<Arc<str>> for KeyUrl {
     fn from(url: Arc<str>) -> Self {
-        Self { url, discovery_of: None, trusted_ca: None, inventory: None }
+        Self { url, document: Document::KeySet, trusted_ca: None }
     }
 }
 
@@ -175,7 +186,12 @@ pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     if authority.contains('@') {
         return Some(("the URL has a user or password", "leave it out"));
     }
-    let Some(host) = host_of(authority) else { return Some(("the URL has no valid host", form)) };
+    let mut lowered = Vec::new();
+    let host = canonical::host(authority.as_bytes(), &mut lowered).unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
+    if host.is_empty() || port.is_some_and(|port| port.parse::<u16>().is_err()) {
+        return Some(("the URL has no valid host", form));
+    }
     match scheme {
         "https" => None,
         "http" if is_loopback(host) => None,
@@ -184,33 +200,10 @@ pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The host of a `host:port`, if both are valid.
-fn host_of(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (authority, None),
-    };
-    if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
-        return None;
-    }
-    let named = |host: &str| {
-        let label = |label: &str| {
-            !label.is_empty()
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        };
-        host.strip_suffix('.').unwrap_or(host).split('.').all(label)
-    };
-    (named(host) || in_brackets(host).is_some()).then_some(host)
-}
-
-fn in_brackets(host: &str) -> Option<Ipv6Addr> {
-    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || in_brackets(host).is_some_and(|address| address.is_loopback())
+fn is_loopback(host: &[u8]) -> bool {
+    let host = String::from_utf8_lossy(host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

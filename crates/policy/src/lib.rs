@@ -1,11 +1,11 @@
 //! Policies: their data model, their meaning, and their parser.
 //!
-//! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
-//! matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference evaluator: slow,
-//! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
-//! rules), then [`load()`]: it reads the files as YAML (by the crate [`document`]), parses them, resolves names and reports
-//! [`Problem`](document::Problem)s. `keys` lists the keys of each mapping, `hints` those that other systems have in their
-//! place. [`cases`] are the test cases of a policy, and [`written`] writes values as YAML.
+//! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what
+//! a rule matches), [`decision`] (what an evaluator evaluates, and its result), [`mod@reference`] (the reference
+//! evaluator: slow, and written to be obviously right), [`canonical`] (the form in which paths and hosts are
+//! compared with rules), then [`load()`]: it reads the files as YAML (by the crate [`document`]), parses them,
+//! resolves names and reports [`Problem`](document::Problem)s, with `hints` at keys of other systems.
+//! [`cases`] are the test cases of a policy, and [`written`] writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
@@ -15,8 +15,6 @@ pub mod decision;
 mod hints;
 pub mod ids;
 mod key_url;
-mod keys;
-mod load;
 pub mod model;
 mod parse;
 pub mod pattern;
@@ -25,7 +23,6 @@ pub mod written;
 
 pub use decision::{AccessRequest, Decision};
 pub use key_url::KeyUrl;
-pub use load::{Loaded, Parsed, load, parse};
 pub use model::Policy;
-pub use parse::htpasswd;
 pub use parse::unresolved::{NameRef, UnresolvedGrant};
+pub use parse::{Loaded, Parsed, htpasswd, load, parse};

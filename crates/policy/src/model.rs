@@ -342,7 +342,7 @@ pub struct DenyResponse {
 }
 
 /// The content type of a denial's body.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentType {
     /// `application/json`.
     #[default]

@@ -1,7 +1,7 @@
 //! Parses the files of a policy, including the ones that it includes.
 //!
-//! `unresolved` is the result: the policy as written, in which roles are still names. `resolve` turns it into a
-//! [`Policy`](crate::Policy). The other modules parse one section or one kind of value each.
+//! `unresolved` is the policy as written, in which roles are still names; `resolve` turns it into a [`Policy`].
+//! The other modules parse one section or one kind of value each.
 
 mod basic;
 mod cached_files;
@@ -26,14 +26,26 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::hints::HINTS;
-use crate::keys::{IDENTITY, POLICY};
-use crate::model::Identity;
-use document::{Fields, Files, Node, Place, PolicyFile, Problem, Reader, Scalar, Text, Value, normalized};
+use crate::model::{Identity, Policy};
+use document::{
+    Fields, Files, Node, Place, PolicyFile, Problem, Reader, Scalar, Severity, Text, Value, normalized,
+};
 
-use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use self::unresolved::UnresolvedPolicy;
+use self::cached_files::{CachedFiles, beside, is_file_name};
+use self::unresolved::{UnresolvedGrant, UnresolvedPolicy};
 
-pub(crate) use self::resolve::resolve;
+/// The keys of a policy: its sections.
+const POLICY: &[&str] = &[
+    "version",
+    "include",
+    "identity",
+    "roles",
+    "grants",
+    "allow_response",
+    "deny_response",
+    "identity_header",
+    "search",
+];
 
 /// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
 const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
@@ -41,16 +53,44 @@ const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "i
 /// The maximum nesting depth of includes.
 const MAX_DEPTH: usize = 16;
 
-/// What the files of a policy contain.
-pub(crate) struct Parsed {
-    pub(crate) policy: UnresolvedPolicy,
-    pub(crate) problems: Vec<Problem>,
-    /// Every file that was read, in order of reading.
-    pub(crate) files: Vec<PolicyFile>,
+/// A valid policy, with everything that was read to load it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The policy.
+    pub policy: Policy,
+    /// Warnings, which do not prevent its use.
+    pub warnings: Vec<Problem>,
+    /// Every file that was read, in order of reading: the policy, included files, password files and key files.
+    pub files: Vec<PolicyFile>,
 }
 
-/// Parses a policy's main file and all files that it includes.
-pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
+/// What was read from a policy's files. The policy is complete if no problem is an error.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The policy, without the parts that could not be read.
+    pub policy: Policy,
+    /// All problems so far.
+    pub problems: Vec<Problem>,
+    /// The grants as written, with their places.
+    pub grants: Vec<UnresolvedGrant>,
+    /// The main file.
+    pub file: PathBuf,
+    /// Every file that was read, in order of reading.
+    pub files: Vec<PolicyFile>,
+}
+
+/// Loads the policy in `file`, with all files that it names. [`lint::load`](../lint/fn.load.html) also warns
+/// of policies that are probably not intended.
+///
+/// # Errors
+/// All problems in all files, including warnings, sorted by place.
+pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
+    parse(files, file).into_loaded()
+}
+
+/// Parses the policy in `file`, with all files that it names, and resolves names.
+#[must_use]
+pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
     let mut parser = PolicyParser {
         files: CachedFiles::new(files),
         policy: UnresolvedPolicy::default(),
@@ -59,14 +99,37 @@ pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
         seen: HashSet::new(),
     };
     match parser.files.read(file) {
-        Ok(bytes) => parser.file(file, &bytes),
+        Ok(bytes) => parser.read_file(file, &bytes),
         Err(error) => {
             parser.all_missing();
             let message = format!("cannot read the policy: {error}");
             parser.problems.push(Problem::error(Place::start_of(file), message));
         }
     }
-    Parsed { policy: parser.policy, problems: parser.problems, files: parser.files.finish() }
+    let PolicyParser { files, policy, mut problems, .. } = parser;
+    let grants = policy.grants.clone();
+    let policy = resolve::resolve(policy, &mut problems);
+    Parsed { policy, problems, grants, file: file.to_owned(), files: files.into_read() }
+}
+
+impl Parsed {
+    /// Whether the policy has an error.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The policy, if it is valid.
+    ///
+    /// # Errors
+    /// All problems, if at least one is an error, sorted by place.
+    pub fn into_loaded(mut self) -> Result<Loaded, Vec<Problem>> {
+        self.problems.sort_by(|a, b| a.at.cmp(&b.at));
+        if self.is_broken() {
+            return Err(self.problems);
+        }
+        Ok(Loaded { policy: self.policy, warnings: self.problems, files: self.files })
+    }
 }
 
 /// Parses a policy's files one after another.
@@ -80,7 +143,7 @@ struct PolicyParser<'f> {
 }
 
 impl PolicyParser<'_> {
-    fn file(&mut self, file: &Path, bytes: &[u8]) {
+    fn read_file(&mut self, file: &Path, bytes: &[u8]) {
         self.seen.insert(normalized(file));
         self.open.push(normalized(file));
         let mut reader = Reader::with_hints(file.into(), HINTS);
@@ -95,7 +158,7 @@ impl PolicyParser<'_> {
         }
         let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", POLICY));
         match fields {
-            Some(fields) => self.sections(&mut reader, file, &fields),
+            Some(fields) => self.read_sections(&mut reader, &fields),
             None => self.all_missing(),
         }
         drop(tree);
@@ -109,82 +172,71 @@ impl PolicyParser<'_> {
         self.policy.lacks_identity = true;
     }
 
-    fn sections(&mut self, reader: &mut Reader, file: &Path, fields: &Fields<'_>) {
-        version(reader, fields, self.open.len() == 1);
-        self.mark_misspelled(fields);
+    fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
+        read_version(reader, fields, self.open.len() == 1);
         // A section that is indented below another one is missing. The keys of `roles` and `grants` are names.
-        let with_keys = fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
-        if with_keys.into_iter().any(|(_, node)| has_section(node)) {
+        let mut with_keys = fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
+        if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
             self.all_missing();
         }
+        let policy = &mut self.policy;
+        policy.lacks_roles |= fields.means("roles");
+        policy.lacks_identity |= fields.means("identity");
         reader.report_empty(fields, NEVER_EMPTY);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
-            let read = identity(reader, &mut self.files, file, node);
-            self.policy.lacks_identity |= reader.errors() > errors;
-            once(reader, "identity", fields, &mut self.policy.identity, read);
+            let identity = read_identity(reader, &mut self.files, node);
+            policy.lacks_identity |= reader.errors() > errors;
+            keep_once(reader, "identity", fields, &mut policy.identity, identity);
         }
         if let Some(node) = fields.value("roles") {
-            self.policy.lacks_roles |= !matches!(node.value, Value::Map(_));
-            roles::read(reader, node, &mut self.policy);
+            policy.lacks_roles |= !matches!(node.value, Value::Map(_));
+            roles::read(reader, node, policy);
         }
         if let Some(node) = fields.value("grants") {
-            roles::read_grants(reader, node, &mut self.policy);
+            roles::read_grants(reader, node, policy);
         }
         if let Some(node) = fields.value("allow_response") {
-            let read = response::allow(reader, node);
-            once(reader, "allow_response", fields, &mut self.policy.allow_response, read);
+            let response = response::read_allow(reader, node);
+            keep_once(reader, "allow_response", fields, &mut policy.allow_response, response);
         }
         if let Some(node) = fields.value("deny_response") {
-            let read = response::deny(reader, node);
-            once(reader, "deny_response", fields, &mut self.policy.deny_response, read);
+            let response = response::read_deny(reader, node);
+            keep_once(reader, "deny_response", fields, &mut policy.deny_response, response);
         }
         if let Some(node) = fields.value("identity_header") {
-            let read = identity_header::read(reader, &mut self.files, file, node);
-            once(reader, "identity_header", fields, &mut self.policy.identity_header, read);
+            let header = identity_header::read(reader, &mut self.files, node);
+            keep_once(reader, "identity_header", fields, &mut policy.identity_header, header);
         }
-        if let Some((key, node)) = fields.field("search") {
-            let read = search::read(reader, &mut self.files, file, (key, node));
-            once(reader, "search", fields, &mut self.policy.search, read);
+        if let Some(field) = fields.field("search") {
+            let search = search::read(reader, &mut self.files, field);
+            keep_once(reader, "search", fields, &mut policy.search, search);
         }
-        match fields.field("include") {
-            // What it had is missing.
-            Some((_, node)) if node.is_nothing() => self.all_missing(),
-            Some((_, node)) => self.includes(reader, file, node),
-            None => {}
-        }
-    }
-
-    /// Marks sections as missing if their name seems to be misspelled.
-    fn mark_misspelled(&mut self, fields: &Fields<'_>) {
-        if fields.means("include") {
-            self.all_missing();
-        }
-        self.policy.lacks_roles |= fields.means("roles");
-        self.policy.lacks_identity |= fields.means("identity");
-    }
-
-    fn includes(&mut self, reader: &mut Reader, file: &Path, node: &Node) {
-        let mut texts = reader.texts(node, "`include`", "a file's name");
-        let errors = reader.errors();
-        texts.retain(|(text, _)| is_file_name(reader, text));
-        if reader.errors() > errors {
-            self.all_missing();
-        }
-        reader.warn_of_duplicates(&texts);
-        for (text, _) in texts {
+        if let Some((_, node)) = fields.field("include") {
             let errors = reader.errors();
-            for path in self.matching(reader, file, &text) {
-                self.include(reader, &text, &path);
+            if !node.is_nothing() {
+                self.read_includes(reader, node);
             }
-            if reader.errors() > errors {
+            // Anything may be in a file whose name, or whose contents, could not be read.
+            if node.is_nothing() || reader.errors() > errors {
                 self.all_missing();
             }
         }
     }
 
+    fn read_includes(&mut self, reader: &mut Reader, node: &Node) {
+        let mut names = reader.texts(node, "`include`", "a file's name");
+        names.retain(|name| is_file_name(reader, name));
+        reader.warn_of_duplicates(&names);
+        for name in names {
+            for path in self.matching_files(reader, &name) {
+                self.include(reader, &name, &path);
+            }
+        }
+    }
+
     /// The files that match a name in `include`.
-    fn matching(&self, reader: &mut Reader, file: &Path, text: &Text<'_>) -> Vec<PathBuf> {
+    fn matching_files(&self, reader: &mut Reader, text: &Text<'_>) -> Vec<PathBuf> {
         let (folder, name) = match text.text.rsplit_once('/') {
             Some(("", name)) => ("/", name),
             Some((folder, name)) => (folder, name),
@@ -195,33 +247,18 @@ impl PolicyParser<'_> {
             return Vec::new();
         }
         if !name.contains('*') {
-            return vec![beside(file, text.text)];
+            return vec![beside(reader.file(), text.text)];
         }
-        let folder = beside(file, folder);
-        let names = match self.files.list(&folder) {
-            Ok(names) => names,
-            Err(error) => {
-                unreadable(reader, text.at, &folder, &error);
-                return Vec::new();
-            }
-        };
+        let folder = beside(reader.file(), folder);
+        let Some(names) = self.files.list_beside(reader, text.at, &folder) else { return Vec::new() };
         let current = self.open.last();
-        let (paths, unreadable): (Vec<PathBuf>, Vec<PathBuf>) = names
+        // A name that is not UTF-8 is not left out, and cannot be read: a rule that denies may be in the file.
+        let paths: Vec<PathBuf> = names
             .iter()
             .filter(|file| matches(name, file))
             .map(|file| folder.join(file))
             .filter(|path| Some(&normalized(path)) != current)
-            .partition(|path| !is_not_utf8(path));
-        // They are not left out: a rule that denies may be in one.
-        for path in &unreadable {
-            let path = path.display();
-            let message =
-                format!("the name of the file `{path}` is not UTF-8: each `\u{fffd}` stands for other bytes");
-            reader.error_help(text.at, message, "rename the file");
-        }
-        if !unreadable.is_empty() {
-            return paths;
-        }
+            .collect();
         if paths.is_empty() {
             let help = "names are relative to the folder of the file that includes";
             reader.error_help(text.at, format!("no file matches `{}`", text.text), help);
@@ -245,16 +282,10 @@ impl PolicyParser<'_> {
             reader.error(text.at, format!("files include each other more than {MAX_DEPTH} deep"));
             return;
         }
-        match self.files.read(path) {
-            Ok(bytes) => self.file(path, &bytes),
-            Err(error) => unreadable(reader, text.at, path, &error),
+        if let Some(file) = self.files.read_beside(reader, text.at, path.to_owned()) {
+            self.read_file(path, &file.bytes);
         }
     }
-}
-
-/// Whether the name of a file in a folder has bytes that are not UTF-8, as [`Files::list`] gives it.
-fn is_not_utf8(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().contains(char::REPLACEMENT_CHARACTER))
 }
 
 /// Whether a section has a key that is the name of another one.
@@ -263,41 +294,40 @@ fn has_section(node: &Node) -> bool {
 }
 
 /// Reads `identity`: how callers authenticate.
-fn identity(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Identity> {
-    let fields = reader.fields(node, "`identity`", IDENTITY)?;
+fn read_identity(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<Identity> {
+    let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
     // An empty `basic` is reported as one without users.
     reader.report_empty(&fields, &["jwt"]);
-    let basic = fields.field("basic").and_then(|field| basic::read(reader, files, file, field));
-    let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, file, node));
+    let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
+    let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }
 
 /// Keeps a section that only one file may contain.
-fn once<T>(
+fn keep_once<T>(
     reader: &mut Reader,
     key: &str,
     fields: &Fields<'_>,
     kept: &mut Option<(Place, T)>,
-    read: Option<T>,
+    section: Option<T>,
 ) {
     let Some((name, _)) = fields.field(key) else { return };
     let at = reader.place(name.at);
-    match (kept, read) {
-        (Some((first, _)), _) => {
+    match kept {
+        Some((first, _)) => {
             let problem = Problem::error(at, format!("`{key}` is defined twice"))
                 .help("keep it in one file")
                 .related(first.clone(), "the first is here");
             reader.push(problem);
         }
-        (kept @ None, Some(read)) => *kept = Some((at, read)),
-        (None, None) => {}
+        None => *kept = section.map(|section| (at, section)),
     }
 }
 
-fn version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
+fn read_version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
     let Some((key, node)) = fields.field("version") else {
-        if required && fields.lacks("version") {
-            reader.error_help(fields.at, "the policy has no `version`", "start with `version: 1`");
+        if required {
+            reader.required(fields, "version", "start with `version: 1`");
         }
         return;
     };

@@ -2,11 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::parse::method;
+pub use crate::parse::method::{MAX_METHODS, is_method};
 use crate::pattern::{Pattern, Segment};
-
-/// The most methods that a rule may have.
-pub const MAX_METHODS: usize = method::MAX_METHODS;
 
 /// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
 #[must_use]
@@ -34,13 +31,6 @@ pub fn literal(text: &str) -> String {
         other => other.to_string(),
     };
     text.chars().map(encoded).collect()
-}
-
-/// Whether a rule can name this method of a request, in a list of methods. A client may send any token as a method: also `*`, which a
-/// rule reads as every method, and `ANY`, which is an error there.
-#[must_use]
-pub fn is_method(method: &str) -> bool {
-    method::is_method(method)
 }
 
 /// A path of a rule.

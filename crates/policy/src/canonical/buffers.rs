@@ -1,20 +1,9 @@
 //! Reusable buffers for the interpretations of a path, so that a thread that handles many paths does not allocate.
 
-/// Buffers that one thread reuses for each path. They stay unallocated while all paths are canonical, and never hold
-/// more than 1 MiB.
+/// The intermediate and final texts of the interpretations of a path. One thread reuses them for each path.
+/// They stay unallocated while all paths are canonical, and never hold more than 1 MiB.
 #[derive(Debug, Default)]
-pub struct Buffers(Option<Box<Space>>);
-
-impl Buffers {
-    /// The buffers, with their contents from the previous path.
-    pub(super) fn space(&mut self) -> &mut Space {
-        self.0.get_or_insert_default()
-    }
-}
-
-/// The intermediate and final texts of the interpretations of a path.
-#[derive(Debug, Default)]
-pub(super) struct Space {
+pub struct Buffers {
     /// Everything the path may become, including intermediate texts.
     pub(super) candidates: Texts,
     /// The text being processed (`current`), the result of a step (`result`), and scratch space (`scratch`).
@@ -82,10 +71,10 @@ impl Texts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Buffers, Space};
+    use super::Buffers;
 
-    fn held(space: &Space) -> usize {
-        let Space { candidates, current, result, scratch, all, deny_only } = space;
+    fn held(buffers: &Buffers) -> usize {
+        let Buffers { candidates, current, result, scratch, all, deny_only } = buffers;
         let texts = [candidates, all, deny_only]
             .map(|texts| texts.bytes.capacity() + texts.ends.capacity() * size_of::<usize>());
         let bytes = [current, result, scratch].map(Vec::capacity);
@@ -110,13 +99,13 @@ mod tests {
             for length in (1..=32).map(|times| times * 256) {
                 let path = format!("{start}{}", piece.repeat((length - start.len()) / piece.len()));
                 let _ = super::super::path(b"GET", path.as_bytes(), &mut buffers);
-                most = most.max(held(buffers.space()));
+                most = most.max(held(&buffers));
             }
         }
         assert!((100 << 10..1 << 20).contains(&most), "{most}");
         for _ in 0..10 {
             let _ = super::super::path(b"GET", &b"/a;%40".repeat(100_000), &mut buffers);
         }
-        assert_eq!(held(buffers.space()), most, "a path that is too long is not copied");
+        assert_eq!(held(&buffers), most, "a path that is too long is not copied");
     }
 }

@@ -49,12 +49,12 @@ pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
 }
 
 /// Writes the normalised text, as [`is_normal`] defines it.
-pub(super) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
+pub(crate) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
     decode_where(text, is_unreserved, normal);
 }
 
 /// Like [`normalise`], but also decodes the visible reserved characters (`%40`, `%3A`, …). `%25` stays.
-pub(super) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
+pub(crate) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
@@ -137,22 +137,28 @@ impl Iterator for Units<'_> {
             return Some(Err(PathError::BadTriplet));
         };
         self.0 = after;
-        Some(triplet(*digits).ok_or(PathError::BadTriplet))
+        Some(unit(*digits).ok_or(PathError::BadTriplet))
     }
 }
 
-fn triplet([high, low]: [u8; 2]) -> Option<Unit> {
+fn unit([high, low]: [u8; 2]) -> Option<Unit> {
     let byte = (digit(high)? << 4) | digit(low)?;
     Some(Unit::Encoded { byte, upper: !high.is_ascii_lowercase() && !low.is_ascii_lowercase() })
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
+/// The byte that a triplet at the start of a text encodes.
+///
+/// # Errors
+/// If there is none, or servers interpret the byte differently.
+pub(crate) fn triplet(text: &[u8]) -> Result<u8, PathError> {
+    match Units(text).next() {
+        Some(Ok(Unit::Encoded { byte, .. })) => check(byte).map(|()| byte),
+        _ => Err(PathError::BadTriplet),
     }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// Writes the text with the encoded bytes for which `decode` is true decoded, and every other triplet with upper-case
@@ -169,7 +175,7 @@ fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>)
     }
 }
 
-fn push_triplet(text: &mut Vec<u8>, byte: u8) {
+pub(crate) fn push_triplet(text: &mut Vec<u8>, byte: u8) {
     let digit = |value: u8| if value < 10 { b'0' + value } else { b'A' + value - 10 };
     text.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
 }
@@ -184,21 +190,21 @@ fn check(byte: u8) -> Result<(), PathError> {
 }
 
 /// An unreserved character (RFC 3986, 2.3).
-fn is_unreserved(byte: u8) -> bool {
+pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// A visible character that neither starts a triplet nor separates segments.
-fn is_visible(byte: u8) -> bool {
+pub(crate) fn is_visible(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')
 }
 
 /// Checks that encoded bytes of 0x80 and above form whole UTF-8 characters that are not C1 controls.
 #[derive(Default)]
 struct Utf8 {
+    /// The first bytes of a character that is not complete.
     bytes: [u8; 4],
-    have: usize,
-    need: usize,
+    length: usize,
 }
 
 impl Utf8 {
@@ -210,29 +216,21 @@ impl Utf8 {
     }
 
     fn push(&mut self, byte: u8) -> Result<(), PathError> {
-        if self.have == 0 {
-            self.need = match byte {
-                0xC2..=0xDF => 2,
-                0xE0..=0xEF => 3,
-                0xF0..=0xF4 => 4,
-                _ => return Err(PathError::InvalidUtf8),
-            };
-        }
-        *self.bytes.get_mut(self.have).ok_or(PathError::InvalidUtf8)? = byte;
-        self.have += 1;
-        if self.have < self.need {
-            return Ok(());
-        }
-        self.have = 0;
-        let character = self.bytes.get(..self.need).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        match character.map(|character| character.contains(char::is_control)) {
-            Some(false) => Ok(()),
-            Some(true) => Err(PathError::EncodedControl),
-            None => Err(PathError::InvalidUtf8),
+        *self.bytes.get_mut(self.length).ok_or(PathError::InvalidUtf8)? = byte;
+        self.length += 1;
+        match std::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()) {
+            Ok(character) if character.contains(char::is_control) => Err(PathError::EncodedControl),
+            Ok(_) => {
+                self.length = 0;
+                Ok(())
+            }
+            // Without a length of the error, more bytes may complete the character.
+            Err(error) if error.error_len().is_none() => Ok(()),
+            Err(_) => Err(PathError::InvalidUtf8),
         }
     }
 
     fn end(&self) -> Result<(), PathError> {
-        if self.have == 0 { Ok(()) } else { Err(PathError::InvalidUtf8) }
+        if self.length == 0 { Ok(()) } else { Err(PathError::InvalidUtf8) }
     }
 }

@@ -1,6 +1,6 @@
 //! The interpretations that backends may give to a path, depending on which steps each of them takes or leaves out.
 
-use super::buffers::{Space, Texts};
+use super::buffers::{Buffers, Texts};
 use super::error::PathError;
 use super::{encoding, shape};
 
@@ -18,14 +18,14 @@ pub(super) const MAX_LENGTH: usize = 8 << 10;
 const MAX_BYTES: usize = 6 * MAX_LENGTH;
 const _: () = assert!(MAX_BYTES == 48 << 10, "the documents say 48 KiB");
 
-/// Writes to `candidates` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or
+/// Writes to `candidates` each text that a path may become: percent-decoded once or twice, cut at an encoded `?` or
 /// `#`, without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The
 /// first entry is the path with its triplets normalised.
 ///
 /// # Errors
 /// If it is ambiguous, or its interpretations are over [`MAX_BYTES`].
-pub(super) fn write(path: &[u8], space: &mut Space) -> Result<(), PathError> {
-    let Space { candidates, current, result, scratch, .. } = space;
+pub(super) fn write(path: &[u8], buffers: &mut Buffers) -> Result<(), PathError> {
+    let Buffers { candidates, current, result, scratch, .. } = buffers;
     candidates.clear();
     encoding::normalise(path, current);
     candidates.push(current);

@@ -1,13 +1,13 @@
 //! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use crate::cases::{Case, Credentials, Expect, Request, json, time};
+use crate::cases::{Case, Credentials, Expect, Request, json};
 use crate::parse::values::is_name;
-use document::{Fields, Node, Reader, Value};
+use document::{Fields, Node, Reader, Text, Value};
 
 /// Reads every case; a problem in one does not prevent reading the others.
-pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
+pub(super) fn read_cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
     if let Value::Map(entries) = &root.value
         && let Some((key, _)) = entries.iter().find(|(key, _)| matches!(&*key.text, "cases" | "tests"))
     {
@@ -19,48 +19,37 @@ pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
     if items.is_empty() {
         reader.error(root.at, "there are no cases");
     }
-    items.iter().filter_map(|item| case(reader, item)).collect()
+    items.iter().filter_map(|item| read_case(reader, item)).collect()
 }
 
-fn case(reader: &mut Reader, node: &Node) -> Option<Case> {
+fn read_case(reader: &mut Reader, node: &Node) -> Option<Case> {
     let fields = reader.filled_fields(node, "a case", &["name", "request", "expect"])?;
-    let name = required(reader, &fields, "name").and_then(|node| owned(reader, node, "`name`"));
-    let request = required(reader, &fields, "request").and_then(|node| request(reader, node));
-    let expect = required(reader, &fields, "expect").and_then(|node| expect(reader, node));
+    reader.required(&fields, "name", "say what the case shows");
+    let name = owned(reader, &fields, "name");
+    let request = reader.required(&fields, "request", "write `request: { path: … }`");
+    let request = request.and_then(|node| read_request(reader, node));
+    let expect = reader.required(&fields, "expect", "write the status, such as `expect: 403`");
+    let expect = expect.and_then(|node| read_expect(reader, node));
     Some(Case { name: name?, request: request?, expect: expect?, at: reader.place(node.at) })
 }
 
-fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
-    // A key without a value was reported.
-    if fields.lacks(key) {
-        reader.error(fields.at, format!("`{key}` is missing"));
-    }
-    fields.value(key)
+/// The text under a key.
+fn owned(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> {
+    reader.field_text(fields, key).map(|text| text.text.to_owned())
 }
 
-fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
-    reader.text(node, what).map(|text| text.text.to_owned())
-}
-
-fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
+fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let known =
         ["method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups", "at"];
     let fields = reader.filled_fields(node, "a request", &known)?;
-    let path = required(reader, &fields, "path").and_then(|node| owned(reader, node, "`path`"));
-    let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
-    let host = fields.value("host").and_then(|node| owned(reader, node, "`host`"));
-    let headers = fields.value("headers").map(|node| headers(reader, node));
-    let body = fields.value("body").and_then(|node| owned(reader, node, "`body`"));
-    let credentials = credentials(reader, &fields);
-    let at = fields.value("at").and_then(|node| {
-        let text = reader.text(node, "`at`")?;
-        let at = time::parse(text.text);
-        if at.is_none() {
-            let help = "write it in UTC, such as `2026-01-01T00:00:00Z`";
-            reader.error_help(text.at, format!("`{}` is not a time", text.text), help);
-        }
-        at
-    });
+    reader.required(&fields, "path", "write the path that is requested");
+    let path = owned(reader, &fields, "path");
+    let method = owned(reader, &fields, "method");
+    let host = owned(reader, &fields, "host");
+    let headers = fields.value("headers").map(|node| read_headers(reader, node));
+    let body = owned(reader, &fields, "body");
+    let credentials = read_credentials(reader, &fields);
+    let at = reader.field_text(&fields, "at").and_then(|text| read_time(reader, &text));
     Some(Request {
         method: method.unwrap_or_else(|| "GET".to_owned()),
         path: path?,
@@ -72,7 +61,20 @@ fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
     })
 }
 
-fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
+/// A time (RFC 3339) since the Unix epoch.
+fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
+    let time = text.text.parse::<jiff::Timestamp>().ok().and_then(|time| {
+        let seconds = u64::try_from(time.as_second()).ok()?;
+        Some(Duration::new(seconds, u32::try_from(time.subsec_nanosecond()).ok()?))
+    });
+    if time.is_none() {
+        let help = "write it as `2026-01-01T00:00:00Z`";
+        reader.error_help(text.at, format!("`{}` is not a time", text.text), help);
+    }
+    time
+}
+
+fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
     let mut given = ["basic", "bearer", "claims", "user"].into_iter().filter_map(|key| fields.field(key));
     let Some((key, node)) = given.next() else {
         reject_groups(reader, fields);
@@ -87,25 +89,25 @@ fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> 
     }
     match &*key.text {
         "basic" => {
-            let pair = owned(reader, node, "`basic`")?;
+            let pair = owned(reader, fields, "basic")?;
             if !pair.contains(':') {
                 reader.error(node.at, "`basic` is not `user:password`");
             }
             Some(Credentials::Basic(pair))
         }
-        "bearer" => owned(reader, node, "`bearer`").map(Credentials::Bearer),
+        "bearer" => owned(reader, fields, "bearer").map(Credentials::Bearer),
         "user" => {
-            let text = reader.text(node, "`user`")?;
+            let name = reader.field_text(fields, "user")?;
             let groups = fields.value("groups").map(|node| reader.texts(node, "`groups`", "a group"));
             let mut groups = groups.unwrap_or_default();
-            groups.retain(|(group, _)| is_name(reader, group.at, group.text, "a group"));
-            let groups = groups.into_iter().map(|(_, group)| Arc::clone(group)).collect();
-            let name = is_name(reader, text.at, text.text, "`user`").then(|| text.text.to_owned())?;
-            Some(Credentials::User { name, groups })
+            groups.retain(|group| is_name(reader, group.at, group.text, "a group"));
+            let groups = groups.iter().map(|text| text.shared.clone()).collect();
+            let has_name = is_name(reader, name.at, name.text, "`user`");
+            has_name.then(|| Credentials::User { name: name.text.to_owned(), groups })
         }
         _ => {
             reader.entries(node, "`claims`")?;
-            json::write(reader, node).map(Credentials::Claims)
+            json::from_yaml(reader, node).map(|claims| Credentials::Claims(claims.to_string()))
         }
     }
 }
@@ -118,7 +120,7 @@ fn reject_groups(reader: &mut Reader, fields: &Fields<'_>) {
 }
 
 /// Headers: a name with a value, or with a list of values, each of which becomes one header line.
-fn headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+fn read_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     let entries = reader.entries(node, "`headers`");
     let mut lines = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
@@ -127,43 +129,44 @@ fn headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
             Value::Scalar(_) | Value::Map(_) => std::slice::from_ref(node),
         };
         for value in values {
-            if let Some(value) = owned(reader, value, "the value of a header") {
-                lines.push((key.text.to_string(), value));
+            if let Some(value) = reader.text(value, "the value of a header") {
+                lines.push((key.text.to_string(), value.text.to_owned()));
             }
         }
     }
     lines
 }
 
-fn expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
+fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
     if matches!(node.value, Value::Scalar(_)) {
-        let status = status(reader, node)?;
+        let status = read_status(reader, node)?;
         return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
     }
     let fields = reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
-    let status = required(reader, &fields, "status").and_then(|node| status(reader, node));
-    let rule = fields.value("rule").and_then(|node| owned(reader, node, "`rule`"));
-    let reason = fields.value("reason").and_then(|node| owned(reader, node, "`reason`"));
-    let headers = fields.value("headers").map(|node| expected_headers(reader, node));
+    let status = reader.required(&fields, "status", "write a number such as `200`, `401` or `403`");
+    let status = status.and_then(|node| read_status(reader, node));
+    let rule = owned(reader, &fields, "rule");
+    let reason = owned(reader, &fields, "reason");
+    let headers = fields.value("headers").map(|node| read_expected_headers(reader, node));
     Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
 }
 
 /// Expected headers; one without a value must be absent.
-fn expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     let entries = reader.entries(node, "`headers`");
     let mut headers = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let value = if node.is_nothing() {
-            Some(String::new())
+            Some("")
         } else {
-            owned(reader, node, "the value of a header")
+            reader.text(node, "the value of a header").map(|text| text.text)
         };
-        headers.extend(value.map(|value| (key.text.to_string(), value)));
+        headers.extend(value.map(|value| (key.text.to_string(), value.to_owned())));
     }
     headers
 }
 
-fn status(reader: &mut Reader, node: &Node) -> Option<u16> {
+fn read_status(reader: &mut Reader, node: &Node) -> Option<u16> {
     let text = reader.text(node, "a status")?;
     let status = text.text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
     if status.is_none() {

@@ -1,14 +1,13 @@
 //! The section `identity.basic`: users, with their passwords and groups.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::keys::{BASIC, USER};
 use crate::model::{Basic, BasicUser};
 use crate::parse::cached_files::CachedFiles;
-use crate::parse::values::{names, prefix};
-use crate::parse::{htpasswd, values};
+use crate::parse::htpasswd;
+use crate::parse::values::{self, names, prefix};
 use document::{Fields, Key, Mark, Node, Place, PolicyFile, Problem, Reader, Secret, Value, Warning};
 
 /// The default realm of the challenge.
@@ -18,34 +17,25 @@ const REALM: &str = "rolegate";
 pub(crate) fn read(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
-    file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
     let errors = reader.errors();
-    let fields = reader.filled_fields(node, "`basic`", BASIC)?;
-    let verify =
-        fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
-    if let Some((false, node)) = verify {
+    let known = ["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
+    let fields = reader.filled_fields(node, "`basic`", &known)?;
+    let verify = reader.field_boolean(&fields, "verify").unwrap_or(true);
+    if !verify && let Some(node) = fields.value("verify") {
         let message = "passwords are not verified: whoever reaches this program may name any user";
-        reader.warning_help(
-            node.at,
-            Warning::UnverifiedPasswords,
-            message,
-            "make sure that something in front has verified them",
-        );
+        let help = "make sure that something in front has verified them";
+        reader.warning_help(node.at, Warning::UnverifiedPasswords, message, help);
     }
-    let verify = verify.is_none_or(|(verify, _)| verify);
     let mut users = Users { verify, ..Users::default() };
     if let Some(node) = fields.value("users") {
-        inline(reader, node, &mut users);
+        read_users(reader, node, &mut users);
     }
-    let users_file = fields.value("users_file");
-    // An empty `users_file` may have had the passwords.
-    let is_given = users_file.is_some() || fields.field("users_file").is_none();
-    let is_read = is_given && users_file.is_none_or(|node| from_file(reader, files, file, node, &mut users));
-    // The passwords that are missing may be in a file or a line that could not be read.
-    if is_read {
-        users.finish(reader, users_file.is_some());
+    // Passwords that are missing may be in a file or a line that could not be read, or in an empty `users_file`.
+    let has_file = fields.field("users_file").is_some();
+    if !has_file || read_file(reader, files, &fields, &mut users) {
+        users.finish(reader, has_file);
     }
     if verify && users.list.is_empty() && reader.errors() == errors {
         match &users.empty_file {
@@ -61,7 +51,7 @@ pub(crate) fn read(
         }
     }
     Some(Basic {
-        realm: realm(reader, &fields),
+        realm: read_realm(reader, &fields),
         users: users.list,
         verify,
         user_prefix: prefix(reader, &fields, "user_prefix"),
@@ -73,7 +63,8 @@ pub(crate) fn read(
 /// Users, without duplicates.
 #[derive(Default)]
 struct Users {
-    known: HashMap<Arc<str>, Place>,
+    /// The places of all names.
+    places: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
     /// Users under `users` without a password: `users_file` may have it.
     awaiting: HashMap<Arc<str>, (Mark, BasicUser)>,
@@ -88,7 +79,7 @@ impl Users {
         match self.awaiting.remove(&user.name) {
             Some((_, BasicUser { groups, .. })) => {
                 // If the file has the user once more, that line is the mistake, and not the entry under `users`.
-                self.known.insert(user.name.clone(), at);
+                self.places.insert(user.name.clone(), at);
                 self.list.push(BasicUser { groups, ..user });
             }
             None => self.add(reader, at, user),
@@ -117,14 +108,14 @@ impl Users {
 
     /// Adds a user; `at` is the place of its name.
     fn add(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
-        if let Some(first) = self.known.get(&user.name) {
+        if let Some(first) = self.places.get(&user.name) {
             let problem = Problem::error(at, format!("the user `{}` is defined twice", user.name))
                 .help("leave one of them out")
                 .related(first.clone(), "the first is here");
             reader.push(problem);
             return;
         }
-        self.known.insert(user.name.clone(), at);
+        self.places.insert(user.name.clone(), at);
         // A user without a usable password was reported.
         if user.password.is_some() || !self.verify {
             self.list.push(user);
@@ -132,63 +123,60 @@ impl Users {
     }
 }
 
-fn inline(reader: &mut Reader, node: &Node, users: &mut Users) {
+fn read_users(reader: &mut Reader, node: &Node, users: &mut Users) {
     let entries = reader.entries(node, "`users`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        let Some((user, has_password)) = user(reader, key, node) else { continue };
+        let Some((user, has_password)) = read_user(reader, key, node) else { continue };
+        let at = reader.place(key.at);
         if has_password {
-            let at = reader.place(key.at);
             users.add(reader, at, user);
         } else {
-            users.known.insert(user.name.clone(), reader.place(key.at));
+            users.places.insert(user.name.clone(), at);
             users.awaiting.insert(user.name.clone(), (key.at, user));
         }
     }
 }
 
 /// One user, and whether it has a password, valid or not.
-fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
-    let named = values::is_user_name(reader, key.at, &key.text);
-    if node.is_nothing() {
-        let at = reader.place(key.at);
-        let user = BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at };
-        return named.then_some((user, false));
+fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
+    let has_name = values::is_user_name(reader, key.at, &key.text);
+    let mut user =
+        BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at: reader.place(key.at) };
+    let mut has_password = false;
+    if !node.is_nothing() {
+        let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
+        has_password = fields.means("password");
+        if let Some(node) = fields.value("password") {
+            has_password = true;
+            user.at = reader.place(node.at);
+            user.password = read_hash(reader, node);
+        }
+        user.groups =
+            names(reader, &fields, "groups", "a group").iter().map(|text| text.shared.clone()).collect();
     }
-    let fields = reader.secret_fields(node, "a user", USER)?;
-    let hash = fields.value("password").and_then(|node| secret(reader, node));
-    let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
-    let has_password = fields.value("password").is_some() || fields.means("password");
-    let at = fields.value("password").map_or(key.at, |node| node.at);
-    let user = BasicUser {
-        name: key.text.clone(),
-        password: hash,
-        groups: groups.unwrap_or_default(),
-        at: reader.place(at),
-    };
-    named.then_some((user, has_password))
+    has_name.then_some((user, has_password))
 }
 
-fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
+fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
     if matches!(node.value, Value::Map(_)) {
         reader.error_help(node.at, "a password must be text, not a mapping", "put the hash in quotes");
         return None;
     }
-    let (text, hash) = reader.shared(node, "a password")?;
-    values::is_hash(reader, text.at, text.text).then(|| Secret(hash.clone()))
+    let text = reader.text(node, "a password")?;
+    values::is_hash(reader, text.at, text.text).then(|| Secret(text.shared.clone()))
 }
 
 /// Adds the users of the `users_file`; false if it, or a line of it, cannot be read.
-fn from_file(
+fn read_file(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
-    file: &Path,
-    node: &Node,
+    fields: &Fields<'_>,
     users: &mut Users,
 ) -> bool {
-    let Some(name) = reader.text(node, "`users_file`") else { return false };
-    let Some(PolicyFile { path, bytes }) = files.read_named(reader, file, &name) else { return false };
+    let Some(name) = reader.field_text(fields, "users_file") else { return false };
+    let Some(PolicyFile { path, bytes }) = files.read_named(reader, &name) else { return false };
     let (read, problems) = htpasswd::parse(&path, &bytes);
-    let faulty = problems.iter().any(|problem| !problem.is_warning());
+    let is_faulty = problems.iter().any(|problem| !problem.is_warning());
     problems.into_iter().for_each(|problem| reader.push(problem));
     if read.is_empty() {
         users.empty_file = Some((name.at, path));
@@ -196,15 +184,13 @@ fn from_file(
     for user in read {
         users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
     }
-    !faulty
+    !is_faulty
 }
 
-fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {
-    let Some((text, realm)) = fields.value("realm").and_then(|node| reader.shared(node, "`realm`")) else {
-        return REALM.into();
-    };
+fn read_realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {
+    let Some(text) = reader.field_text(fields, "realm") else { return REALM.into() };
     if text.text.is_empty() || !text.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         reader.error(text.at, "a realm has printable ASCII characters, at least one");
     }
-    realm.clone()
+    text.shared.clone()
 }

@@ -10,55 +10,61 @@ use document::{FileError, Files, Mark, PolicyFile, Reader, Text};
 pub(crate) struct CachedFiles<'f> {
     files: &'f dyn Files,
     read: Vec<PolicyFile>,
-    known: HashMap<PathBuf, Arc<[u8]>>,
+    by_path: HashMap<PathBuf, Arc<[u8]>>,
 }
 
 impl<'f> CachedFiles<'f> {
     pub(crate) fn new(files: &'f dyn Files) -> Self {
-        Self { files, read: Vec::new(), known: HashMap::new() }
+        Self { files, read: Vec::new(), by_path: HashMap::new() }
     }
 
     /// The contents of a file.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, FileError> {
-        if let Some(bytes) = self.known.get(path) {
+        if let Some(bytes) = self.by_path.get(path) {
             return Ok(bytes.clone());
         }
         let bytes: Arc<[u8]> = self.files.read(path)?.into();
         self.read.push(PolicyFile { path: path.to_owned(), bytes: bytes.clone() });
-        self.known.insert(path.to_owned(), bytes.clone());
+        self.by_path.insert(path.to_owned(), bytes.clone());
         Ok(bytes)
     }
 
     /// The names in a folder, sorted.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
-        let here = folder.as_os_str().is_empty();
-        let mut names = self.files.list(if here { Path::new(".") } else { folder })?;
+        let is_current = folder.as_os_str().is_empty();
+        let mut names = self.files.list(if is_current { Path::new(".") } else { folder })?;
         names.sort_unstable();
         Ok(names)
     }
 
-    pub(crate) fn finish(self) -> Vec<PolicyFile> {
+    /// Every file that was read, in order.
+    pub(crate) fn into_read(self) -> Vec<PolicyFile> {
         self.read
     }
 
-    /// The file that a value of `file` names, with its contents; `None` if that was reported as an error.
-    pub(crate) fn read_named(
-        &mut self,
-        reader: &mut Reader,
-        file: &Path,
-        name: &Text<'_>,
-    ) -> Option<PolicyFile> {
+    /// The file that a text names, with its contents; `None` if that was reported as an error.
+    pub(crate) fn read_named(&mut self, reader: &mut Reader, name: &Text<'_>) -> Option<PolicyFile> {
         if !is_file_name(reader, name) {
             return None;
         }
-        let path = beside(file, name.text);
+        self.read_beside(reader, name.at, beside(reader.file(), name.text))
+    }
+
+    /// The file at this path, which is named at this place.
+    pub(crate) fn read_beside(&mut self, reader: &mut Reader, at: Mark, path: PathBuf) -> Option<PolicyFile> {
         match self.read(&path) {
             Ok(bytes) => Some(PolicyFile { path, bytes }),
             Err(error) => {
-                unreadable(reader, name.at, &path, &error);
+                report_unreadable(reader, at, &path, &error);
                 None
             }
         }
+    }
+
+    /// The names in a folder that is named at this place, sorted.
+    pub(crate) fn list_beside(&self, reader: &mut Reader, at: Mark, folder: &Path) -> Option<Vec<String>> {
+        let names = self.list(folder);
+        names.map_err(|error| report_unreadable(reader, at, folder, &error)).ok()
     }
 }
 
@@ -78,8 +84,7 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
     !is_url
 }
 
-/// Reports a file that cannot be read.
-pub(crate) fn unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
+fn report_unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
     let message = format!("cannot read `{}`: {error}", path.display());
     if error.is_missing() {
         reader.error_help(at, message, "paths are relative to the folder of the file that names them");

@@ -1,11 +1,8 @@
 //! The host of a rule: `api.example.com`, `*.example.com`.
 
-use std::net::Ipv6Addr;
-
+use crate::canonical;
 use crate::pattern::Scope;
 use document::{Reader, Text};
-
-const ADDRESS: &str = "write an IPv6 address in brackets, without a port";
 
 /// Reads a host. It is compared in lower case, without port and trailing dot.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {
@@ -17,24 +14,21 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
         reader.error_help(text.locate(part), message, help);
         return None;
     }
-    let name = canonical(name);
-    Some(if below { Scope::Below(name) } else { Scope::Exact(name) })
+    let mut lowered = Vec::new();
+    let canonical = canonical::host(name.as_bytes(), &mut lowered);
+    let Some(canonical) = canonical.ok().and_then(|host| std::str::from_utf8(host).ok()) else {
+        let is_in_host = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let part = name.find(|letter| !is_in_host(letter)).and_then(|at| name.get(at..)).unwrap_or(host);
+        let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), at most 63 \
+                    characters between dots and 253 together, and no placeholders: write one rule for each, or \
+                    `*.example.com` for all below one";
+        reader.error_help(text.locate(part), format!("the host `{host}` never matches"), help);
+        return None;
+    };
+    Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
 }
 
-/// An address has many spellings; requests are compared in that of RFC 5952.
-fn canonical(name: &str) -> Box<str> {
-    match address(name) {
-        Some(address) => format!("[{address}]").into(),
-        None => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into(),
-    }
-}
-
-/// An IPv6 address in brackets (RFC 3986, 3.2.2).
-fn address(name: &str) -> Option<Ipv6Addr> {
-    name.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
-}
-
-/// The part of a host that occurs in no canonical host, the reason, and what to write instead.
+/// The part of a host that people often write and that occurs in no canonical host, why, and how to fix it.
 fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static str)> {
     if host == "*" {
         let help = "leave the host out: the rule then applies to any";
@@ -44,34 +38,22 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
         let message = format!("`{host}` never matches: there are no names below an address");
         return Some((host, message, "write the address without `*.`"));
     }
+    let is_in_brackets = name.starts_with('[') && name.ends_with(']');
     if name.starts_with('[') || name.matches(':').count() > 1 {
-        return address(name).is_none().then(|| (host, format!("`{host}` is not a host"), ADDRESS));
+        let is_address = is_in_brackets && canonical::host(name.as_bytes(), &mut Vec::new()).is_ok();
+        let help = "write an IPv6 address in brackets, without a port";
+        return (!is_address).then(|| (host, format!("`{host}` is not a host"), help));
     }
     if let Some(at) = name.find('*') {
-        let part = name.get(at..).unwrap_or_default();
         let message =
             format!("`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`");
-        return Some((part, message, "write one rule for each host"));
+        return Some((name.get(at..).unwrap_or_default(), message, "write one rule for each host"));
     }
     let port = name.find(':').and_then(|at| name.get(at..));
     if let Some(part) = port.filter(|port| !port.contains(|c: char| c.is_ascii_alphabetic())) {
         return Some((part, format!("the host `{host}` has a port"), "leave it out: ports are not compared"));
     }
     let labels = name.strip_suffix('.').unwrap_or(name);
-    for label in labels.split('.') {
-        if label.is_empty() {
-            let message = format!("the host `{host}` has an empty label");
-            return Some((label, message, "write labels between dots"));
-        }
-        let is_in_host = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
-        if let Some(at) = label.find(|letter: char| !is_in_host(letter)) {
-            let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), and no \
-                        placeholders: write one rule for each, or `*.example.com` for all below one";
-            let part = label.get(at..).unwrap_or_default();
-            return Some((part, format!("the host `{host}` never matches"), help));
-        }
-    }
-    let long = labels.len() > 253 || labels.split('.').any(|label| label.len() > 63);
-    let help = "a label has at most 63 characters and a host 253";
-    long.then(|| (host, "a host that is too long never matches".to_owned(), help))
+    let empty = labels.split('.').find(|label| label.is_empty());
+    empty.map(|label| (label, format!("the host `{host}` has an empty label"), "write labels between dots"))
 }

@@ -15,7 +15,7 @@ const GZIP: &[u8] = b"\x1f\x8b";
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut reader = Reader::new(file.into());
     let mut users = Vec::new();
-    // One message then, and not one for each of its lines.
+    // One message, in place of one for each line.
     if bytes.contains(&0) || bytes.starts_with(GZIP) {
         let help = "name a text file of `user:hash` lines, as `htpasswd -B` writes it";
         reader.error_help(Mark::START, "the file is not text", help);
@@ -24,14 +24,14 @@ pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     for (number, line) in (1_u32..).zip(bytes.split(|byte| *byte == b'\n')) {
         let at = Mark { line: number, column: 1 };
         match std::str::from_utf8(line) {
-            Ok(line) => users.extend(user(&mut reader, at, line)),
+            Ok(line) => users.extend(read_user(&mut reader, at, line)),
             Err(_) => reader.error(at, "the line is not UTF-8"),
         }
     }
     (users, reader.finish())
 }
 
-fn user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
+fn read_user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
     let line = line.trim_start_matches('\u{feff}').trim_end();
     if line.is_empty() || line.starts_with('#') {
         return None;
@@ -40,14 +40,9 @@ fn user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
         reader.error_help(at, "the line is not `user:hash`", "run `rolegate hash-password` for the hash");
         return None;
     };
-    let named = values::is_user_name(reader, at, name);
+    let has_name = values::is_user_name(reader, at, name);
     let at = at.right(name.chars().count() + 1);
-    let hashed = values::is_hash(reader, at, hash);
-    let password = Some(Secret(hash.into()));
-    (named && hashed).then(|| BasicUser {
-        name: name.into(),
-        password,
-        groups: Vec::new(),
-        at: reader.place(at),
-    })
+    let has_hash = values::is_hash(reader, at, hash);
+    let (password, at) = (Some(Secret(hash.into())), reader.place(at));
+    (has_name && has_hash).then(|| BasicUser { name: name.into(), password, groups: Vec::new(), at })
 }

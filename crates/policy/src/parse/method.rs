@@ -10,7 +10,7 @@ const KNOWN: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY
                      UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL";
 
 /// The maximum number of methods of a rule.
-pub(crate) const MAX_METHODS: usize = 100;
+pub const MAX_METHODS: usize = 100;
 
 /// What people write before a method that they do not mean. A request may have such a method; a rule cannot name it.
 const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
@@ -53,9 +53,10 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Whether this can be the method of a request (a token: RFC 9110, 9.1), is not a typing error and does not stand for others, as
-/// `*` does.
-pub(crate) fn is_method(method: &str) -> bool {
+/// Whether a rule can name this method of a request. A client may send any token (RFC 9110, 9.1): also `*`, which
+/// a rule reads as every method, and `ANY`, which is an error there.
+#[must_use]
+pub fn is_method(method: &str) -> bool {
     let is_of_method = |character| is_token(character) && character != '|' && !character.is_ascii_lowercase();
     !method.is_empty()
         && method.chars().all(is_of_method)
@@ -66,25 +67,21 @@ pub(crate) fn is_method(method: &str) -> bool {
 /// Whether this [is a method](is_method); reports another text, and warns of an unusual method: it may be a typing error.
 fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     let at = text.locate(method);
+    let upper = method.to_ascii_uppercase();
+    if !is_method(method) && is_method(&upper) {
+        let message = format!("`{method}` is not upper-case: methods are compared byte for byte");
+        reader.error_help(at, message, format!("did you mean `{upper}`?"));
+        return false;
+    }
     if !is_method(method) {
-        let upper = method.to_ascii_uppercase();
-        if is_method(&upper) {
-            let message = format!("`{method}` is not upper-case: methods are compared byte for byte");
-            reader.error_help(at, message, format!("did you mean `{upper}`?"));
-        } else {
-            let message = match method {
-                "" => "a method is empty".to_owned(),
-                _ => format!("`{method}` is not a method"),
-            };
-            let help = "write each method that is meant, as in `GET|POST` or `[GET, POST]`, or `*` for any";
-            reader.error_help(at, message, help);
-        }
+        let message = format!("`{method}` is not a method");
+        let help = "write each method that is meant, as in `GET|POST` or `[GET, POST]`, or `*` for any";
+        reader.error_help(at, if method.is_empty() { "a method is empty" } else { &message }, help);
         return false;
     }
     if !KNOWN.split(' ').any(|known| known == method) {
-        let close = closest(method, KNOWN.split(' '));
-        let help = match close.filter(|known| strsim::damerau_levenshtein(known, method) == 1) {
-            Some(_) if method == "READ" => "did you mean `GET|HEAD`?".to_owned(),
+        let help = match closest(method, KNOWN.split(' ')) {
+            _ if method == "READ" => "did you mean `GET|HEAD`?".to_owned(),
             Some(known) => format!("did you mean `{known}`?"),
             None => "it matches requests with exactly this method".to_owned(),
         };

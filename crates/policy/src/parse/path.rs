@@ -3,10 +3,12 @@
 //! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
 //! canonical request can have is an error: the rule would look like protection but protect nothing.
 
+use std::sync::Arc;
+
 use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
-use document::{Reader, Text, Warning};
+use document::{Reader, Text, Warning, closest};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
@@ -38,7 +40,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
 /// Whether this is a path without errors: only such a path is suggested.
 pub(crate) fn is_path(path: &str) -> bool {
     let mut reader = Reader::new(std::path::Path::new("").into());
-    read(&mut reader, &Text::of(path), path).is_some()
+    let path: Arc<str> = path.into();
+    read(&mut reader, &Text::of(&path), &path).is_some()
 }
 
 /// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
@@ -50,17 +53,6 @@ pub(crate) fn asterisk() -> Pattern {
 struct ParsedSegment {
     canonical: Segment,
     raw: Option<Segment>,
-}
-
-impl ParsedSegment {
-    /// The minimum length in bytes of a request's segment that matches. Counts the raw form if requests may use it.
-    fn shortest(&self) -> usize {
-        match self.raw.as_ref().unwrap_or(&self.canonical) {
-            Segment::Literal(literal) => literal.len(),
-            Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
-            Segment::One(_) | Segment::User | Segment::UserId(_) => 1,
-        }
-    }
 }
 
 /// A path being read.
@@ -168,13 +160,6 @@ impl PathParser<'_, '_> {
             let message = format!("`{part}` is matched literally");
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
-        if read.shortest() > LONGEST_SEGMENT {
-            let help = "match a long segment by `{id}` or by a shorter glob";
-            let message =
-                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied");
-            self.error(part, message, help);
-            return None;
-        }
         Some(read)
     }
 
@@ -207,25 +192,19 @@ impl PathParser<'_, '_> {
     }
 
     fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
-        let spellings: Option<Vec<Spelling<'_>>> =
-            part.split('*').map(|piece| self.spelling(piece)).collect();
-        let spellings = spellings?;
-        for spelling in &spellings {
-            // Of a piece, only what does not depend on what `*` is. Where bytes of a character are missing, they may be there.
-            if let Some(error @ (PathError::EncodedSlash | PathError::NestedEncoding)) =
-                fault_of_requests(&spelling.canonical)
-            {
-                self.never(part, error);
-                return None;
-            }
+        let pieces: Option<Vec<Spelling<'_>>> = part.split('*').map(|piece| self.spelling(piece)).collect();
+        let pieces = pieces?;
+        // Other faults depend on the text in place of the `*`, such as the missing bytes of a character.
+        let fault = pieces.iter().find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_a_piece));
+        if let Some(error) = fault {
+            self.never(part, error);
+            return None;
         }
-        let raw = spellings.iter().any(|spelling| spelling.raw.is_some()).then(|| {
-            let pieces =
-                spellings.iter().map(|spelling| spelling.raw.as_ref().unwrap_or(&spelling.canonical));
-            Segment::Glob(Glob(pieces.map(|piece| piece.as_str().into()).collect()))
-        });
-        let pieces = spellings.iter().map(|spelling| spelling.canonical.as_str().into()).collect();
-        Some(ParsedSegment { canonical: Segment::Glob(Glob(pieces)), raw })
+        let canonical = pieces.iter().map(|piece| piece.canonical.as_str().into()).collect();
+        let raw = pieces.iter().map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical).as_str().into());
+        let raw = Segment::Glob(Glob(raw.collect()));
+        let has_raw = pieces.iter().any(|piece| piece.raw.is_some());
+        Some(ParsedSegment { canonical: Segment::Glob(Glob(canonical)), raw: has_raw.then_some(raw) })
     }
 
     fn literal(&mut self, part: &str) -> Option<ParsedSegment> {
@@ -233,11 +212,6 @@ impl PathParser<'_, '_> {
         if matches!(spelling.canonical.as_str(), "." | "..") {
             let help = "write the path that it leads to";
             self.error(part, format!("`{part}` never matches: dot segments of requests are removed"), help);
-            return None;
-        }
-        if !percent::is_utf8(&spelling.canonical) {
-            let help = "encode the UTF-8 bytes of each character";
-            self.error(part, format!("`{part}` never matches: it is not UTF-8"), help);
             return None;
         }
         if let Some(error) = fault_of_requests(&spelling.canonical) {
@@ -250,7 +224,14 @@ impl PathParser<'_, '_> {
 
     fn never(&mut self, part: &str, error: PathError) {
         let message = format!("`{part}` never matches: a request with it is denied ({error})");
-        self.error(part, message, "write the path as requests have it, or leave the rule out");
+        let help = match error {
+            PathError::BadTriplet => "write two hex digits after `%`, or `%25` for the character itself",
+            PathError::EncodedSlash => "write `/`",
+            PathError::InvalidUtf8 => "encode the UTF-8 bytes of each character",
+            PathError::SegmentTooLong => "match a long segment by `{id}` or by a shorter glob",
+            _ => "write the path as requests have it, or leave the rule out",
+        };
+        self.error(part, message, help);
     }
 
     fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
@@ -265,7 +246,7 @@ impl PathParser<'_, '_> {
                 Some(spelling)
             }
             Err((part, error)) => {
-                self.error(part, format!("`{part}` {}", error.message()), error.help());
+                self.never(part, error);
                 None
             }
         }
@@ -284,15 +265,16 @@ impl PathParser<'_, '_> {
 /// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot segment.
 fn fault_of_requests(canonical: &str) -> Option<PathError> {
     // Others have one interpretation.
-    if !canonical.contains(['%', ';']) {
+    if !canonical.contains(['%', ';']) && canonical.len() <= LONGEST_SEGMENT {
         return None;
     }
     let path = format!("/a/{canonical}");
-    let fault = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err()?;
-    // These are reported for globs, too.
-    let is_reported =
-        matches!(fault, PathError::SegmentTooLong | PathError::ForbiddenByte | PathError::Backslash);
-    (!is_reported).then_some(fault)
+    canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err()
+}
+
+/// Whether a piece of a glob has this fault, whichever text is in place of the `*`.
+fn is_of_a_piece(error: &PathError) -> bool {
+    matches!(error, PathError::EncodedSlash | PathError::NestedEncoding | PathError::SegmentTooLong)
 }
 
 /// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.
@@ -336,8 +318,8 @@ fn is_like_claim(name: &str) -> bool {
 /// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
 /// lets each caller reach every user.
 fn is_like_caller(name: &str) -> bool {
-    const LIKE_USER: &str = "username user_name user-name userid user_id user-id name sub subject uid me self owner caller \
+    const LIKE_USER: &str = "user username user_name user-name userid user_id user-id name sub subject uid me self owner caller \
                              login principal preferred_username email group groups role roles";
     let name = name.to_ascii_lowercase();
-    LIKE_USER.split_whitespace().any(|like| like == name) || strsim::damerau_levenshtein(&name, "user") <= 1
+    LIKE_USER.split_whitespace().any(|word| word == name) || closest(&name, ["user"]).is_some()
 }

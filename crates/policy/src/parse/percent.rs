@@ -1,7 +1,9 @@
 //! Percent-encoding in a rule's path (RFC 3986, 2), converted to the canonical form of requests.
 
-/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as upper-case triplets,
-/// characters that are not ASCII encoded.
+use crate::canonical::{PathError, encoding};
+
+/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as upper-case
+/// triplets, characters that are not ASCII encoded.
 #[derive(Debug)]
 pub(crate) struct Spelling<'p> {
     pub(crate) canonical: String,
@@ -11,154 +13,37 @@ pub(crate) struct Spelling<'p> {
     pub(crate) needless: Option<(&'p str, char)>,
 }
 
-/// Why every request with such a path is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unmatchable {
-    /// `%` without two hex digits.
-    Triplet,
-    /// An encoded control character.
-    Control,
-    /// An encoded `/` or `\`.
-    Separator,
-}
-
 /// Reads a piece of a segment.
 ///
 /// # Errors
 /// The part that occurs in no valid request, and why.
-pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Unmatchable)> {
-    let mut spelling = Spelling { canonical: String::with_capacity(piece.len()), raw: None, needless: None };
-    let mut rest = piece;
-    while let Some(character) = rest.chars().next() {
-        let after = rest.get(character.len_utf8()..).unwrap_or_default();
-        if character != '%' {
-            spelling.push(character);
-            rest = after;
-            continue;
-        }
-        let (triplet, byte) = triplet(rest)?;
-        spelling.push_byte(byte, triplet);
-        rest = after.get(2..).unwrap_or_default();
-    }
-    Ok(spelling)
-}
-
-/// Whether the decoded bytes of a canonical piece are UTF-8.
-pub(crate) fn is_utf8(canonical: &str) -> bool {
-    if !canonical.contains('%') {
-        return true;
-    }
-    let mut bytes = Vec::with_capacity(canonical.len());
-    let mut rest = canonical.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let encoded = canonical.get(canonical.len() - rest.len()..).and_then(|rest| triplet(rest).ok());
-        match encoded.filter(|_| *first == b'%') {
-            Some((_, byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, PathError)> {
+    let mut needless = None;
+    for (at, _) in piece.match_indices('%') {
+        let from = piece.get(at..).unwrap_or_default();
+        let end = from.char_indices().nth(3).map_or(from.len(), |(end, _)| end);
+        let triplet = from.get(..end).unwrap_or_default();
+        let byte = encoding::triplet(triplet.as_bytes()).map_err(|error| (triplet, error))?;
+        let is_needless = encoding::is_visible(byte) && !encoding::is_unreserved(byte);
+        if needless.is_none() && is_needless && !b"?#*{}\"$[]".contains(&byte) {
+            needless = Some((triplet, char::from(byte)));
         }
     }
-    std::str::from_utf8(&bytes).is_ok()
-}
-
-/// The triplet at the start of a text, and its byte.
-fn triplet(text: &str) -> Result<(&str, u8), (&str, Unmatchable)> {
-    let incomplete = || text.char_indices().nth(3).and_then(|(end, _)| text.get(..end)).unwrap_or(text);
-    let digits = text.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-    let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    let byte = byte.ok_or_else(|| (incomplete(), Unmatchable::Triplet))?;
-    let triplet = text.get(..3).unwrap_or(text);
-    match byte {
-        b'/' | b'\\' => Err((triplet, Unmatchable::Separator)),
-        _ if byte.is_ascii_control() => Err((triplet, Unmatchable::Control)),
-        _ => Ok((triplet, byte)),
+    let mut encoded = Vec::with_capacity(piece.len());
+    for byte in piece.bytes() {
+        if byte.is_ascii() { encoded.push(byte) } else { encoding::push_triplet(&mut encoded, byte) }
     }
-}
-
-impl<'p> Spelling<'p> {
-    fn push(&mut self, character: char) {
-        let mut buffer = [0; 4];
-        for byte in character.encode_utf8(&mut buffer).bytes() {
-            if byte.is_ascii() {
-                self.push_both(char::from(byte));
-            } else {
-                self.push_encoded(byte);
-            }
-        }
-    }
-
-    fn push_byte(&mut self, byte: u8, triplet: &'p str) {
-        let character = char::from(byte);
-        if is_unreserved(byte) {
-            self.push_both(character);
-        } else if byte.is_ascii_graphic() && byte != b'%' {
-            let mut raw = self.raw.take().unwrap_or_else(|| self.canonical.clone());
-            raw.push(character);
-            self.canonical.push_str(&encoded(byte));
-            self.raw = Some(raw);
-            if self.needless.is_none()
-                && !matches!(byte, b'?' | b'#' | b'*' | b'{' | b'}' | b'"' | b'$' | b'[' | b']')
-            {
-                self.needless = Some((triplet, character));
-            }
-        } else {
-            self.push_encoded(byte);
-        }
-    }
-
-    fn push_both(&mut self, character: char) {
-        self.canonical.push(character);
-        if let Some(raw) = &mut self.raw {
-            raw.push(character);
-        }
-    }
-
-    fn push_encoded(&mut self, byte: u8) {
-        let triplet = encoded(byte);
-        self.canonical.push_str(&triplet);
-        if let Some(raw) = &mut self.raw {
-            raw.push_str(&triplet);
-        }
-    }
-}
-
-impl Unmatchable {
-    /// What is wrong, as text to append to the part.
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::Triplet => "is not a percent-encoded byte",
-            Self::Control => "never matches: a request with an encoded control character is denied",
-            Self::Separator => "never matches: a request with an encoded separator is denied",
-        }
-    }
-
-    /// How to fix it.
-    pub(crate) fn help(self) -> &'static str {
-        match self {
-            Self::Triplet => "write two hex digits after `%`, or `%25` for the character itself",
-            Self::Control => "leave it out",
-            Self::Separator => "write `/`",
-        }
-    }
-}
-
-fn encoded(byte: u8) -> String {
-    format!("%{byte:02X}")
-}
-
-/// An unreserved character (RFC 3986, 2.3).
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+    let mut text = Vec::new();
+    encoding::normalise(&encoded, &mut text);
+    let canonical = String::from_utf8_lossy(&text).into_owned();
+    encoding::reserved_decoded(&encoded, &mut text);
+    let raw = Some(String::from_utf8_lossy(&text).into_owned()).filter(|raw| *raw != canonical);
+    Ok(Spelling { canonical, raw, needless })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unmatchable, is_utf8, read};
+    use super::{PathError, read};
 
     fn canonical(piece: &str) -> String {
         read(piece).unwrap().canonical
@@ -186,24 +71,17 @@ mod tests {
     #[test]
     fn what_no_request_has_is_an_error() {
         for (piece, part, never) in [
-            ("a%", "%", Unmatchable::Triplet),
-            ("a%4", "%4", Unmatchable::Triplet),
-            ("%+1", "%+1", Unmatchable::Triplet),
-            ("%é", "%é", Unmatchable::Triplet),
-            ("a%2fb", "%2f", Unmatchable::Separator),
-            ("a%5C", "%5C", Unmatchable::Separator),
-            ("%00", "%00", Unmatchable::Control),
-            ("%1F", "%1F", Unmatchable::Control),
-            ("%7F", "%7F", Unmatchable::Control),
+            ("a%", "%", PathError::BadTriplet),
+            ("a%4", "%4", PathError::BadTriplet),
+            ("%+1", "%+1", PathError::BadTriplet),
+            ("%é", "%é", PathError::BadTriplet),
+            ("a%2fb", "%2f", PathError::EncodedSlash),
+            ("a%5C", "%5C", PathError::EncodedSlash),
+            ("%00", "%00", PathError::EncodedControl),
+            ("%1F", "%1F", PathError::EncodedControl),
+            ("%7F", "%7F", PathError::EncodedControl),
         ] {
             assert_eq!(read(piece).unwrap_err(), (part, never), "{piece}");
         }
-    }
-
-    /// RFC 3629, 3: neither overlong nor cut off.
-    #[test]
-    fn only_utf8_is_utf8() {
-        assert!(is_utf8("caf%C3%A9") && is_utf8("plain") && is_utf8("%F0%9F%98%80"));
-        assert!(!is_utf8("%C3") && !is_utf8("%C0%AF") && !is_utf8("a%FFb") && !is_utf8("%ED%A0%80"));
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::ids::IdVec;
 use crate::model::{
     ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer, ListedRole,
-    Policy, Role, RoleId, RolesFromToken, Rule,
+    Policy, Role, RoleId, RolesFromToken, Rule, Search,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
-use crate::pattern::{Actions, Segment};
+use crate::pattern::Actions;
 use document::{Place, Problem, Suggestions, Warning};
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
@@ -33,7 +33,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
         names.check_listed(issuer, problems);
     }
-    let sources = Sources::of(&identity, policy.lacks_identity);
+    let sources = Sources::new(&identity, policy.lacks_identity);
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
     for mut role in kept {
@@ -45,16 +45,10 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     cut_cycles(&mut roles, &places, problems);
     limit_rules(&roles, problems);
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
-    drop(sources);
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
     let identity_header = policy.identity_header.map(|(_, section)| section);
-    if let Some(header) = &identity_header {
-        check_identity_header(header, &allow_response, problems);
-    }
     let search = policy.search.map(|(_, section)| section);
-    if let Some(search) = &search {
-        problems.extend(named_twice(&allow_response, identity_header.as_ref(), &search.document_security));
-    }
+    check_headers(&allow_response, identity_header.as_ref(), search.as_ref(), problems);
     Policy {
         identity,
         roles,
@@ -88,45 +82,35 @@ fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
 fn entries_of(rule: &Rule) -> usize {
     let methods = match &rule.actions {
         Actions::Any => 1,
-        Actions::These(these) => these.len(),
+        Actions::These(methods) => methods.len(),
     };
-    // `{user.id}` has entries for each source.
-    let paths = rule.resources.iter().map(|pattern| {
-        let sources = pattern.segments.iter().map(|segment| match segment {
-            Segment::UserId(sources) => sources.len(),
-            Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => 1,
-        });
-        sources.max().unwrap_or(1)
-    });
-    let paths = paths.fold(0, usize::saturating_add);
-    rule.scopes.len().max(1).saturating_mul(methods).saturating_mul(paths)
+    rule.scopes.len().max(1).saturating_mul(methods).saturating_mul(rule.resources.len())
 }
 
-/// A header that says what to hide, and that another section names, too.
-fn named_twice(
+/// Reports headers of rolegate that another section sets or removes, too.
+fn check_headers(
     response: &AllowResponse,
     identity: Option<&IdentityHeader>,
-    document_security: &DocumentSecurity,
-) -> Option<Problem> {
-    let DocumentSecurity::Header { name, at } = document_security else { return None };
-    let mut others = response.set_headers.iter().map(|header| &header.name).chain(&response.remove_headers);
-    let section = if identity.is_some_and(|identity| identity.name == *name) {
-        "identity_header"
-    } else {
-        others.any(|other| other == name).then_some("allow_response")?
+    search: Option<&Search>,
+    problems: &mut Vec<Problem>,
+) {
+    let in_response = |name: &Arc<str>| {
+        response.set_headers.iter().any(|header| header.name == *name)
+            || response.remove_headers.contains(name)
     };
-    let message = format!("`{section}` names the header `{name}`, too");
-    let help = "take another name: this one is set or removed by what the roles of the cluster say";
-    Some(Problem::error(at.clone(), message).help(help))
-}
-
-/// Reports an identity header that is also set or removed as another header.
-fn check_identity_header(header: &IdentityHeader, others: &AllowResponse, problems: &mut Vec<Problem>) {
-    let set = others.set_headers.iter().map(|other| &other.name);
-    if set.chain(&others.remove_headers).any(|other| *other == header.name) {
-        let message = format!("the identity header `{}` is also in `allow_response`", header.name);
+    if let Some(IdentityHeader { name, at, .. }) = identity.filter(|header| in_response(&header.name)) {
+        let message = format!("the identity header `{name}` is also in `allow_response`");
         let help = "remove it there, or take another `name`: it is overwritten on every request anyway";
-        problems.push(Problem::error(header.at.clone(), message).help(help));
+        problems.push(Problem::error(at.clone(), message).help(help));
+    }
+    if let Some(DocumentSecurity::Header { name, at }) = search.map(|search| &search.document_security) {
+        let is_identity = identity.is_some_and(|identity| identity.name == *name);
+        let section = if is_identity { "identity_header" } else { "allow_response" };
+        if is_identity || in_response(name) {
+            let message = format!("`{section}` names the header `{name}`, too");
+            let help = "take another name: this one is set or removed by what the roles of the cluster say";
+            problems.push(Problem::error(at.clone(), message).help(help));
+        }
     }
 }
 
@@ -160,7 +144,7 @@ impl Names {
         let mut places = Vec::with_capacity(unresolved.extends.len());
         let mut known = HashSet::new();
         for NameRef { name, at } in &unresolved.extends {
-            let at = Place { line: at.line, column: at.column, file: unresolved.at.file.clone() };
+            let at = unresolved.at.beside(*at);
             warn_of_reserved(&unresolved.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
                 && known.insert(id)
@@ -222,7 +206,7 @@ fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<P
     problems.push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
 }
 
-/// The state of a role in the depth-first search.
+/// The state of a role in the depth-first search for cycles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
     Ahead,
@@ -230,75 +214,51 @@ enum Visit {
     Done,
 }
 
-/// Reports each cycle in `extends` and removes the link that closes it.
+/// Reports each cycle in `extends` and removes the link that closes it. `places` has, for each role, where
+/// the roles that it extends are named.
 fn cut_cycles(
     roles: &mut IdVec<RoleId, Role>,
     places: &IdVec<RoleId, Vec<Place>>,
     problems: &mut Vec<Problem>,
 ) {
-    let mut search = CycleSearch {
-        roles,
-        places,
-        state: vec![Visit::Ahead; roles.len()].into(),
-        closing: Vec::new(),
-        problems,
-    };
+    let mut visits: IdVec<RoleId, Visit> = vec![Visit::Ahead; roles.len()].into();
+    let mut closing = Vec::new();
     for start in roles.ids() {
-        if *search.state.at(start) == Visit::Ahead {
-            search.visit(start);
+        if *visits.at(start) != Visit::Ahead {
+            continue;
         }
-    }
-    for (from, to) in search.closing {
-        roles.at_mut(from).extends.retain(|extended| *extended != to);
-    }
-}
-
-/// A depth-first search for cycles.
-struct CycleSearch<'s> {
-    roles: &'s IdVec<RoleId, Role>,
-    /// For each role, where the roles that it extends are named.
-    places: &'s IdVec<RoleId, Vec<Place>>,
-    state: IdVec<RoleId, Visit>,
-    /// The links that close a cycle.
-    closing: Vec<(RoleId, RoleId)>,
-    problems: &'s mut Vec<Problem>,
-}
-
-impl CycleSearch<'_> {
-    /// Visits one role and all that it extends. The path holds each role and the index of its next link.
-    fn visit(&mut self, start: RoleId) {
+        // The roles from the start to the current one, each with the index of its next link. Not recursive:
+        // a chain of roles may be long.
         let mut path = vec![(start, 0_usize)];
-        *self.state.at_mut(start) = Visit::OnPath;
-        while let Some((role, next)) = path.last_mut() {
-            let (from, link) = (*role, *next);
-            *next += 1;
-            let Some(to) = self.roles.at(from).extends.get(link).copied() else {
-                *self.state.at_mut(from) = Visit::Done;
+        *visits.at_mut(start) = Visit::OnPath;
+        while let Some((role, link)) = path.last().copied() {
+            let Some(extended) = roles.at(role).extends.get(link).copied() else {
+                *visits.at_mut(role) = Visit::Done;
                 path.pop();
                 continue;
             };
-            match *self.state.at(to) {
+            if let Some((_, next)) = path.last_mut() {
+                *next += 1;
+            }
+            match *visits.at(extended) {
                 Visit::Ahead => {
-                    *self.state.at_mut(to) = Visit::OnPath;
-                    path.push((to, 0));
+                    *visits.at_mut(extended) = Visit::OnPath;
+                    path.push((extended, 0));
                 }
                 Visit::OnPath => {
-                    self.closing.push((from, to));
-                    let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to);
-                    let cycle: Vec<RoleId> = on_path.chain([to]).collect();
-                    self.reader(&cycle, from, link);
+                    closing.push((role, extended));
+                    let cycle = path.iter().map(|(role, _)| *role).skip_while(|role| *role != extended);
+                    let names: Vec<String> =
+                        cycle.chain([extended]).map(|role| format!("`{}`", roles.at(role).name)).collect();
+                    let message = format!("roles extend each other: {}", names.join(" -> "));
+                    let at = places.at(role).get(link).unwrap_or(&roles.at(role).at).clone();
+                    problems.push(Problem::error(at, message).help("leave one of the `extends` out"));
                 }
                 Visit::Done => {}
             }
         }
     }
-
-    fn reader(&mut self, cycle: &[RoleId], from: RoleId, link: usize) {
-        let names: Vec<String> =
-            cycle.iter().map(|role| format!("`{}`", self.roles.at(*role).name)).collect();
-        if let Some(at) = self.places.at(from).get(link) {
-            let message = format!("roles extend each other: {}", names.join(" -> "));
-            self.problems.push(Problem::error(at.clone(), message).help("leave one of the `extends` out"));
-        }
+    for (role, extended) in closing {
+        roles.at_mut(role).extends.retain(|id| *id != extended);
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::keys::{ALLOW_RESPONSE, DENY_RESPONSE};
-use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
+use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader, Template};
 use crate::parse::method::is_token;
 use crate::parse::template;
 use document::{Fields, Mark, Node, Problem, Reader, Text, Warning};
@@ -16,35 +15,28 @@ const FRAMING: &[&str] =
 const MAX_LENGTH: usize = 8192;
 
 /// Reads `allow_response`.
-pub(crate) fn allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
-    let fields = reader.filled_fields(node, "`allow_response`", ALLOW_RESPONSE)?;
-    let mut seen = HashMap::new();
-    let set_headers = set(reader, &fields, &mut seen);
-    let mut remove_headers = Vec::new();
-    if let Some(node) = fields.value("remove_headers") {
-        for (text, _) in reader.texts(node, "`remove_headers`", "a header name") {
-            if let Some(name) = header(reader, &text, &mut seen) {
-                remove_headers.push(name.into());
-            }
-        }
-    }
-    Some(AllowResponse { set_headers, remove_headers })
-}
-
-fn set(reader: &mut Reader, fields: &Fields<'_>, seen: &mut HashMap<String, Mark>) -> Vec<SetHeader> {
+pub(crate) fn read_allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
+    let fields = reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let mut response = AllowResponse::default();
+    let mut places = HashMap::new();
     let headers = fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
-    let mut set = Vec::new();
     for (key, node) in headers.iter().flat_map(Fields::iter) {
-        let name = header(reader, &Text::of_key(key), seen);
-        let value = value(reader, node);
+        let name = changed_header(reader, &Text::of_key(key), &mut places);
+        let value = read_value(reader, node);
         if let (Some(name), Some(value)) = (name, value) {
-            set.push(SetHeader { name: name.into(), value, at: reader.place(key.at) });
+            response.set_headers.push(SetHeader { name: name.into(), value, at: reader.place(key.at) });
         }
     }
-    set
+    if let Some(node) = fields.value("remove_headers") {
+        for text in reader.texts(node, "`remove_headers`", "a header name") {
+            let name = changed_header(reader, &text, &mut places);
+            response.remove_headers.extend(name.map(Into::into));
+        }
+    }
+    Some(response)
 }
 
-fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
+fn read_value(reader: &mut Reader, node: &Node) -> Option<Template> {
     let text = reader.text(node, "the value of a header")?;
     if text.text.len() > MAX_LENGTH {
         reader.error(text.at, format!("the value of a header has more than {MAX_LENGTH} bytes"));
@@ -58,16 +50,20 @@ fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
 }
 
 /// The name of a header in lower case, if the header may be changed and was not named before.
-fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+fn changed_header(
+    reader: &mut Reader,
+    text: &Text<'_>,
+    places: &mut HashMap<String, Mark>,
+) -> Option<String> {
     let name = header_name(reader, text)?;
-    if let Some(first) = seen.get(&name) {
+    if let Some(first) = places.get(&name) {
         let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
             .help("a header is either set or removed, once")
             .related(reader.place(*first), "the first is here");
         reader.push(problem);
         return None;
     }
-    seen.insert(name.clone(), text.at);
+    places.insert(name.clone(), text.at);
     Some(name)
 }
 
@@ -97,27 +93,12 @@ fn fault(name: &str) -> Option<(String, &'static str)> {
 }
 
 /// Reads `deny_response`.
-pub(crate) fn deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
-    let fields = reader.filled_fields(node, "`deny_response`", DENY_RESPONSE)?;
-    let body = fields.value("body").and_then(|node| reader.shared(node, "`body`"));
-    let content_type = fields.value("content_type").and_then(|node| content_type(reader, node));
-    let explain = fields.value("explain").and_then(|node| reader.boolean(node, "`explain`"));
+pub(crate) fn read_deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
+    let fields = reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let types = [("json", ContentType::Json), ("text", ContentType::Text), ("html", ContentType::Html)];
     Some(DenyResponse {
-        body: body.map(|(_, body)| body.clone()),
-        content_type: content_type.unwrap_or_default(),
-        explain: explain.unwrap_or(false),
+        body: reader.field_text(&fields, "body").map(|text| text.shared.clone()),
+        content_type: reader.field_choice(&fields, "content_type", &types).unwrap_or_default(),
+        explain: reader.field_boolean(&fields, "explain").unwrap_or(false),
     })
-}
-
-fn content_type(reader: &mut Reader, node: &Node) -> Option<ContentType> {
-    let text = reader.text(node, "`content_type`")?;
-    match text.text {
-        "json" => return Some(ContentType::Json),
-        "text" => return Some(ContentType::Text),
-        "html" => return Some(ContentType::Html),
-        _ => {}
-    }
-    let message = format!("unknown content type `{}`", text.text);
-    reader.error_help(text.at, message, "write `json`, `text` or `html`");
-    None
 }

@@ -1,6 +1,5 @@
 //! The sections `roles` and `grants`.
 
-use crate::keys::{GRANT, ROLE};
 use crate::model::{ANYONE, AUTHENTICATED};
 use crate::parse::rule;
 use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
@@ -11,21 +10,15 @@ use document::{Fields, Key, Node, Reader, Warning};
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`roles`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        let _ = is_name(reader, key.at, &key.text, "a role's name") && is_listable(reader, key);
-        policy.roles.push(role(reader, key, node));
+        // Headers join the names of roles with commas.
+        if is_name(reader, key.at, &key.text, "a role's name") && key.text.contains(',') {
+            reader.error_help(key.at, "a role's name has a comma in it", "write `-` instead");
+        }
+        policy.roles.push(read_role(reader, key, node));
     }
 }
 
-/// Reports a role name with a comma, because headers join role names with commas.
-fn is_listable(reader: &mut Reader, key: &Key) -> bool {
-    let listable = !key.text.contains(',');
-    if !listable {
-        reader.error_help(key.at, "a role's name has a comma in it", "write `-` instead");
-    }
-    listable
-}
-
-fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
+fn read_role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
     let errors = reader.errors();
     let mut role = UnresolvedRole {
         name: key.text.clone(),
@@ -36,11 +29,11 @@ fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
         at: reader.place(key.at),
     };
     if !node.is_nothing()
-        && let Some(fields) = reader.fields(node, "a role", ROLE)
+        && let Some(fields) = reader.fields(node, "a role", &["extends", "allow", "deny", "user_id_from"])
     {
         role.extends = name_refs(reader, &fields, "extends", "the name of a role");
-        role.allow = rules(reader, &fields, "allow");
-        role.deny = rules(reader, &fields, "deny");
+        role.allow = read_rules(reader, &fields, "allow");
+        role.deny = read_rules(reader, &fields, "deny");
         role.user_id_from = user_id_from(reader, &fields);
     }
     if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && reader.errors() == errors {
@@ -50,7 +43,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
     role
 }
 
-fn rules(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<UnresolvedRule> {
+fn read_rules(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<UnresolvedRule> {
     let items = fields.value(key).and_then(|node| reader.list(node, &format!("`{key}`")));
     items.unwrap_or_default().iter().filter_map(|node| rule::read(reader, node)).collect()
 }
@@ -59,11 +52,11 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<UnresolvedR
 pub(crate) fn read_grants(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`grants`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        policy.grants.extend(grant(reader, key, node));
+        policy.grants.extend(read_grant(reader, key, node));
     }
 }
 
-fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant> {
+fn read_grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant> {
     let reserved = match &*key.text {
         ANYONE => Some("every caller has it"),
         AUTHENTICATED => Some("every authenticated caller has it"),
@@ -78,7 +71,7 @@ fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant>
     let (mut users, mut groups) = (Vec::new(), Vec::new());
     // As for a role: its lines may be commented out.
     if !node.is_nothing() {
-        let fields = reader.fields(node, "a grant", GRANT)?;
+        let fields = reader.fields(node, "a grant", &["users", "groups"])?;
         users = name_refs(reader, &fields, "users", "a user's name");
         groups = name_refs(reader, &fields, "groups", "a group's name");
     }

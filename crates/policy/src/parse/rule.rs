@@ -1,8 +1,5 @@
 //! One rule: methods and a path, with or without a host in front of it, or a mapping for rules that need more.
 
-use std::sync::Arc;
-
-use crate::keys::RULE;
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedRule;
 use crate::parse::values::{is_name, user_id_from};
@@ -18,13 +15,11 @@ const PATH_STARTS: &str = "write a path, such as `/people/{id}`: it starts with 
 /// Reads a rule in either form.
 pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     match &node.value {
-        Value::Map(_) => long(reader, node),
+        Value::Map(_) => read_long(reader, node),
         Value::Scalar(_) | Value::List(_) => {
-            let (text, shared) = reader.shared(node, "a rule")?;
-            if !is_short_enough(reader, &text) {
-                return None;
-            }
-            short(reader, &text, shared).map(|rule| UnresolvedRule { rule, user_id_from: None })
+            let text = reader.text(node, "a rule")?;
+            let rule = if is_short_enough(reader, &text) { read_short(reader, &text) } else { None };
+            rule.map(|rule| UnresolvedRule { rule, user_id_from: None })
         }
     }
 }
@@ -38,7 +33,7 @@ fn is_short_enough(reader: &mut Reader, text: &Text<'_>) -> bool {
     short
 }
 
-fn short(reader: &mut Reader, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule> {
+fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
     let trimmed = text.text.trim_matches(' ');
     let Some((methods, target)) = trimmed.split_once(' ') else {
         let help = if trimmed.starts_with('/') && path::is_path(trimmed) {
@@ -56,20 +51,20 @@ fn short(reader: &mut Reader, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule
         return None;
     }
     let actions = method::read(reader, methods.split('|').map(|method| (*text, method)));
-    let (scopes, resources) = place(reader, text, target, actions.as_ref())?;
-    let name = if trimmed.len() == shared.len() { shared.clone() } else { trimmed.into() };
+    let (scopes, resources) = read_target(reader, text, target, actions.as_ref())?;
+    let name = if trimmed.len() == text.text.len() { text.shared.clone() } else { trimmed.into() };
     Some(Rule { name, actions: actions?, scopes, resources, at: reader.place(text.at) })
 }
 
 /// Reads the `[HOST]PATH` of a short rule.
-fn place(
+fn read_target(
     reader: &mut Reader,
     text: &Text<'_>,
     target: &str,
     actions: Option<&Actions>,
 ) -> Option<(Vec<Scope>, Vec<Pattern>)> {
     if target == "*" {
-        return asterisk(reader, text, target, actions).map(|resource| (Vec::new(), vec![resource]));
+        return read_asterisk(reader, text, target, actions).map(|resource| (Vec::new(), vec![resource]));
     }
     if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) {
         let message = format!("a rule has no scheme, such as `{scheme}:`");
@@ -93,23 +88,24 @@ fn place(
         reader.error_help(text.locate(target), message, help);
         return None;
     }
-    let scope = (!host.is_empty()).then(|| host::read(reader, text, host));
-    let resources = path::read(reader, text, path);
-    let scopes = match scope {
-        Some(scope) => vec![scope?],
-        None => Vec::new(),
+    let scopes = if host.is_empty() {
+        Some(Vec::new())
+    } else {
+        host::read(reader, text, host).map(|scope| vec![scope])
     };
-    Some((scopes, resources?))
+    let resources = path::read(reader, text, path);
+    Some((scopes?, resources?))
 }
 
-/// Whether this is not meant as a host. `internal/**` would be every path of a host named `internal`: a `deny` rule that denies
-/// nothing, or an `allow` rule for every path of whoever sends that host. Nearly all hosts have a dot. One of a
-/// single label must be meant, and can be written in the long form. `localhost` is no likely start of a path.
+/// Whether this is not meant as a host. `internal/**` would be every path of a host named `internal`: a
+/// `deny` rule that denies nothing, or an `allow` rule for every path of whoever sends that host. Nearly all
+/// hosts have a dot, and others can be written in the long form. `localhost` hardly starts a path.
 fn is_forgotten_slash(host: &str) -> bool {
     !host.is_empty() && !host.contains(['.', ':', '*', '[']) && !host.eq_ignore_ascii_case("localhost")
 }
 
-fn asterisk(
+/// The path `*` of `OPTIONS *`.
+fn read_asterisk(
     reader: &mut Reader,
     text: &Text<'_>,
     target: &str,
@@ -127,94 +123,70 @@ fn asterisk(
     }
 }
 
-fn long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
-    let fields = reader.fields(node, "a rule", RULE)?;
+fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
+    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
     let user_id_from = user_id_from(reader, &fields);
-    let methods = required(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
-    let paths = required(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
+    let methods = required_texts(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
+    let paths = required_texts(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
     let hosts = fields.field("hosts").map(|field| {
         reader.filled(field, "leave it out: the rule then applies to any host").unwrap_or_default()
     });
-    let actions = methods
-        .as_ref()
-        .and_then(|methods| method::read(reader, methods.iter().map(|(text, _)| (*text, text.text))));
-    let resources = paths.as_ref().and_then(|paths| resources(reader, paths, actions.as_ref()));
+    let actions =
+        methods.and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
+    let resources = paths.as_ref().and_then(|paths| read_paths(reader, paths, actions.as_ref()));
     let scopes = match &hosts {
-        Some(hosts) => scopes(reader, hosts),
+        Some(hosts) => read_hosts(reader, hosts),
         None => Some(Vec::new()),
     };
-    let name = match fields.value("name") {
-        Some(name) => Some(named(reader, name)?),
-        None => None,
-    };
+    let name = reader.field_text(&fields, "name");
+    if fields.value("name").is_some() && !is_name(reader, name?.at, name?.text, "a rule's name") {
+        return None;
+    }
     let (actions, scopes, resources) = (actions?, scopes?, resources?);
     let name = match name {
-        Some(name) => name,
-        None => short_form(&actions, hosts.as_deref(), paths.as_deref()).into(),
+        Some(name) => name.shared.clone(),
+        None => {
+            format!("{actions} {}{}", joined(&hosts.unwrap_or_default()), joined(&paths.unwrap_or_default()))
+                .into()
+        }
     };
     let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
     Some(UnresolvedRule { rule, user_id_from })
 }
 
+fn joined(texts: &[Text<'_>]) -> String {
+    texts.iter().map(|text| text.text).collect::<Vec<_>>().join(",")
+}
+
 /// The texts of a required, non-empty list.
-fn required<'n>(
+fn required_texts<'n>(
     reader: &mut Reader,
     fields: &Fields<'n>,
     key: &str,
     such_as: &str,
-) -> Option<Vec<(Text<'n>, &'n Arc<str>)>> {
+) -> Option<Vec<Text<'n>>> {
     let Some(field) = fields.field(key) else {
-        if fields.lacks(key) {
-            reader.error_help(fields.at, format!("the rule has no `{key}`"), format!("add a list {such_as}"));
-        }
+        reader.required(fields, key, &format!("add a list {such_as}"));
         return None;
     };
     let texts = reader.filled(field, &format!("write a list {such_as}"))?;
-    texts.iter().all(|(text, _)| is_short_enough(reader, text)).then_some(texts)
+    texts.iter().all(|text| is_short_enough(reader, text)).then_some(texts)
 }
 
-fn resources(
-    reader: &mut Reader,
-    paths: &[(Text<'_>, &Arc<str>)],
-    actions: Option<&Actions>,
-) -> Option<Vec<Pattern>> {
-    let mut resources = Vec::with_capacity(paths.len());
-    let mut failed = false;
-    for (text, _) in paths {
-        let read = match text.text {
-            "*" => asterisk(reader, text, text.text, actions).map(|pattern| vec![pattern]),
+fn read_paths(reader: &mut Reader, paths: &[Text<'_>], actions: Option<&Actions>) -> Option<Vec<Pattern>> {
+    // Each path is read, so that the problems of all are reported.
+    let patterns: Vec<Option<Vec<Pattern>>> = paths
+        .iter()
+        .map(|text| match text.text {
+            "*" => read_asterisk(reader, text, text.text, actions).map(|pattern| vec![pattern]),
             path => path::read(reader, text, path),
-        };
-        match read {
-            Some(read) => resources.extend(read),
-            None => failed = true,
-        }
-    }
-    (!failed).then_some(resources)
+        })
+        .collect();
+    let patterns: Option<Vec<Vec<Pattern>>> = patterns.into_iter().collect();
+    patterns.map(|patterns| patterns.into_iter().flatten().collect())
 }
 
-fn scopes(reader: &mut Reader, hosts: &[(Text<'_>, &Arc<str>)]) -> Option<Vec<Scope>> {
-    let read: Vec<_> = hosts.iter().map(|(text, _)| host::read(reader, text, text.text)).collect();
-    read.into_iter().collect::<Option<Vec<Scope>>>().filter(|scopes| !scopes.is_empty())
-}
-
-fn named(reader: &mut Reader, node: &Node) -> Option<Arc<str>> {
-    let (text, name) = reader.shared(node, "`name`")?;
-    is_name(reader, text.at, text.text, "a rule's name").then(|| name.clone())
-}
-
-/// The short-form text of a rule that was written in long form.
-fn short_form(
-    actions: &Actions,
-    hosts: Option<&[(Text<'_>, &Arc<str>)]>,
-    paths: Option<&[(Text<'_>, &Arc<str>)]>,
-) -> String {
-    let methods = match actions {
-        Actions::Any => "*".to_owned(),
-        Actions::These(methods) => methods.join("|"),
-    };
-    let list = |texts: Option<&[(Text<'_>, &Arc<str>)]>| {
-        texts.unwrap_or_default().iter().map(|(text, _)| text.text).collect::<Vec<_>>().join(",")
-    };
-    format!("{methods} {}{}", list(hosts), list(paths))
+fn read_hosts(reader: &mut Reader, hosts: &[Text<'_>]) -> Option<Vec<Scope>> {
+    let scopes: Vec<_> = hosts.iter().map(|text| host::read(reader, text, text.text)).collect();
+    scopes.into_iter().collect::<Option<Vec<Scope>>>().filter(|scopes| !scopes.is_empty())
 }

@@ -4,7 +4,13 @@ use crate::model::{Piece, Template};
 use crate::parse::values;
 use document::{Reader, Text, Warning, closest};
 
-const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
+const NAMES: [(&str, Piece); 5] = [
+    ("user", Piece::User),
+    ("roles", Piece::Roles),
+    ("groups", Piece::Groups),
+    ("rule", Piece::Rule),
+    ("revision", Piece::Revision),
+];
 
 /// Reads a template. `{{` and `}}` are literal braces.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
@@ -23,11 +29,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
         }
         let name = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
         let Some((name, after)) = name.filter(|(name, _)| !name.contains('{')) else {
-            reader.error_help(
-                text.locate(from),
-                "a single brace",
-                "write `{{` or `}}` for the character itself",
-            );
+            let help = "write `{{` or `}}` for the character itself";
+            reader.error_help(text.locate(from), "a single brace", help);
             return None;
         };
         match placeholder(reader, text, from, name) {
@@ -59,7 +62,7 @@ fn doubled(text: &str) -> Option<(char, &str)> {
 fn warn_of_literal(reader: &mut Reader, text: &Text<'_>, from: &str) {
     let inside = from.strip_prefix("{{").and_then(|from| from.split_once("}}"));
     if let Some((name, _)) = inside
-        && (NAMES.contains(&name.trim()) || name.starts_with("claims."))
+        && (NAMES.iter().any(|(known, _)| *known == name.trim()) || name.starts_with("claims."))
     {
         let message = format!("`{{{{{name}}}}}` is the text `{{{name}}}`, not a placeholder");
         let help = format!("did you mean `{{{}}}`?", name.trim());
@@ -77,21 +80,15 @@ fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> 
     if let Some(path) = name.strip_prefix("claims.") {
         return values::claim_path(reader, text, path).map(Piece::Claim);
     }
-    match name {
-        "user" => Some(Piece::User),
-        "roles" => Some(Piece::Roles),
-        "groups" => Some(Piece::Groups),
-        "rule" => Some(Piece::Rule),
-        "revision" => Some(Piece::Revision),
-        _ => {
-            let help = match closest(name, NAMES.iter().copied()) {
-                Some(close) => format!("did you mean `{{{close}}}`?"),
-                None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
-                         `{claims./json/pointer}`; `{{` is the brace itself"
-                    .to_owned(),
-            };
-            reader.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
-            None
-        }
+    if let Some((_, piece)) = NAMES.into_iter().find(|(known, _)| *known == name) {
+        return Some(piece);
     }
+    let help = match closest(name, NAMES.iter().map(|(known, _)| *known)) {
+        Some(close) => format!("did you mean `{{{close}}}`?"),
+        None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
+                 `{claims./json/pointer}`; `{{` is the brace itself"
+            .to_owned(),
+    };
+    reader.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
+    None
 }

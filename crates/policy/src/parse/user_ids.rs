@@ -1,7 +1,6 @@
 //! Resolves the sources that `{user.id}` may come from: `user_id_from` of a rule, or of its role.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::ids::SourceId;
 use crate::model::{Identity, Rule};
@@ -17,23 +16,22 @@ pub(crate) struct Sources<'i> {
 }
 
 impl<'i> Sources<'i> {
-    pub(crate) fn of(identity: &'i Identity, incomplete: bool) -> Self {
+    pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
         // An issuer that is called `basic` would make the name ambiguous: the name is that of HTTP Basic.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
 
     /// The ids of named sources.
-    fn ids(&self, named: &NameRefs, file: &Place, problems: &mut Vec<Problem>) -> Vec<SourceId> {
-        let mut ids = Vec::with_capacity(named.names.len());
-        for source in &named.names {
+    fn ids(&self, sources: &NameRefs, file: &Place, problems: &mut Vec<Problem>) -> Vec<SourceId> {
+        let mut ids = Vec::with_capacity(sources.names.len());
+        for source in &sources.names {
             match self.names.get(&*source.name) {
                 Some(id) => ids.push(*id),
                 None if self.incomplete => {}
                 None => {
-                    let at =
-                        Place { line: source.at.line, column: source.at.column, file: file.file.clone() };
-                    let problem = Problem::error(at, format!("unknown source `{}`", source.name));
+                    let message = format!("unknown source `{}`", source.name);
+                    let problem = Problem::error(file.beside(source.at), message);
                     problems.push(problem.help(self.suggestion(&source.name)));
                 }
             }
@@ -58,33 +56,31 @@ impl<'i> Sources<'i> {
 
 /// Gives each `{user.id}` of a role's rules its sources.
 pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems: &mut Vec<Problem>) {
-    let file = role.at.clone();
-    let of_role: Option<Arc<[SourceId]>> =
-        role.user_id_from.as_ref().map(|named| sources.ids(named, &file, problems).into());
-    let mut used = false;
+    let of_role = role.user_id_from.as_ref().map(|named| sources.ids(named, &role.at, problems));
+    let mut is_used = false;
     for unresolved in role.allow.iter_mut().chain(&mut role.deny) {
         let rule = &mut unresolved.rule;
-        let has_id = rule.resources.iter().any(|pattern| pattern.segments.iter().any(is_user_id));
-        match (&unresolved.user_id_from, has_id) {
-            (Some(named), true) => set(rule, &sources.ids(named, &file, problems)),
-            (Some(named), false) => problems.push(needless(named, &file)),
-            (None, true) => {
-                used = true;
-                match &of_role {
-                    Some(ids) => set(rule, ids),
-                    None => problems.push(unnamed(rule)),
-                }
+        let mut segments = rule.resources.iter().flat_map(|pattern| &pattern.segments);
+        let has_id = segments.any(|segment| matches!(segment, Segment::UserId(_)));
+        match (&unresolved.user_id_from, &of_role) {
+            (Some(named), _) if has_id => set(rule, &sources.ids(named, &role.at, problems)),
+            (Some(named), _) => problems.push(needless(named, &role.at)),
+            (None, Some(ids)) if has_id => {
+                is_used = true;
+                set(rule, ids);
             }
-            (None, false) => {}
+            (None, None) if has_id => {
+                let message = format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
+                let help = "add `user_id_from` to the role, with `basic` or issuers: callers from elsewhere \
+                            never match";
+                problems.push(Problem::error(rule.at.clone(), message).help(help));
+            }
+            (None, _) => {}
         }
     }
-    if let Some(named) = role.user_id_from.as_ref().filter(|_| !used) {
-        problems.push(needless(named, &file));
+    if let Some(named) = role.user_id_from.as_ref().filter(|_| !is_used) {
+        problems.push(needless(named, &role.at));
     }
-}
-
-const fn is_user_id(segment: &Segment) -> bool {
-    matches!(segment, Segment::UserId(_))
 }
 
 fn set(rule: &mut Rule, ids: &[SourceId]) {
@@ -95,14 +91,8 @@ fn set(rule: &mut Rule, ids: &[SourceId]) {
     }
 }
 
-fn unnamed(rule: &Rule) -> Problem {
-    let message = format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
-    let help = "add `user_id_from` to the role, with `basic` or issuers: callers from elsewhere never match";
-    Problem::error(rule.at.clone(), message).help(help)
-}
-
-fn needless(named: &NameRefs, file: &Place) -> Problem {
-    let at = Place { line: named.at.line, column: named.at.column, file: file.file.clone() };
+fn needless(sources: &NameRefs, file: &Place) -> Problem {
     let help = "write `{user.id}` in the paths that are the caller's, or leave it out";
-    Problem::error(at, "`user_id_from` is without effect: no rule here needs it").help(help)
+    Problem::error(file.beside(sources.at), "`user_id_from` is without effect: no rule here needs it")
+        .help(help)
 }

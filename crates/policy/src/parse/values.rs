@@ -1,5 +1,5 @@
-//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user name of Basic nor a hash is
-//! ever shown.
+//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user name
+//! of Basic nor a hash is ever shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::key_url::url_fault;
 use crate::model::ClaimPath;
 use crate::parse::unresolved::{NameRef, NameRefs};
-use document::{Fields, Mark, Node, Reader, Text, Warning};
+use document::{Fields, Mark, Reader, Text, Warning};
 
 /// Whether this can be the name of a role or rule. Names appear in headers and logs.
 pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {
@@ -24,16 +24,17 @@ pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> 
 
 /// A list of names with their places.
 pub(crate) fn name_refs(reader: &mut Reader, fields: &Fields<'_>, key: &str, item: &str) -> Vec<NameRef> {
+    let names = names(reader, fields, key, item);
+    names.into_iter().map(|name| NameRef { name: name.shared.clone(), at: name.at }).collect()
+}
+
+/// A list of names, none of them empty.
+pub(crate) fn names<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, item: &str) -> Vec<Text<'n>> {
     let Some(node) = fields.value(key) else { return Vec::new() };
-    let texts: Vec<(Text<'_>, &Arc<str>)> = reader.texts(node, &format!("`{key}`"), item);
+    let mut texts = reader.texts(node, &format!("`{key}`"), item);
     reader.warn_of_duplicates(&texts);
-    let mut names = Vec::with_capacity(texts.len());
-    for (text, name) in texts {
-        if is_name(reader, text.at, text.text, item) {
-            names.push(NameRef { name: name.clone(), at: text.at });
-        }
-    }
-    names
+    texts.retain(|text| is_name(reader, text.at, text.text, item));
+    texts
 }
 
 /// The sources that `user_id_from` names.
@@ -50,44 +51,27 @@ pub(crate) fn user_id_from(reader: &mut Reader, fields: &Fields<'_>) -> Option<N
 
 /// The value of `user_prefix` or `group_prefix`.
 pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc<str> {
-    let text = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")));
-    let Some((text, prefix)) = text else { return "".into() };
+    let Some(text) = reader.field_text(fields, key) else { return "".into() };
     if text.text.chars().any(char::is_control) {
         reader.error(text.at, format!("`{key}` has a control character in it"));
     }
-    prefix.clone()
-}
-
-/// A list of names, none of them empty.
-pub(crate) fn names(reader: &mut Reader, node: &Node, what: &str, item: &str) -> Vec<Arc<str>> {
-    let texts = reader.texts(node, what, item);
-    reader.warn_of_duplicates(&texts);
-    let valid = texts.into_iter().filter(|(text, _)| is_name(reader, text.at, text.text, item));
-    valid.map(|(_, name)| name.clone()).collect()
+    text.shared.clone()
 }
 
 /// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
 pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
+    let run = "run `rolegate hash-password` and write what it prints";
     if hash.starts_with(char::is_whitespace) {
         reader.error_help(at, "a space comes before the hash of the password", "leave the space out");
         return false;
     }
     if !is_like_a_hash(hash) {
-        reader.error_help(
-            at,
-            "the password is not a hash",
-            "run `rolegate hash-password` and write what it prints",
-        );
+        reader.error_help(at, "the password is not a hash", run);
         return false;
     }
     if hash.starts_with("{SHA}") {
-        let help = "run `rolegate hash-password` and write what it prints";
-        reader.warning_help(
-            at,
-            Warning::WeakHash,
-            "`{SHA}` is a fast hash without a salt: who reads it finds the password",
-            help,
-        );
+        let message = "`{SHA}` is a fast hash without a salt: who reads it finds the password";
+        reader.warning_help(at, Warning::WeakHash, message, run);
     }
     true
 }
@@ -120,18 +104,27 @@ pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     false
 }
 
-/// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
-pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
-    let value = parse_duration(text.text);
-    if value.is_none() {
+/// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`, and at least `shortest`.
+/// A shorter one is a slip, such as `5ms` for `5m`.
+pub(crate) fn duration(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    key: &str,
+    shortest: &str,
+) -> Option<Duration> {
+    let text = reader.field_text(fields, key)?;
+    let duration = parse_duration(text.text);
+    if duration.is_none() {
         let help = if !text.text.is_empty() && text.text.bytes().all(|byte| byte.is_ascii_digit()) {
             format!("did you mean `{}s`?", text.text)
         } else {
             "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
         };
-        reader.error_help(text.at, format!("{what} `{}` is not a duration", text.text), help);
+        reader.error_help(text.at, format!("`{key}` `{}` is not a duration", text.text), help);
+    } else if duration < parse_duration(shortest) {
+        reader.error_help(text.at, format!("`{key}` is too short"), format!("write `{shortest}` or more"));
     }
-    value
+    duration
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {

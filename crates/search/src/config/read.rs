@@ -97,7 +97,8 @@ pub(super) fn texts<'n>(
     key: &str,
 ) -> Vec<(Text<'n>, &'n Arc<str>)> {
     let Some(node) = fields.value(key) else { return Vec::new() };
-    reader.texts(node, &format!("`{key}`"), &format!("each of `{key}`"))
+    let texts = reader.texts(node, &format!("`{key}`"), &format!("each of `{key}`"));
+    texts.into_iter().map(|text| (text, text.shared)).collect()
 }
 
 /// The same, without their places.

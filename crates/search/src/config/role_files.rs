@@ -255,11 +255,11 @@ fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Te
 
 /// The query of document level security. OpenSearch hides every document if it is no JSON.
 fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> {
-    let (text, shared) = fields.value("dls").and_then(|node| reader.shared(node, "`dls`"))?;
+    let text = reader.field_text(fields, "dls")?;
     if text.text.trim().is_empty() {
         return None;
     }
-    let template = template(reader, text, shared)?;
+    let template = template(reader, text, text.shared)?;
     let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_ok();
     if !Template::is_template(text.text) && !is_json {
         reader.error_help(text.at, "`dls` must be a query in JSON", "write `'{\"term\": { … }}'`");

@@ -85,13 +85,13 @@ fn user(
     known_roles: Option<&BTreeMap<Arc<str>, Role>>,
 ) -> Option<(InternalUser, bool)> {
     let fields = secret_fields(reader, node, "a user of the cluster", USER)?;
-    let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
-    let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
+    let hash = reader.field_text(&fields, "hash").filter(|text| !text.text.is_empty());
+    let hash = hash.map(|text| Secret(text.shared.clone()));
     let mut attributes = BTreeMap::new();
     if let Some(entries) = fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`")) {
         for (name, node) in entries.iter() {
-            if let Some((_, value)) = reader.shared(node, "an attribute") {
-                attributes.insert(name.text.clone(), value.clone());
+            if let Some(text) = reader.text(node, "an attribute") {
+                attributes.insert(name.text.clone(), text.shared.clone());
             }
         }
     }
@@ -187,8 +187,8 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
     }
     if let Some(kibana) = fields.value("kibana").and_then(|node| reader.entries(node, "`kibana`")) {
         let mut text = |key: &str| {
-            let value = kibana.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")));
-            value.map(|(_, shared)| shared.clone()).filter(|text| !text.is_empty())
+            let value = reader.field_text(&kibana, key);
+            value.map(|text| text.shared.clone()).filter(|text| !text.is_empty())
         };
         let default = Dashboards::default();
         let (index, server) = (text("index"), text("server_username"));
@@ -233,17 +233,17 @@ fn choice<T: Copy>(
     key: &str,
     values: &[(&str, Option<T>)],
 ) -> Option<T> {
-    let found = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")))?;
-    let lower: Arc<str> = found.1.to_lowercase().into();
+    let text = reader.field_text(fields, key)?;
+    let lower: Arc<str> = text.text.to_lowercase().into();
     match values.iter().find(|(name, _)| *name == &*lower) {
         Some((_, Some(value))) => Some(*value),
         Some((name, None)) => {
-            reader.error(found.0.at, format!("`{name}` is not supported"));
+            reader.error(text.at, format!("`{name}` is not supported"));
             None
         }
         None => {
             let names: Vec<String> = values.iter().map(|(name, _)| format!("`{name}`")).collect();
-            reader.error(found.0.at, format!("`{key}` must be one of {}", names.join(", ")));
+            reader.error(text.at, format!("`{key}` must be one of {}", names.join(", ")));
             None
         }
     }
