@@ -65,8 +65,7 @@ impl Reader {
                     tree.reader.error_help(start_of(&span), message, "keep one document per file");
                     return None;
                 }
-                (Event::Nothing | Event::StreamStart | Event::DocumentStart(_), _) => {}
-                (Event::DocumentEnd, _) => {}
+                (Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd, _) => {}
                 (event, span) => roots.push(tree.node(event, &span, 0)?),
             }
         }
@@ -126,6 +125,7 @@ struct TreeParser<'r, 't> {
 impl<'t> TreeParser<'_, 't> {
     fn next_event(&mut self) -> Option<(Event<'t>, Span)> {
         match self.events.next_event() {
+            Some(Ok((Event::Nothing, _))) => self.next_event(),
             Some(Ok(event)) => Some(event),
             Some(Err(error)) => {
                 let problem = syntax_problem(self.text, &error, self.reader);
@@ -156,10 +156,10 @@ impl<'t> TreeParser<'_, 't> {
                 self.reject_properties(at, anchor, tag.is_some());
                 (Value::Map(self.entries(at, depth)?), anchor)
             }
-            // None of these starts a value.
-            Event::SequenceEnd | Event::MappingEnd | Event::Nothing => return None,
-            Event::StreamStart | Event::StreamEnd => return None,
-            Event::DocumentStart(_) | Event::DocumentEnd => return None,
+            _ => {
+                self.reader.error(at, "not valid YAML: a value is expected here");
+                return None;
+            }
         };
         self.count(at, 1)?;
         let node = Node { at, value };

@@ -58,7 +58,7 @@ fn disordered(policy: &Policy, rng: &mut Rng) -> Policy {
     let moved = |id: &RoleId| RoleId(places[&(id.0 as usize)]);
     let mut other = policy.clone();
     other.roles = order.iter().map(|place| policy.roles[*place].clone()).collect();
-    for role in &mut other.roles {
+    for role in other.roles.iter_mut() {
         role.extends = role.extends.iter().map(moved).collect();
         shuffle_and_repeat(&mut role.extends, rng);
         shuffle_and_repeat(&mut role.allow, rng);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::warnings::Warnings;
 use document::{Place, Problem, Suggestions, Warning};
-use policy::model::{ANYONE, AUTHENTICATED, Identity, Piece};
+use policy::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Piece};
 use policy::{NameRef, Parsed};
 
 /// The maximum number of comparisons of a granted name with a source.
@@ -65,6 +65,8 @@ fn unlikely(name: &str) -> Option<&'static str> {
 pub(crate) struct Source<'i> {
     pub(crate) what: String,
     pub(crate) at: &'i Place,
+    /// `None` for Basic.
+    pub(crate) issuer: Option<&'i Issuer>,
     pub(crate) users: Names<'i>,
     pub(crate) groups: Names<'i>,
 }
@@ -196,6 +198,7 @@ pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     let basic = identity.basic.iter().map(|basic| Source {
         what: "Basic".to_owned(),
         at: &basic.at,
+        issuer: None,
         users: Names {
             prefix: &basic.user_prefix,
             only: basic.verify.then(|| basic.users.iter().map(|user| &*user.name).collect()),
@@ -208,6 +211,7 @@ pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     let jwt = identity.jwt.iter().map(|issuer| Source {
         what: format!("`{}`", issuer.issuer),
         at: &issuer.at,
+        issuer: Some(issuer),
         users: Names { prefix: &issuer.user_prefix, only: None },
         groups: Names {
             prefix: &issuer.group_prefix,

@@ -43,6 +43,11 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
                 Relation::Covers => !rest && self.among(&node.ends),
             };
         };
+        if let Segment::Literal(literal) = segment
+            && self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest))
+        {
+            return true;
+        }
         for (other, next) in &node.others {
             let is_related = match self.relation {
                 Relation::Overlaps => overlap(segment, other),
@@ -52,10 +57,9 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
                 return true;
             }
         }
-        if let Segment::Literal(literal) = segment {
-            return self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest));
-        }
-        self.relation == Relation::Overlaps
+        let overlaps_literals =
+            self.relation == Relation::Overlaps && !matches!(segment, Segment::Literal(_));
+        overlaps_literals
             && node.literals.iter().any(|(literal, next)| {
                 !self.spend_one() || matches_literal(segment, literal) && self.walk(*next, further, rest)
             })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use document::{Place, Problem, Warning};
 use policy::Parsed;
 use policy::ids::IdVec;
-use policy::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, RolesFromToken};
+use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId, RolesFromToken};
 
 use crate::names::{MAX_COMPARISONS, MAX_LISTED, MAX_SOURCES, Names, Source, listed, related, sources};
 use crate::warnings::Warnings;
@@ -32,7 +32,7 @@ pub(crate) fn with_extended(policy: &Policy, roles: impl IntoIterator<Item = Rol
 /// Which roles callers from a source can have.
 pub(crate) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
     let mut roles: Vec<RoleId> = reserved(policy).collect();
-    if let Some(issuer) = issuer_of(&policy.identity, source) {
+    if let Some(issuer) = source.issuer {
         let given = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
         roles.extend(given.map(|(id, _)| id));
     }
@@ -47,11 +47,6 @@ pub(crate) fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bo
         }
     }
     with_extended(policy, roles)
-}
-
-/// The issuer that is this source.
-pub(crate) fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
-    identity.jwt.iter().find(|issuer| std::ptr::eq(&raw const issuer.at, source.at))
 }
 
 /// Warns of a policy without a role: it is probably a part of one, such as a file that was cut off.
@@ -106,13 +101,12 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
 /// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the
 /// role is granted: a comment accepts only that role.
 pub(crate) fn token_roles(parsed: &Parsed, warnings: &mut Warnings) {
-    let identity = &parsed.policy.identity;
     let gives_all = |source: &&Source<'_>| {
-        issuer_of(identity, source).is_some_and(|issuer| {
+        source.issuer.is_some_and(|issuer| {
             issuer.role_claim().is_some() && matches!(issuer.roles_from_token, RolesFromToken::All)
         })
     };
-    let sources = sources(identity);
+    let sources = sources(&parsed.policy.identity);
     let issuers: Vec<&Source<'_>> = sources.iter().take(MAX_SOURCES).filter(gives_all).collect();
     if issuers.is_empty() {
         return;

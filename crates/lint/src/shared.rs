@@ -2,7 +2,7 @@
 //! names the application cannot tell them apart. Where every name has a prefix, a path must have it, too.
 
 use crate::names::{MAX_SOURCES, Source, keep_apart, listed, related, sharing, sources};
-use crate::roles::{issuer_of, roles_of};
+use crate::roles::roles_of;
 use crate::warnings::Warnings;
 use document::{Place, Problem, Warning};
 use policy::ids::IdVec;
@@ -89,18 +89,16 @@ pub(crate) fn shared_names(policy: &Policy, warnings: &mut Warnings) {
     }
     let has_user = |header: &SetHeader| header.value.0.contains(&Piece::User);
     if policy.identity_header.is_none() && !headers.iter().any(has_user) {
-        headers.iter().for_each(|header| user_claims(policy, &sources, header, warnings));
+        headers.iter().for_each(|header| user_claims(&sources, header, warnings));
     }
 }
 
 /// Warns of a header with the claim that has the user names of several issuers: it is without the prefix of its issuer.
 /// Beside a header with `{user}` it is no more than an attribute.
-fn user_claims(policy: &Policy, sources: &[Source<'_>], header: &SetHeader, warnings: &mut Warnings) {
+fn user_claims(sources: &[Source<'_>], header: &SetHeader, warnings: &mut Warnings) {
     for piece in &header.value.0 {
         let Piece::Claim(path) = piece else { continue };
-        let is_user = |source: &&Source<'_>| {
-            issuer_of(&policy.identity, source).is_some_and(|issuer| issuer.claims.user == *path)
-        };
+        let is_user = |source: &&Source<'_>| source.issuer.is_some_and(|issuer| issuer.claims.user == *path);
         let shared: Vec<&Source<'_>> = sources.iter().filter(is_user).collect();
         if shared.len() > 1 {
             let is = format!("`{}` is a claim without the prefix of its issuer, and", header.name);

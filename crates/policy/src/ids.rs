@@ -63,7 +63,7 @@ impl SourceId {
     }
 }
 
-/// A vector indexed by ids of one type. It is a slice too, for access by place.
+/// A vector indexed by ids of one type. It is a `Vec` too, for access by place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdVec<I, T> {
     items: Vec<T>,
@@ -175,12 +175,6 @@ impl<I, T> FromIterator<T> for IdVec<I, T> {
     }
 }
 
-impl<I, T> Extend<T> for IdVec<I, T> {
-    fn extend<A: IntoIterator<Item = T>>(&mut self, items: A) {
-        self.items.extend(items);
-    }
-}
-
 impl<I, T> IntoIterator for IdVec<I, T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
@@ -199,26 +193,17 @@ impl<'v, I, T> IntoIterator for &'v IdVec<I, T> {
     }
 }
 
-impl<'v, I, T> IntoIterator for &'v mut IdVec<I, T> {
-    type Item = &'v mut T;
-    type IntoIter = std::slice::IterMut<'v, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.items.iter_mut()
-    }
-}
-
 impl<I, T> Deref for IdVec<I, T> {
-    type Target = [T];
+    type Target = Vec<T>;
 
     #[inline]
-    fn deref(&self) -> &[T] {
+    fn deref(&self) -> &Vec<T> {
         &self.items
     }
 }
 
 impl<I, T> DerefMut for IdVec<I, T> {
-    fn deref_mut(&mut self) -> &mut [T] {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
         &mut self.items
     }
 }

@@ -116,13 +116,12 @@ impl KeyUrl {
     /// Whether a text, such as an error message, contains a hidden part of this URL.
     #[must_use]
     pub fn has_secret_in(&self, text: &str) -> bool {
-        let rest = self.url.split_once("//").map_or(&*self.url, |(_, rest)| rest);
-        let (before, after) =
-            rest.split_at_checked(rest.find(['?', '#']).unwrap_or(rest.len())).unwrap_or((rest, ""));
-        let authority = before.split('/').next().unwrap_or_default();
+        let after_scheme = self.url.split_once("//").map_or(&*self.url, |(_, after)| after);
+        let mut parts = after_scheme.split(['?', '#']);
+        let authority = parts.next().and_then(|shown| shown.split('/').next()).unwrap_or_default();
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-        let parts = user.split(':').chain(after.split(['?', '#', '&', '=']));
-        parts.filter(|part| part.len() >= MIN_SECRET).any(|part| text.contains(part))
+        let hidden = user.split(':').chain(parts.flat_map(|part| part.split(['&', '='])));
+        hidden.filter(|part| part.len() >= MIN_SECRET).any(|part| text.contains(part))
     }
 }
 
@@ -140,24 +139,18 @@ impl From<&str> for KeyUrl {
 
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = match self.url.split_once("//") {
-            // The parser accepts only `https://` and `http://`. For anything else, rather too much is hidden than too
-            // little.
-            Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => (Some(scheme), rest),
-            _ => (None, &*self.url),
-        };
+        // The parser accepts only `https://` and `http://`. For anything else, rather too much is hidden than
+        // too little.
+        let scheme = self.url.split_once("//").map(|(scheme, _)| scheme);
+        let scheme = scheme.filter(|scheme| scheme.is_empty() || scheme.ends_with(':'));
+        let scheme = scheme.map_or(String::new(), |scheme| format!("{scheme}//"));
         // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@` is user
         // information.
-        let shown = rest.split(['?', '#']).next().unwrap_or_default();
-        let (authority, path) = match shown.find(['/', '\\']) {
-            Some(end) => shown.split_at_checked(end).unwrap_or((shown, "")),
-            None => (shown, ""),
-        };
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        match scheme {
-            Some(scheme) => write!(f, "{scheme}//{host}{path}"),
-            None => write!(f, "{host}{path}"),
-        }
+        let after_scheme = self.url.strip_prefix(&*scheme).unwrap_or(&self.url);
+        let shown = after_scheme.split(['?', '#']).next().unwrap_or_default();
+        let end = shown.find(['/', '\\']).unwrap_or(shown.len());
+        let (authority, path) = shown.split_at_checked(end).unwrap_or((shown, ""));
+        write!(f, "{scheme}{}{path}", authority.rsplit('@').next().unwrap_or_default())
     }
 }
 

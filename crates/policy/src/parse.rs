@@ -50,7 +50,6 @@ const POLICY: &[&str] = &[
 /// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
 const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
 
-/// The maximum nesting depth of includes.
 const MAX_DEPTH: usize = 16;
 
 /// A valid policy, with everything that was read to load it.
@@ -250,7 +249,7 @@ impl PolicyParser<'_> {
             return vec![beside(reader.file(), text.text)];
         }
         let folder = beside(reader.file(), folder);
-        let Some(names) = self.files.list_beside(reader, text.at, &folder) else { return Vec::new() };
+        let Some(names) = self.files.list(reader, text.at, &folder) else { return Vec::new() };
         let current = self.open.last();
         // A name that is not UTF-8 is not left out, and cannot be read: a rule that denies may be in the file.
         let paths: Vec<PathBuf> = names
@@ -293,7 +292,6 @@ fn has_section(node: &Node) -> bool {
     matches!(&node.value, Value::Map(entries) if entries.iter().any(|(key, _)| POLICY.contains(&&*key.text)))
 }
 
-/// Reads `identity`: how callers authenticate.
 fn read_identity(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
     // An empty `basic` is reported as one without users.

@@ -5,9 +5,30 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{AccessRequest, Decision};
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, SourceId};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, Rule, RuleId, SourceId};
 use crate::pattern::PatternSubject;
+
+/// A request in canonical form, reduced to the three things that rules match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessRequest<'a> {
+    /// For HTTP: the method.
+    pub action: &'a [u8],
+    /// For HTTP: the host in lower case, without port and trailing dot. Not a scope of OAuth.
+    pub scope: &'a [u8],
+    /// For HTTP: the canonical path.
+    pub resource: &'a [u8],
+}
+
+/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Allowed by this rule.
+    Allowed(RuleId),
+    /// Denied by this `deny` rule.
+    Denied(RuleId),
+    /// Denied because no rule allows it.
+    NotAllowed,
+}
 
 /// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,30 +46,36 @@ pub struct Caller<'a> {
 /// Evaluates a request.
 #[must_use]
 pub fn decide(policy: &Policy, caller: &Caller<'_>, request: &AccessRequest<'_>) -> Decision {
-    let roles = roles_of(policy, caller);
-    let subject = caller.user.map(|user| pattern_subject(policy, user, caller.source));
-    let matching = |wanted: Effect| {
-        policy.rules().find(|(_, role, rule, effect)| {
-            *effect == wanted
-                && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
-                && rule.actions.matches(request.action)
-                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
-                && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
-        })
-    };
-    if let Some((rule, ..)) = matching(Effect::Deny) {
+    if let Some(rule) = first_match(policy, caller, request, Effect::Deny) {
         Decision::Denied(rule)
-    } else if let Some((rule, ..)) = matching(Effect::Allow) {
+    } else if let Some(rule) = first_match(policy, caller, request, Effect::Allow) {
         Decision::Allowed(rule)
     } else {
         Decision::NotAllowed
     }
 }
 
-/// A caller's name, the length of the prefix in it, and its source.
-fn pattern_subject<'a>(policy: &Policy, user: &'a str, source: Option<SourceId>) -> PatternSubject<'a> {
-    let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
-    PatternSubject { user: user.as_bytes(), prefix: prefix.len(), source }
+/// The first rule with this effect, of a role of the caller, that matches the request.
+fn first_match(
+    policy: &Policy,
+    caller: &Caller<'_>,
+    request: &AccessRequest<'_>,
+    effect: Effect,
+) -> Option<RuleId> {
+    let roles = roles_of(policy, caller);
+    let roles: BTreeSet<&str> = roles.into_iter().map(|id| &*policy.roles.at(id).name).collect();
+    let subject = caller.user.map(|user| {
+        let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source));
+        PatternSubject { user: user.as_bytes(), prefix: prefix.len(), source: caller.source }
+    });
+    let mut rules = policy.rules().filter(|(_, role, ..)| roles.contains(&*role.name));
+    rules.find(|(.., rule, of)| *of == effect && matches(rule, request, subject)).map(|(id, ..)| id)
+}
+
+fn matches(rule: &Rule, request: &AccessRequest<'_>, subject: Option<PatternSubject<'_>>) -> bool {
+    rule.actions.matches(request.action)
+        && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
+        && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
 }
 
 /// All roles of a caller: those granted, those from its token, the reserved ones, and those that these extend.

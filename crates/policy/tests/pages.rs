@@ -43,16 +43,20 @@ const MAPPINGS: [(&str, &str, &str); 19] = [
 
 #[test]
 fn every_example_gives_what_the_page_says() {
-    let mut examples = 0;
+    let (mut examples, mut wrong) = (0, String::new());
     for (example, after) in examples_in(PAGE) {
         let expected = if is_wrong(example) {
             after.trim_start().strip_prefix("```text\n").expect(example).split_once("```").unwrap().0
         } else {
             ""
         };
-        assert_eq!(messages(example), expected, "{example}");
+        let messages = messages(example);
+        if messages != expected {
+            wrong += &format!("=== {example}---\n{messages}\n");
+        }
         examples += 1;
     }
+    assert!(wrong.is_empty(), "the messages are:\n{wrong}");
     assert!(examples > 40, "{examples}");
 }
 

@@ -235,7 +235,7 @@ fn reordered(policy: &Policy, seed: u64) -> Policy {
     };
     let mut other = policy.clone();
     other.roles = order.iter().filter_map(|old| policy.roles.get(*old).cloned()).collect();
-    for role in &mut other.roles {
+    for role in other.roles.iter_mut() {
         role.extends = role.extends.iter().map(|id| place(*id)).collect();
         rng.shuffle(&mut role.extends);
         rng.shuffle(&mut role.allow);
@@ -254,7 +254,7 @@ fn reordered(policy: &Policy, seed: u64) -> Policy {
 fn repeated(policy: &Policy, seed: u64) -> Policy {
     let mut rng = Rng::new(!seed);
     let mut other = policy.clone();
-    for role in &mut other.roles {
+    for role in other.roles.iter_mut() {
         role.allow.extend(rng.pick(&role.allow.clone()).cloned());
         role.deny.extend(rng.pick(&role.deny.clone()).cloned());
         role.extends.extend(rng.pick(&role.extends.clone()).copied());

@@ -33,15 +33,14 @@ fn read_case(reader: &mut Reader, node: &Node) -> Option<Case> {
     Some(Case { name: name?, request: request?, expect: expect?, at: reader.place(node.at) })
 }
 
-/// The text under a key.
 fn owned(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> {
     reader.field_text(fields, key).map(|text| text.text.to_owned())
 }
 
 fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
-    let known =
+    let field_names =
         ["method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups", "at"];
-    let fields = reader.filled_fields(node, "a request", &known)?;
+    let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
     let path = owned(reader, &fields, "path");
     let method = owned(reader, &fields, "method");
@@ -68,7 +67,7 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
         Some(Duration::new(seconds, u32::try_from(time.subsec_nanosecond()).ok()?))
     });
     if time.is_none() {
-        let help = "write it as `2026-01-01T00:00:00Z`";
+        let help = "write it in UTC, such as `2026-01-01T00:00:00Z`";
         reader.error_help(text.at, format!("`{}` is not a time", text.text), help);
     }
     time

@@ -10,18 +10,16 @@ use crate::parse::htpasswd;
 use crate::parse::values::{self, names, prefix};
 use document::{Fields, Key, Mark, Node, Place, PolicyFile, Problem, Reader, Secret, Value, Warning};
 
-/// The default realm of the challenge.
 const REALM: &str = "rolegate";
 
-/// Reads `basic`.
 pub(crate) fn read(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
     let errors = reader.errors();
-    let known = ["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
-    let fields = reader.filled_fields(node, "`basic`", &known)?;
+    let field_names = ["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
+    let fields = reader.filled_fields(node, "`basic`", &field_names)?;
     let verify = reader.field_boolean(&fields, "verify").unwrap_or(true);
     if !verify && let Some(node) = fields.value("verify") {
         let message = "passwords are not verified: whoever reaches this program may name any user";

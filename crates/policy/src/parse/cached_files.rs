@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use document::{FileError, Files, Mark, PolicyFile, Reader, Text};
 
-/// Reads files and caches their contents.
 pub(crate) struct CachedFiles<'f> {
     files: &'f dyn Files,
     read: Vec<PolicyFile>,
@@ -18,7 +17,6 @@ impl<'f> CachedFiles<'f> {
         Self { files, read: Vec::new(), by_path: HashMap::new() }
     }
 
-    /// The contents of a file.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, FileError> {
         if let Some(bytes) = self.by_path.get(path) {
             return Ok(bytes.clone());
@@ -29,15 +27,6 @@ impl<'f> CachedFiles<'f> {
         Ok(bytes)
     }
 
-    /// The names in a folder, sorted.
-    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
-        let is_current = folder.as_os_str().is_empty();
-        let mut names = self.files.list(if is_current { Path::new(".") } else { folder })?;
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    /// Every file that was read, in order.
     pub(crate) fn into_read(self) -> Vec<PolicyFile> {
         self.read
     }
@@ -62,9 +51,18 @@ impl<'f> CachedFiles<'f> {
     }
 
     /// The names in a folder that is named at this place, sorted.
-    pub(crate) fn list_beside(&self, reader: &mut Reader, at: Mark, folder: &Path) -> Option<Vec<String>> {
-        let names = self.list(folder);
-        names.map_err(|error| report_unreadable(reader, at, folder, &error)).ok()
+    pub(crate) fn list(&self, reader: &mut Reader, at: Mark, folder: &Path) -> Option<Vec<String>> {
+        let is_current = folder.as_os_str().is_empty();
+        match self.files.list(if is_current { Path::new(".") } else { folder }) {
+            Ok(mut names) => {
+                names.sort_unstable();
+                Some(names)
+            }
+            Err(error) => {
+                report_unreadable(reader, at, folder, &error);
+                None
+            }
+        }
     }
 }
 

@@ -6,9 +6,6 @@ use crate::model::BasicUser;
 use crate::parse::values;
 use document::{Mark, Problem, Reader, Secret};
 
-/// The first bytes of a compressed file (RFC 1952, 2.3.1).
-const GZIP: &[u8] = b"\x1f\x8b";
-
 /// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
 /// contain a user more than once. No problem shows the contents of a line.
 #[must_use]
@@ -16,7 +13,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut reader = Reader::new(file.into());
     let mut users = Vec::new();
     // One message, in place of one for each line.
-    if bytes.contains(&0) || bytes.starts_with(GZIP) {
+    if bytes.contains(&0) {
         let help = "name a text file of `user:hash` lines, as `htpasswd -B` writes it";
         reader.error_help(Mark::START, "the file is not text", help);
         return (users, reader.finish());

@@ -15,10 +15,9 @@ const NAME: &str = "x-identity";
 const LIFETIME: Duration = Duration::from_secs(60);
 const MAX_LIFETIME: Duration = Duration::from_secs(300);
 
-/// Reads `identity_header`.
 pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<IdentityHeader> {
-    let known = ["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
-    let fields = reader.filled_fields(node, "`identity_header`", &known)?;
+    let field_names = ["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
+    let fields = reader.filled_fields(node, "`identity_header`", &field_names)?;
     let name = match fields.value("name") {
         Some(node) => reader.text(node, "`name`").and_then(|text| header_name(reader, &text)),
         None => Some(NAME.to_owned()),

@@ -17,7 +17,6 @@ const REFRESH: Duration = Duration::from_secs(300);
 /// The shortest interval between two fetches; a shorter one burdens the server.
 pub(crate) const SHORTEST_REFRESH: &str = "100ms";
 
-/// Reads `jwt`.
 pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Vec<Issuer> {
     let Some(items) = reader.list(node, "`jwt`") else { return Vec::new() };
     if items.is_empty() {
@@ -42,7 +41,7 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
 
 /// Reads one issuer; returns it with the place of its name.
 fn read_issuer(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<(Issuer, Place)> {
-    let known = [
+    let field_names = [
         "issuer",
         "audiences",
         "keys",
@@ -54,7 +53,7 @@ fn read_issuer(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) ->
         "user_prefix",
         "group_prefix",
     ];
-    let fields = reader.filled_fields(node, "an entry of `jwt`", &known)?;
+    let fields = reader.filled_fields(node, "an entry of `jwt`", &field_names)?;
     reader.required(&fields, "issuer", "add `issuer`: the `iss` of its tokens");
     let name = reader.field_text(&fields, "issuer");
     let name = name.filter(|name| is_name(reader, name.at, name.text, "an issuer"));
@@ -99,7 +98,6 @@ fn may_name_roles(fields: &Fields<'_>) -> bool {
     }
 }
 
-/// `true`, `false` or a list of roles.
 fn read_roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -> RolesFromToken {
     const KEY: &str = "roles_from_token";
     let Some(node) = fields.value(KEY) else { return RolesFromToken::All };

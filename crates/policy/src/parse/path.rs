@@ -55,7 +55,6 @@ struct ParsedSegment {
     raw: Option<Segment>,
 }
 
-/// A path being read.
 struct PathParser<'r, 't> {
     reader: &'r mut Reader,
     text: &'r Text<'t>,
@@ -160,6 +159,12 @@ impl PathParser<'_, '_> {
             let message = format!("`{part}` is matched literally");
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
+        if shortest(read.raw.as_ref().unwrap_or(&read.canonical)) > LONGEST_SEGMENT {
+            let message =
+                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied");
+            self.error(part, message, "match a long segment by `{id}` or by a shorter glob");
+            return None;
+        }
         Some(read)
     }
 
@@ -228,7 +233,6 @@ impl PathParser<'_, '_> {
             PathError::BadTriplet => "write two hex digits after `%`, or `%25` for the character itself",
             PathError::EncodedSlash => "write `/`",
             PathError::InvalidUtf8 => "encode the UTF-8 bytes of each character",
-            PathError::SegmentTooLong => "match a long segment by `{id}` or by a shorter glob",
             _ => "write the path as requests have it, or leave the rule out",
         };
         self.error(part, message, help);
@@ -265,16 +269,27 @@ impl PathParser<'_, '_> {
 /// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot segment.
 fn fault_of_requests(canonical: &str) -> Option<PathError> {
     // Others have one interpretation.
-    if !canonical.contains(['%', ';']) && canonical.len() <= LONGEST_SEGMENT {
+    if !canonical.contains(['%', ';']) {
         return None;
     }
     let path = format!("/a/{canonical}");
-    canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err()
+    let fault = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err();
+    // Requests may spell the segment with fewer bytes.
+    fault.filter(|error| *error != PathError::SegmentTooLong)
+}
+
+/// The minimum length in bytes of a request's segment that matches.
+fn shortest(segment: &Segment) -> usize {
+    match segment {
+        Segment::Literal(literal) => literal.len(),
+        Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
+        Segment::One(_) | Segment::User | Segment::UserId(_) => 1,
+    }
 }
 
 /// Whether a piece of a glob has this fault, whichever text is in place of the `*`.
 fn is_of_a_piece(error: &PathError) -> bool {
-    matches!(error, PathError::EncodedSlash | PathError::NestedEncoding | PathError::SegmentTooLong)
+    matches!(error, PathError::EncodedSlash | PathError::NestedEncoding)
 }
 
 /// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.

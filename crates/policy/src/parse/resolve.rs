@@ -78,7 +78,6 @@ fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The number of entries that a rule has in the index.
 fn entries_of(rule: &Rule) -> usize {
     let methods = match &rule.actions {
         Actions::Any => 1,
@@ -114,7 +113,6 @@ fn check_headers(
     }
 }
 
-/// The names of the roles.
 struct Names {
     by_name: HashMap<Arc<str>, (RoleId, Place)>,
     in_order: IdVec<RoleId, Arc<str>>,

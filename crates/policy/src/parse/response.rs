@@ -14,7 +14,6 @@ const FRAMING: &[&str] =
 /// The maximum length of a header value in bytes, before placeholders are filled in.
 const MAX_LENGTH: usize = 8192;
 
-/// Reads `allow_response`.
 pub(crate) fn read_allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
     let fields = reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
     let mut response = AllowResponse::default();
@@ -92,7 +91,6 @@ fn fault(name: &str) -> Option<(String, &'static str)> {
     framing.then(|| (format!("`{name}` frames the message and is never changed"), "leave it out"))
 }
 
-/// Reads `deny_response`.
 pub(crate) fn read_deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
     let fields = reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
     let types = [("json", ContentType::Json), ("text", ContentType::Text), ("html", ContentType::Html)];

@@ -6,7 +6,6 @@ use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy, UnresolvedRole
 use crate::parse::values::{is_name, name_refs, user_id_from};
 use document::{Fields, Key, Node, Reader, Warning};
 
-/// Reads the roles of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`roles`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
@@ -48,7 +47,6 @@ fn read_rules(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Unreso
     items.unwrap_or_default().iter().filter_map(|node| rule::read(reader, node)).collect()
 }
 
-/// Reads the grants of one file.
 pub(crate) fn read_grants(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`grants`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {

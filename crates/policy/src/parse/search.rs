@@ -26,13 +26,12 @@ const REFRESH: Duration = Duration::from_secs(30);
 /// How long the last inventory is used while the cluster does not answer.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
-/// Reads `search`.
 pub(crate) fn read(
     reader: &mut Reader,
     cached: &mut CachedFiles<'_>,
     (key, node): (&Key, &Node),
 ) -> Option<Search> {
-    let known = [
+    let field_names = [
         "folder",
         "hosts",
         "evaluation",
@@ -44,7 +43,7 @@ pub(crate) fn read(
         "bulk",
         "inventory",
     ];
-    let fields = reader.filled_fields(node, "`search`", &known)?;
+    let fields = reader.filled_fields(node, "`search`", &field_names)?;
     let folder = read_folder(reader, cached, &fields);
     let hosts = read_hosts(reader, &fields);
     let evaluations = [("legacy", Evaluation::Legacy), ("v4", Evaluation::V4)];
@@ -90,7 +89,7 @@ fn read_folder(
     reader.required(fields, "folder", help)?;
     let name = reader.field_text(fields, "folder").filter(|name| is_file_name(reader, name))?;
     let folder = beside(reader.file(), name.text);
-    let names = cached.list_beside(reader, name.at, &folder)?;
+    let names = cached.list(reader, name.at, &folder)?;
     report_similar(reader, &name, &names);
     let mut files = Vec::new();
     for known in FILES.iter().filter(|known| names.iter().any(|name| name == *known)) {
@@ -156,8 +155,8 @@ fn read_header(reader: &mut Reader, node: &Node) -> Option<DocumentSecurity> {
 }
 
 fn read_inventory(reader: &mut Reader, cached: &mut CachedFiles<'_>, node: &Node) -> Option<Inventory> {
-    let known = ["file", "url", "refresh", "max_age", "credentials_file", "ca_file"];
-    let fields = reader.filled_fields(node, "`inventory`", &known)?;
+    let field_names = ["file", "url", "refresh", "max_age", "credentials_file", "ca_file"];
+    let fields = reader.filled_fields(node, "`inventory`", &field_names)?;
     match (fields.value("file"), fields.value("url")) {
         (Some(node), None) => {
             jwt::reject_for_file(reader, &fields);

@@ -22,7 +22,6 @@ impl<'i> Sources<'i> {
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
 
-    /// The ids of named sources.
     fn ids(&self, sources: &NameRefs, file: &Place, problems: &mut Vec<Problem>) -> Vec<SourceId> {
         let mut ids = Vec::with_capacity(sources.names.len());
         for source in &sources.names {
