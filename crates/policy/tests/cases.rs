@@ -94,7 +94,7 @@ fn the_clock_is_set() {
     for wrong in ["2026-01-01", "2026-01-01T00:00:00", "2025-02-29T00:00:00Z", "1969-12-31T23:59:59Z"] {
         let messages =
             messages(&format!("- {{ name: x, request: {{ path: /x, at: {wrong} }}, expect: 200 }}"));
-        assert_eq!(messages, [format!("1:36: `{wrong}` is not a time")]);
+        assert_eq!(messages, [format!("1:39: `{wrong}` is not a time")]);
     }
 }
 

@@ -49,6 +49,9 @@ fn read_name<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<
 }
 
 fn read_format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
+    // The code of the compact form is made with HMAC-SHA256, which need not be named.
+    let algorithm = reader.field_choice(fields, "algorithm", &[("hmac-sha256", ())]);
+    let has_algorithm = algorithm.is_some() || fields.value("algorithm").is_none();
     reader.required(fields, "format", "add `format: jwt`, or `format: compact`")?;
     let formats = [("jwt", IdentityFormat::Jwt), ("compact", IdentityFormat::Compact)];
     let format = reader.field_choice(fields, "format", &formats)?;
@@ -59,9 +62,7 @@ fn read_format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityForma
     if let Some((name, _)) = fields.field(key).filter(|(_, node)| !node.is_nothing()) {
         reader.error_help(name.at, format!("`{key}` is for `format: {of}`"), "leave it out");
     }
-    // The code of the compact form is made with HMAC-SHA256, which need not be named.
-    let algorithm = reader.field_choice(fields, "algorithm", &[("hmac-sha256", ())]);
-    (fields.value("algorithm").is_none() || algorithm.is_some()).then_some(format)
+    has_algorithm.then_some(format)
 }
 
 /// The files with the keys, the first of which signs.
