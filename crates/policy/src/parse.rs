@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use crate::hints::HINTS;
 use crate::model::{Identity, Policy};
 use document::{
-    Fields, Files, Node, Place, PolicyFile, Problem, Reader, Scalar, Severity, Text, Value, normalized,
+    Fields, Files, Key, Node, Place, PolicyFile, Problem, Reader, Scalar, Severity, Text, Value, normalized,
 };
 
 use self::cached_files::{CachedFiles, beside, is_file_name};
@@ -178,16 +178,15 @@ impl PolicyParser<'_> {
         if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
             self.all_missing();
         }
-        let policy = &mut self.policy;
+        let (files, policy) = (&mut self.files, &mut self.policy);
         policy.lacks_roles |= fields.means("roles");
         policy.lacks_identity |= fields.means("identity");
         reader.report_empty(fields, NEVER_EMPTY);
-        if let Some(node) = fields.value("identity") {
-            let errors = reader.errors();
-            let identity = read_identity(reader, &mut self.files, node);
-            policy.lacks_identity |= reader.errors() > errors;
-            keep_once(reader, "identity", fields, &mut policy.identity, identity);
-        }
+        let errors = reader.errors();
+        keep_once(reader, fields, "identity", &mut policy.identity, |reader, (_, node)| {
+            read_identity(reader, files, node)
+        });
+        policy.lacks_identity |= reader.errors() > errors;
         if let Some(node) = fields.value("roles") {
             policy.lacks_roles |= !matches!(node.value, Value::Map(_));
             roles::read(reader, node, policy);
@@ -195,22 +194,18 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("grants") {
             roles::read_grants(reader, node, policy);
         }
-        if let Some(node) = fields.value("allow_response") {
-            let response = response::read_allow(reader, node);
-            keep_once(reader, "allow_response", fields, &mut policy.allow_response, response);
-        }
-        if let Some(node) = fields.value("deny_response") {
-            let response = response::read_deny(reader, node);
-            keep_once(reader, "deny_response", fields, &mut policy.deny_response, response);
-        }
-        if let Some(node) = fields.value("identity_header") {
-            let header = identity_header::read(reader, &mut self.files, node);
-            keep_once(reader, "identity_header", fields, &mut policy.identity_header, header);
-        }
-        if let Some(field) = fields.field("search") {
-            let search = search::read(reader, &mut self.files, field);
-            keep_once(reader, "search", fields, &mut policy.search, search);
-        }
+        keep_once(reader, fields, "allow_response", &mut policy.allow_response, |reader, (_, node)| {
+            response::read_allow(reader, node)
+        });
+        keep_once(reader, fields, "deny_response", &mut policy.deny_response, |reader, (_, node)| {
+            response::read_deny(reader, node)
+        });
+        keep_once(reader, fields, "identity_header", &mut policy.identity_header, |reader, (_, node)| {
+            identity_header::read(reader, files, node)
+        });
+        keep_once(reader, fields, "search", &mut policy.search, |reader, field| {
+            search::read(reader, files, field)
+        });
         if let Some((_, node)) = fields.field("include") {
             let errors = reader.errors();
             if !node.is_nothing() {
@@ -301,15 +296,20 @@ fn read_identity(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) 
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }
 
-/// Keeps a section that only one file may contain.
-fn keep_once<T>(
+/// Reads a section that only one file may contain.
+fn keep_once<'n, T>(
     reader: &mut Reader,
+    fields: &Fields<'n>,
     key: &str,
-    fields: &Fields<'_>,
     kept: &mut Option<(Place, T)>,
-    section: Option<T>,
+    read: impl FnOnce(&mut Reader, (&'n Key, &'n Node)) -> Option<T>,
 ) {
-    let Some((name, _)) = fields.field(key) else { return };
+    let Some((name, node)) = fields.field(key) else { return };
+    // Such a section was reported.
+    if node.is_nothing() && NEVER_EMPTY.contains(&key) {
+        return;
+    }
+    let section = read(reader, (name, node));
     let at = reader.place(name.at);
     match kept {
         Some((first, _)) => {
