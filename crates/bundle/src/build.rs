@@ -28,7 +28,8 @@ pub enum BuildError {
     Archive(#[from] io::Error),
 }
 
-/// Builds a bundle without a signature, from these files by name; `policy` is the name of the policy.
+/// Builds a bundle without a signature, from these files by name; `policy` is the name of the
+/// policy.
 ///
 /// # Errors
 /// When a name cannot be in a bundle, or there are too many files.

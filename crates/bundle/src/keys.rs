@@ -1,4 +1,5 @@
-//! Ed25519 keys (RFC 8032) in PEM, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` write them.
+//! Ed25519 keys (RFC 8032) in PEM, as `openssl genpkey -algorithm ed25519` and `openssl pkey
+//! -pubout` write them.
 
 use std::fmt::{self, Write as _};
 

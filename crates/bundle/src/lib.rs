@@ -1,10 +1,12 @@
-//! Policy bundles: a policy with all its files in one archive, which one server can give to many rolegates.
+//! Policy bundles: a policy with all its files in one archive, which one server can give to many
+//! rolegates.
 //!
-//! A bundle is a `tar.gz` with, in this order, `manifest.json` (the [`Manifest`]: a revision, and size and SHA-256 of each
-//! file), `signature.json` (an Ed25519 signature over the exact bytes of the manifest; optional) and the files. [`build()`]
-//! and [`sign`] write one, [`Bundle::open`] reads one: if public keys are given, no content of a file is read before the signature is
-//! verified. Nothing is accepted that the manifest does not list, and the files stay in memory, so no name in an archive can
-//! reach the file system.
+//! A bundle is a `tar.gz` with, in this order, `manifest.json` (the [`Manifest`]: a revision, and
+//! size and SHA-256 of each file), `signature.json` (an Ed25519 signature over the exact bytes of
+//! the manifest; optional) and the files. [`build()`] and [`sign`] write one, [`Bundle::open`]
+//! reads one: if public keys are given, no content of a file is read before the signature is
+//! verified. Nothing is accepted that the manifest does not list, and the files stay in memory, so
+//! no name in an archive can reach the file system.
 //!
 //! This crate does no I/O: bytes are arguments and results.
 

@@ -105,8 +105,8 @@ impl Entry {
     }
 }
 
-/// What is wrong with a name. Files are only ever read from memory, so no name could do harm; but a name that another
-/// program would take for a path elsewhere has no place in a bundle.
+/// What is wrong with a name. Files are only ever read from memory, so no name could do harm; but a
+/// name that another program would take for a path elsewhere has no place in a bundle.
 fn name_fault(name: &str) -> Option<&'static str> {
     if name.len() > MAX_NAME {
         return Some("is longer than 255 bytes");

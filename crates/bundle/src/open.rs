@@ -18,11 +18,12 @@ const MAX_MANIFEST: u64 = 4 << 20;
 const MAX_SIGNATURE: u64 = 1 << 10;
 /// The size of a tar block.
 const BLOCK: u64 = 512;
-/// Bytes of zeros after the last file: two blocks end an archive, and some programs fill up to twenty.
+/// Bytes of zeros after the last file: two blocks end an archive, and some programs fill up to
+/// twenty.
 const MAX_END: u64 = 22 * BLOCK;
 
-/// A bundle that was read: all files are there and as the manifest says, and the signature is verified if public keys
-/// were given.
+/// A bundle that was read: all files are there and as the manifest says, and the signature is
+/// verified if public keys were given.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     /// The manifest.
@@ -36,8 +37,9 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle whose files have at most `max_size` bytes. If there are `trusted` keys, one of them must have signed
-    /// it; nothing but manifest and signature is read before that is verified.
+    /// Reads a bundle whose files have at most `max_size` bytes. If there are `trusted` keys, one
+    /// of them must have signed it; nothing but manifest and signature is read before that is
+    /// verified.
     ///
     /// # Errors
     /// Why it is not accepted.
@@ -115,7 +117,8 @@ struct ArchivedFile<'a, R: Read> {
     entry: tar::Entry<'a, R>,
 }
 
-/// The next file of the archive, as its header has it: an extension such as a long name is an entry of another type.
+/// The next file of the archive, as its header has it: an extension such as a long name is an entry
+/// of another type.
 fn next_file<'a, R: Read>(entries: &mut Entries<'a, R>) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
     let Some(entry) = entries.next().transpose().map_err(malformed)? else { return Ok(None) };
     let name = String::from_utf8(entry.path_bytes().into_owned())

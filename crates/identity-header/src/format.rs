@@ -18,8 +18,8 @@ pub const MAX_LEN: usize = 4096;
 /// Length of the MAC, in bytes.
 pub const MAC_LEN: usize = 16;
 
-/// The id of a key: the first four bytes of its SHA-256 hash. It tells which of several keys a header was made with, and
-/// nothing about a key of full entropy.
+/// The id of a key: the first four bytes of its SHA-256 hash. It tells which of several keys a
+/// header was made with, and nothing about a key of full entropy.
 pub type KeyId = [u8; 4];
 
 const VERSION: u8 = 1;

@@ -1,17 +1,20 @@
-//! The identity header: who the caller of a request is, as rolegate found out, in a form that an application behind
-//! Envoy can verify.
+//! The identity header: who the caller of a request is, as rolegate found out, in a form that an
+//! application behind Envoy can verify.
 //!
-//! A header such as `x-user` is as trustworthy as the network: a client that reaches the application past Envoy can send
-//! it, too. An identity header carries a message authentication code (MAC), an audience and an expiry, so that only who
-//! has the key can make one. This crate has the `compact` form: usually 100 to 200 bytes of binary, in base64url, which a service
-//! can verify for every request. (The other form, `jwt`, needs a library for JSON Web Tokens and a public key only.)
+//! A header such as `x-user` is as trustworthy as the network: a client that reaches the
+//! application past Envoy can send it, too. An identity header carries a message authentication
+//! code (MAC), an audience and an expiry, so that only who has the key can make one. This crate has
+//! the `compact` form: usually 100 to 200 bytes of binary, in base64url, which a service can verify
+//! for every request. (The other form, `jwt`, needs a library for JSON Web Tokens and a public key
+//! only.)
 //!
 //! * [`Verifier`] is for services: a header in, an [`Identity`] out. It allocates nothing.
 //! * [`encode`] makes a header; rolegate uses it.
 //! * [`format`](mod@format) is the binary form, byte by byte, and knows no keys.
 //!
-//! It depends on no other crate of rolegate, so that a service can use it alone. Whoever can verify can also sign: give
-//! each audience a key of its own, and use `jwt` where services must not be able to impersonate callers to each other.
+//! It depends on no other crate of rolegate, so that a service can use it alone. Whoever can verify
+//! can also sign: give each audience a key of its own, and use `jwt` where services must not be
+//! able to impersonate callers to each other.
 
 pub mod format;
 mod key;
@@ -26,11 +29,12 @@ use base64_simd::URL_SAFE_NO_PAD;
 /// Maximum length of a header's value, in bytes: [`format::MAX_LEN`] in base64.
 pub const MAX_HEADER_LEN: usize = (format::MAX_LEN * 8).div_ceil(6);
 
-/// Appends the value of the header for `claims` to `header`. `buffer` is only there to be used again: its content does
-/// not matter.
+/// Appends the value of the header for `claims` to `header`. `buffer` is only there to be used
+/// again: its content does not matter.
 ///
 /// # Errors
-/// [`TooLarge`] if it would have more than [`format::MAX_LEN`] bytes before base64. Then `header` is unchanged.
+/// [`TooLarge`] if it would have more than [`format::MAX_LEN`] bytes before base64. Then `header`
+/// is unchanged.
 pub fn encode(
     claims: &Claims<'_>,
     key: &Key,
@@ -40,7 +44,8 @@ pub fn encode(
     format::write(claims, key.id(), buffer)?;
     let mac = key.mac(buffer);
     buffer.extend_from_slice(&mac);
-    // `base64_simd`, because with the crate `base64` this step would take a fifth of the whole time.
+    // `base64_simd`, because with the crate `base64` this step would take a fifth of the whole
+    // time.
     URL_SAFE_NO_PAD.encode_append(buffer, header);
     Ok(())
 }

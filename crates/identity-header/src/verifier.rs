@@ -13,7 +13,8 @@ pub struct Verifier {
     keys: Vec<Key>,
 }
 
-/// Why a header is not valid. Answer the request with 401 in each case, and do not tell the client which it was.
+/// Why a header is not valid. Answer the request with 401 in each case, and do not tell the client
+/// which it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is longer than any header that rolegate makes.
@@ -40,14 +41,14 @@ pub enum Invalid {
 }
 
 impl Verifier {
-    /// A verifier of headers for `audience` that were made with one of `keys`: during a rotation the previous and the
-    /// next key.
+    /// A verifier of headers for `audience` that were made with one of `keys`: during a rotation
+    /// the previous and the next key.
     pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Self {
         Self { audience: audience.to_owned(), keys: keys.into_iter().collect() }
     }
 
-    /// The identity in the value of a header at the time `now`, in seconds since 1970. `buffer` holds the bytes that the
-    /// identity borrows; use it again, and nothing is allocated.
+    /// The identity in the value of a header at the time `now`, in seconds since 1970. `buffer`
+    /// holds the bytes that the identity borrows; use it again, and nothing is allocated.
     ///
     /// A request must have exactly one such header: refuse it if there are two.
     ///

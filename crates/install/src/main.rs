@@ -1,5 +1,6 @@
-//! The program of the image `rolegate-module`: copies the library for Envoy from the image into a folder, which is a volume
-//! that Envoy's container mounts. There is no shell in the image that could do it.
+//! The program of the image `rolegate-module`: copies the library for Envoy from the image into a
+//! folder, which is a volume that Envoy's container mounts. There is no shell in the image that
+//! could do it.
 //!
 //!     rolegate-module [FOLDER]        the default is /modules
 
@@ -39,14 +40,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// The library, which is beside this program, whatever name this was started by. Without `/proc`, only its name says where it is.
+/// The library, which is beside this program, whatever name this was started by. Without `/proc`,
+/// only its name says where it is.
 fn library() -> PathBuf {
     let program = env::current_exe().ok();
     let program = program.or_else(|| env::args_os().next().map(PathBuf::from)).unwrap_or_default();
     program.with_file_name(LIBRARY)
 }
 
-/// Copies the library, which is there as a whole or not at all: an Envoy that runs keeps the file that it has opened.
+/// Copies the library, which is there as a whole or not at all: an Envoy that runs keeps the file
+/// that it has opened.
 ///
 /// # Errors
 /// Which of the two is at fault, the library or the folder: an error of the copy does not say.
