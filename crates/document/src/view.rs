@@ -45,16 +45,13 @@ impl<'n> View<'n> {
         Self { node, at: node.at, file, path: String::new() }
     }
 
-    /// The value of this key, unless it is nothing. Fields of Envoy may be written in snake case or in camel case.
+    /// The value at a path of keys, such as `metadata/name`, unless it is nothing. Fields of Envoy may
+    /// be written in snake case or in camel case; here they are in snake case.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<Self> {
-        self.entries().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
-
-    /// The values of several keys, one below the other.
-    #[must_use]
-    pub fn at(&self, keys: &[&str]) -> Option<Self> {
-        keys.iter().try_fold(self.clone(), |view, key| view.get(key))
+    pub fn get(&self, path: &str) -> Option<Self> {
+        path.split('/').try_fold(self.clone(), |view, key| {
+            view.entries().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        })
     }
 
     /// The entries of a mapping with their keys in snake case; none of another value.
@@ -75,6 +72,38 @@ impl<'n> View<'n> {
                 (key.text.to_string(), Self { node, at: key.at, file: self.file, path })
             })
             .collect()
+    }
+
+    /// The entries of the mapping at a path, with their keys as they are.
+    #[must_use]
+    pub fn named_entries_of(&self, path: &str) -> Vec<(String, Self)> {
+        self.get(path).map(|view| view.named_entries()).unwrap_or_default()
+    }
+
+    /// Visits the values below this one, each with its key: that of an item is that of its list.
+    /// `visit` returns whether to visit the values below that one, too.
+    pub fn walk(&self, visit: &mut dyn FnMut(&str, &Self) -> bool) {
+        self.walk_under("", visit);
+    }
+
+    fn walk_under(&self, key: &str, visit: &mut dyn FnMut(&str, &Self) -> bool) {
+        let items = self.items().into_iter().map(|item| (key.to_owned(), item));
+        for (key, value) in self.entries().into_iter().chain(items) {
+            if visit(&key, &value) {
+                value.walk_under(&key, visit);
+            }
+        }
+    }
+
+    /// Whether a condition holds for this value or one below it.
+    #[must_use]
+    pub fn any(&self, condition: &dyn Fn(&Self) -> bool) -> bool {
+        let mut holds = condition(self);
+        self.walk(&mut |_, value| {
+            holds |= condition(value);
+            !holds
+        });
+        holds
     }
 
     /// The items of a list; none of another value.
@@ -99,10 +128,10 @@ impl<'n> View<'n> {
         if self.is_list() { self.items() } else { vec![self.clone()] }
     }
 
-    /// The items of a list under a key, or the only one: see [`View::one_or_more`].
+    /// The items of a list at a path, or the only one: see [`View::one_or_more`].
     #[must_use]
-    pub fn list(&self, key: &str) -> Vec<Self> {
-        self.get(key).map(|view| view.one_or_more()).unwrap_or_default()
+    pub fn list(&self, path: &str) -> Vec<Self> {
+        self.get(path).map(|view| view.one_or_more()).unwrap_or_default()
     }
 
     /// Whether this is a list.
@@ -132,22 +161,22 @@ impl<'n> View<'n> {
         }
     }
 
-    /// The text under a key.
+    /// The text at a path.
     #[must_use]
-    pub fn text_of(&self, key: &str) -> Option<&'n str> {
-        self.get(key)?.text()
+    pub fn text_of(&self, path: &str) -> Option<&'n str> {
+        self.get(path)?.text()
     }
 
-    /// The texts of a list under a key, or the only one; `None` if an item is not a text.
+    /// The texts of a list at a path, or the only one; `None` if an item is not a text.
     #[must_use]
-    pub fn texts_of(&self, key: &str) -> Option<Vec<&'n str>> {
-        self.list(key).iter().map(Self::text).collect()
+    pub fn texts_of(&self, path: &str) -> Option<Vec<&'n str>> {
+        self.list(path).iter().map(Self::text).collect()
     }
 
-    /// Whether the value under a key is true, as Envoy reads it: see [`View::boolean`].
+    /// Whether the value at a path is true, as Envoy reads it: see [`View::boolean`].
     #[must_use]
-    pub fn is_true(&self, key: &str) -> bool {
-        self.get(key).and_then(|value| value.boolean()) == Some(true)
+    pub fn is_true(&self, path: &str) -> bool {
+        self.get(path).and_then(|value| value.boolean()) == Some(true)
     }
 
     /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and protocol buffers take a text such as
@@ -195,10 +224,11 @@ impl<'n> View<'n> {
         Place { file: self.file.clone(), line: self.at.line, column: self.at.column }
     }
 
-    /// The entries whose keys are none of these.
+    /// The values whose keys are none of these, which are separated by spaces.
     #[must_use]
-    pub fn besides(&self, known: &[&str]) -> Vec<Self> {
-        let unknown = self.entries().into_iter().filter(|(key, _)| !known.contains(&&**key));
+    pub fn besides(&self, known: &str) -> Vec<Self> {
+        let is_known = |key: &str| known.split_whitespace().any(|known| known == key);
+        let unknown = self.entries().into_iter().filter(|(key, _)| !is_known(key));
         unknown.map(|(_, view)| view).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Ways past rolegate: listeners without authorization that reach an application which another listener protects.
+//! Ways past rolegate: listeners without authorization that reach an application which another
+//! listener protects.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,6 +7,7 @@ use std::net::IpAddr;
 
 use document::View;
 
+use crate::configuration::Configuration;
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
 use crate::routes::{self, Target};
@@ -14,95 +16,51 @@ use crate::{Findings, Kind, client_routing, cluster, rewrites};
 
 const FIX: &str = "add the filter here, or route to another cluster";
 
-/// What leads somewhere, in all documents about one Envoy.
+/// The clusters that listeners with authorization lead to, and where other listeners may lead.
 #[derive(Debug)]
-pub(crate) struct Known<'a, 'n> {
-    /// By name.
+pub(crate) struct Protected<'a, 'n> {
+    configuration: &'a Configuration<'n>,
+    /// All clusters, by name.
     clusters: BTreeMap<&'n str, &'a View<'n>>,
     /// Endpoints of clusters, from a control plane, by the name that it has for them.
     endpoints: BTreeMap<&'n str, Vec<&'a View<'n>>>,
-    route_tables: Vec<&'a View<'n>>,
-    /// Whether there are no other clusters.
-    are_all: bool,
-}
-
-impl<'a, 'n> Known<'a, 'n> {
-    pub(crate) fn new(
-        (clusters, are_all): (impl Iterator<Item = &'a View<'n>>, bool),
-        endpoints: impl Iterator<Item = &'a View<'n>>,
-        route_tables: impl Iterator<Item = &'a View<'n>>,
-    ) -> Self {
-        let mut known = Self {
-            clusters: BTreeMap::new(),
-            endpoints: BTreeMap::new(),
-            route_tables: route_tables.collect(),
-            are_all,
-        };
-        for cluster in clusters {
-            // The first one of its name: `/config_dump` has those of the bootstrap twice.
-            if let Some(name) = cluster.text_of("name") {
-                known.clusters.entry(name).or_insert(cluster);
-            }
-        }
-        for endpoints in endpoints {
-            if let Some(name) = endpoints.text_of("cluster_name") {
-                known.endpoints.entry(name).or_default().push(endpoints);
-            }
-        }
-        known
-    }
-
-    /// The endpoints that a control plane has for a cluster.
-    fn endpoints(&self, cluster: &View<'n>) -> &[&'a View<'n>] {
-        let name = cluster::name_of_endpoints(cluster);
-        name.and_then(|name| self.endpoints.get(name)).map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// What says that a cluster has endpoints from a control plane, if they are not known.
-    fn unseen_endpoints(&self, cluster: &View<'n>) -> Option<View<'n>> {
-        cluster.get("eds_cluster_config").filter(|_| self.endpoints(cluster).is_empty())
-    }
-}
-
-/// What there is to reach.
-#[derive(Debug)]
-pub(crate) struct Protected<'a, 'n> {
-    known: Known<'a, 'n>,
-    /// The clusters that listeners with authorization route to, and those that these consist of.
-    names: BTreeSet<&'n str>,
-    /// The addresses of each.
-    addresses: Vec<(&'n str, BTreeSet<String>)>,
-    /// What says that they have endpoints from a control plane, where these are not known.
-    unseen: Vec<View<'n>>,
+    /// The clusters that listeners with authorization route to, and those that these consist of,
+    /// with their addresses.
+    addresses: BTreeMap<&'n str, BTreeSet<String>>,
     has_reported_unseen: Cell<bool>,
 }
 
 impl<'a, 'n> Protected<'a, 'n> {
-    /// What these listeners with authorization route to; `None` if there is no such listener.
-    pub(crate) fn by(managers: &[&Manager<'n>], known: Known<'a, 'n>) -> Option<Self> {
-        let mut found = Self {
-            known,
-            names: BTreeSet::new(),
-            addresses: Vec::new(),
-            unseen: Vec::new(),
-            has_reported_unseen: Cell::new(false),
-        };
-        let names: BTreeSet<&str> = managers
-            .iter()
-            .flat_map(|manager| found.targets(manager))
-            .filter_map(|target| if let Target::Cluster(cluster) = target { cluster.text() } else { None })
-            .flat_map(|name| found.parts(name))
-            .collect();
-        found.names = names;
-        found.addresses = found.names.iter().map(|name| (*name, found.addresses_of(name))).collect();
-        let clusters = found.names.iter().filter_map(|name| found.cluster(name));
-        found.unseen = clusters.filter_map(|cluster| found.known.unseen_endpoints(cluster)).collect();
-        (!managers.is_empty()).then_some(found)
+    /// The clusters that these listeners with authorization route to.
+    pub(crate) fn new(managers: &[&Manager<'n>], configuration: &'a Configuration<'n>) -> Self {
+        let (mut clusters, mut endpoints) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for cluster in &configuration.clusters {
+            // `/config_dump` has a cluster of this name on two pages.
+            if let Some(name) = cluster.text_of("name") {
+                clusters.entry(name).or_insert(cluster);
+            }
+        }
+        for assignment in &configuration.endpoints {
+            if let Some(name) = assignment.text_of("cluster_name") {
+                endpoints.entry(name).or_default().push(assignment);
+            }
+        }
+        let (addresses, has_reported_unseen) = (BTreeMap::new(), Cell::new(false));
+        let mut protected = Self { configuration, clusters, endpoints, addresses, has_reported_unseen };
+        let targets: Vec<_> = managers.iter().flat_map(|manager| protected.targets(manager)).collect();
+        for target in targets {
+            let name = if let Target::Cluster(cluster) = target { cluster.text() } else { None };
+            for part in name.map(|name| protected.parts(name)).unwrap_or_default() {
+                let addresses = protected.addresses_of(part);
+                protected.addresses.insert(part, addresses);
+            }
+        }
+        protected
     }
 
     /// Reports what a connection manager without authorization reaches.
     pub(crate) fn lint_manager(&self, manager: &Manager<'n>, findings: &mut Findings) {
-        routes::lint_unseen(&manager.view, &self.known.route_tables, findings);
+        routes::lint_unseen(&manager.view, &self.configuration.route_tables, findings);
         let at = manager.view.get("http_filters").unwrap_or_else(|| manager.view.clone());
         for target in self.targets(manager) {
             match target {
@@ -122,7 +80,11 @@ impl<'a, 'n> Protected<'a, 'n> {
 
     /// Reports what a network filter that is no connection manager reaches, such as `tcp_proxy`.
     pub(crate) fn lint_proxy(&self, filter: &View<'n>, findings: &mut Findings) {
-        if filter.at(&["typed_config", "@type"]).is_some_and(|kind| kind.text().is_some_and(names_by_sni)) {
+        // `tcp_proxy` behind this filter takes the server name of TLS for a cluster.
+        if filter
+            .text_of("typed_config/@type")
+            .is_some_and(|kind| kind.ends_with(".sni_cluster.v3.SniCluster"))
+        {
             let message = "without authorization, this listener routes to any cluster that a client names as server name of TLS";
             findings.add(filter, Kind::BypassListener, message, FIX);
         }
@@ -145,16 +107,15 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports a listener behind another with authorization, if others than that reach it, by any of its addresses.
+    /// Reports a listener behind another with authorization, if clients reach it directly, by any
+    /// of its addresses.
     pub(crate) fn lint_hop(&self, listener: &View<'n>, findings: &mut Findings) {
-        let more = listener.list("additional_addresses");
-        let more = more.iter().filter_map(|address| address.get("address"));
-        let all: Vec<View<'_>> = listener.get("address").into_iter().chain(more).collect();
-        let mut own = BTreeSet::new();
-        all.iter().for_each(|address| collect_addresses(address, &mut own));
-        let protected = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&own));
-        let Some((name, _)) = protected else { return };
-        for address in all.iter().filter_map(|address| address.at(&["socket_address", "address"])) {
+        let additional = listener.list("additional_addresses");
+        let additional = additional.iter().filter_map(|address| address.get("address"));
+        let listed: Vec<View<'_>> = listener.get("address").into_iter().chain(additional).collect();
+        let addresses = listed.iter().flat_map(addresses).collect();
+        let Some(name) = self.with_address_of(&addresses) else { return };
+        for address in listed.iter().filter_map(|address| address.get("socket_address/address")) {
             let ip = address.text().and_then(|text| text.parse::<IpAddr>().ok());
             if ip.is_some_and(|ip| ip.to_canonical().is_loopback()) {
                 continue;
@@ -167,29 +128,27 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports clusters behind authorization whose address the client names, or whose filters change what was authorized.
+    /// Reports clusters behind authorization whose address the client names, or whose filters
+    /// change what was authorized.
     pub(crate) fn lint_clusters(&self, discovered: &Discovered<'n>, findings: &mut Findings) {
-        for cluster in self.names.iter().filter_map(|name| self.cluster(name)) {
+        for cluster in self.addresses.keys().filter_map(|name| self.clusters.get(name)) {
             cluster::lint_address(cluster, findings);
             for filter in cluster::filters(cluster) {
-                rewrites::lint_filter(&Filter::of(&filter, discovered), findings);
+                rewrites::lint_filter(&Filter::new(&filter, discovered), findings);
             }
         }
     }
 
     fn lint_cluster(&self, at: &View<'_>, cluster: &View<'n>, findings: &mut Findings) {
-        let Some(name) = cluster.text() else { return };
-        for part in self.parts(name) {
-            if self.names.contains(part) {
+        for part in cluster.text().map(|name| self.parts(name)).unwrap_or_default() {
+            if self.addresses.contains_key(part) {
                 let message = format!(
                     "this listener routes to `{part}` without authorization, which another listener reaches only through it"
                 );
                 findings.add(at, Kind::BypassListener, message, FIX);
                 continue;
             }
-            let addresses = self.addresses_of(part);
-            let same = self.addresses.iter().find(|(_, protected)| !protected.is_disjoint(&addresses));
-            if let Some((other, _)) = same {
+            if let Some(other) = self.with_address_of(&self.addresses_of(part)) {
                 let message = format!(
                     "this listener routes to `{part}` without authorization, which has an address of `{other}`, and another \
                      listener reaches that only through it"
@@ -198,7 +157,7 @@ impl<'a, 'n> Protected<'a, 'n> {
             } else {
                 self.lint_endpoints(at, part, findings);
             }
-            if self.cluster(part).is_some_and(cluster::has_any_address) {
+            if self.clusters.get(part).is_some_and(|cluster| cluster::has_any_address(cluster)) {
                 let message = format!(
                     "without authorization, this listener routes to any address that a client names (`{part}`)"
                 );
@@ -207,72 +166,76 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports endpoints that are not known: of this cluster, to which a listener without authorization routes, and of those that it
-    /// would be compared with.
+    /// Reports endpoints that are not known: of this cluster, to which a listener without
+    /// authorization routes, and of those that it would be compared with.
     fn lint_endpoints(&self, at: &View<'_>, name: &'n str, findings: &mut Findings) {
-        let Some(cluster) = self.cluster(name) else {
-            if self.known.are_all {
-                return;
+        let Some(cluster) = self.clusters.get(name) else {
+            if !self.configuration.has_all_clusters() {
+                let message = format!(
+                    "the cluster `{name}`, to which this listener routes without authorization, is not in this file: whether it leads \
+                     to what another listener protects cannot be seen"
+                );
+                findings.add(at, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
             }
-            let message = format!(
-                "the cluster `{name}`, to which this listener routes without authorization, is not in this file: whether it leads \
-                 to what another listener protects cannot be seen"
-            );
-            findings.add(at, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
             return;
         };
-        // Those of the others once, as there may be thousands of clusters.
-        let others = if self.has_reported_unseen.replace(true) { &[] } else { self.unseen.as_slice() };
-        for eds in self.known.unseen_endpoints(cluster).iter().chain(others) {
+        let mut unseen: Vec<View<'_>> = self.unseen_endpoints(cluster).into_iter().collect();
+        // The protected clusters once, as there may be thousands of others.
+        if !self.has_reported_unseen.replace(true) {
+            let protected = self.addresses.keys().filter_map(|name| self.clusters.get(name));
+            unseen.extend(protected.filter_map(|cluster| self.unseen_endpoints(cluster)));
+        }
+        for eds in &unseen {
             let message = "the endpoints of this cluster are not in this file: whether a listener without authorization reaches the \
                            same application as one with it cannot be seen";
             findings.add(eds, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
         }
     }
 
-    /// Where the routes of a connection manager lead, also those of a table that it names.
+    /// The targets of a connection manager's routes, also of the tables that it names.
     fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
         let names = routes::table_names(&manager.view);
-        let is_named = |table: &View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
-        let tables = self.known.route_tables.iter().filter(|table| is_named(table));
-        tables.flat_map(|table| routes::targets(table)).chain(routes::targets(&manager.view)).collect()
+        let is_named = |table: &&View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
+        let tables = self.configuration.route_tables.iter().filter(is_named);
+        tables.chain([&manager.view]).flat_map(routes::targets).collect()
     }
 
-    fn cluster(&self, name: &str) -> Option<&'a View<'n>> {
-        self.known.clusters.get(name).copied()
-    }
-
-    /// This cluster, and those that an aggregate or a composite one consists of.
+    /// This cluster, and those that an aggregate or a composite cluster consists of.
     fn parts(&self, name: &'n str) -> Vec<&'n str> {
-        let config = self.cluster(name).and_then(|cluster| cluster.at(&["cluster_type", "typed_config"]));
-        let parts = config.as_ref().and_then(|config| config.texts_of("clusters")).unwrap_or_default();
-        // Those of a composite cluster, of which retries choose one.
-        let more = config.map(|config| config.list("sub_clusters")).unwrap_or_default();
-        let more = more.into_iter().filter_map(|one| one.text_of("name"));
-        [name].into_iter().chain(parts).chain(more).collect()
+        let config = self.clusters.get(name).and_then(|cluster| cluster.get("cluster_type/typed_config"));
+        let aggregated = config.as_ref().and_then(|config| config.texts_of("clusters")).unwrap_or_default();
+        // Of a composite cluster, retries choose another one.
+        let composed = config.map(|config| config.list("sub_clusters")).unwrap_or_default();
+        let composed = composed.into_iter().filter_map(|cluster| cluster.text_of("name"));
+        [name].into_iter().chain(aggregated).chain(composed).collect()
     }
 
     /// The addresses of a cluster's endpoints, and the name under which a control plane has them.
     fn addresses_of(&self, name: &str) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        let Some(cluster) = self.cluster(name) else { return found };
-        if let Some(endpoints) = cluster.get("load_assignment") {
-            collect_addresses(&endpoints, &mut found);
-        }
-        if cluster.get("eds_cluster_config").is_some() {
-            found.extend(cluster::name_of_endpoints(cluster).map(|name| format!("eds {name}")));
-        }
-        self.known.endpoints(cluster).iter().for_each(|endpoints| collect_addresses(endpoints, &mut found));
-        found
+        let Some(cluster) = self.clusters.get(name) else { return BTreeSet::new() };
+        let eds = cluster.get("eds_cluster_config").and_then(|_| cluster::name_of_endpoints(cluster));
+        let static_endpoints = cluster.get("load_assignment");
+        let endpoints = static_endpoints.iter().chain(self.endpoints_of(cluster).iter().copied());
+        endpoints.flat_map(addresses).chain(eds.map(|name| format!("eds {name}"))).collect()
+    }
+
+    fn with_address_of(&self, addresses: &BTreeSet<String>) -> Option<&'n str> {
+        self.addresses.iter().find(|(_, own)| !own.is_disjoint(addresses)).map(|(name, _)| *name)
+    }
+
+    fn endpoints_of(&self, cluster: &View<'n>) -> &[&'a View<'n>] {
+        let name = cluster::name_of_endpoints(cluster);
+        name.and_then(|name| self.endpoints.get(name)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The reference of a cluster to endpoints from a control plane that are not known.
+    fn unseen_endpoints(&self, cluster: &View<'n>) -> Option<View<'n>> {
+        cluster.get("eds_cluster_config").filter(|_| self.endpoints_of(cluster).is_empty())
     }
 }
 
-/// Whether `tcp_proxy` behind this filter takes the server name of TLS for a cluster.
-fn names_by_sni(kind: &str) -> bool {
-    kind.ends_with(".sni_cluster.v3.SniCluster")
-}
-
-/// A host in one spelling. All addresses of this machine are one: a connection to `0.0.0.0` leads there, too.
+/// A host in one spelling. All addresses of this machine are one: a connection to `0.0.0.0` leads
+/// there, too.
 fn canonical(host: &str) -> String {
     match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(ip) if ip.is_loopback() || ip.is_unspecified() => "localhost".to_owned(),
@@ -281,21 +244,24 @@ fn canonical(host: &str) -> String {
     }
 }
 
-fn collect_addresses(view: &View<'_>, found: &mut BTreeSet<String>) {
-    for (key, value) in view.entries() {
-        match &*key {
+/// The addresses below a value, apart from those of health checks.
+fn addresses(view: &View<'_>) -> Vec<String> {
+    let mut addresses = Vec::new();
+    view.walk(&mut |key, value| {
+        match key {
             "socket_address" => {
                 let host = canonical(value.text_of("address").unwrap_or_default());
                 let port = value.text_of("port_value").or_else(|| value.text_of("named_port"));
-                found.insert(format!("{host} {}", port.unwrap_or_default()));
+                addresses.push(format!("{host} {}", port.unwrap_or_default()));
             }
-            "pipe" => found.extend(value.text_of("path").map(|path| format!("unix {path}"))),
+            "pipe" => addresses.extend(value.text_of("path").map(|path| format!("unix {path}"))),
             "envoy_internal_address" => {
-                found.extend(value.text_of("server_listener_name").map(|name| format!("listener {name}")));
+                addresses.extend(value.text_of("server_listener_name").map(|name| format!("listener {name}")))
             }
             "health_check_config" => {}
-            _ => collect_addresses(&value, found),
+            _ => return true,
         }
-    }
-    view.items().iter().for_each(|item| collect_addresses(item, found));
+        false
+    });
+    addresses
 }

@@ -1,5 +1,5 @@
-//! What lets a client name the cluster, the host or the address that gets its request: headers, state, and plugins that choose
-//! the cluster of a route (cluster specifiers).
+//! What lets a client name the cluster, the host or the address that gets its request: headers,
+//! state, and plugins that choose the cluster of a route (cluster specifiers).
 
 use document::View;
 
@@ -14,19 +14,20 @@ const HARMLESS: [&str; 3] = [
     "envoy.tcp_proxy.per_connection_idle_timeout_ms",
 ];
 
-/// What a filter `set_filter_state` sets.
+/// The state that a filter `set_filter_state` sets.
 pub(crate) fn states<'n>(config: &View<'n>) -> Vec<View<'n>> {
     let lists = config.entries().into_iter().flat_map(|(_, list)| list.one_or_more());
     lists.filter(|state| state.get("object_key").is_some()).collect()
 }
 
-/// What this state is, if the configuration says that and nothing else has a say in it.
+/// The value of this state, if the configuration alone decides it.
 pub(crate) fn literal<'n>(state: &View<'n>) -> Option<View<'n>> {
-    let text = state.at(&["format_string", "text_format_source", "inline_string"]);
+    let text = state.get("format_string/text_format_source/inline_string");
     text.filter(|text| text.text().is_some_and(|text| !text.contains('%')))
 }
 
-/// Reports state that decides where a request goes and that a format gives, such as a header of the client.
+/// Reports state that decides where a request goes and that a format gives, such as a header of the
+/// client.
 pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
     let key = state.text_of("object_key").unwrap_or_default();
     if key.starts_with("envoy.") && !HARMLESS.contains(&key) && literal(state).is_none() {
@@ -34,13 +35,13 @@ pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports what says which header, or which format, gives the cluster or host.
+/// Reports a setting with the name of a header, or with a format, that gives the cluster or host.
 pub(crate) fn by_header(value: &View<'_>, findings: &mut Findings) {
     let name = value.text().unwrap_or_default();
     by(&format!("`{name}`"), value, findings);
 }
 
-/// Reports what gives the cluster or host by something that the client sends.
+/// Reports a setting by which something that the client sends gives the cluster or host.
 pub(crate) fn by(what: &str, value: &View<'_>, findings: &mut Findings) {
     let message = format!(
         "a client names by {what} which cluster or host gets the request, and the policy decides by the host that \
@@ -50,28 +51,24 @@ pub(crate) fn by(what: &str, value: &View<'_>, findings: &mut Findings) {
     findings.add(value, Kind::ClientRouting, message, fix);
 }
 
+const CONFIG: &str = "extension/typed_config";
 const LUA: &str = "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig";
 const MATCHER: &str = "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
 
 /// Whether it chooses one of the clusters in its configuration, as routes do.
 pub(crate) fn is_matcher(plugin: &View<'_>) -> bool {
-    config_of(plugin).is_some_and(|config| type_of(&config) == Some(MATCHER))
+    plugin.get(CONFIG).is_some_and(|config| type_of(&config) == Some(MATCHER))
 }
 
-/// Reports a plugin by which a client names the cluster, or of which it is not known whether one does.
+/// Reports a plugin by which a client names the cluster, or of which it is not known whether a
+/// client does.
 pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
-    let config = config_of(plugin);
+    let config = plugin.get(CONFIG);
     match config.as_ref().and_then(type_of) {
-        Some(MATCHER) => return,
+        Some(MATCHER) => {}
         Some(LUA) if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) => {
             by("headers that this code reads", plugin, findings);
-            return;
         }
-        Some(_) | None => {}
+        Some(_) | None => findings.report(plugin, Kind::PluginRouting),
     }
-    findings.report(plugin, Kind::PluginRouting);
-}
-
-fn config_of<'n>(plugin: &View<'n>) -> Option<View<'n>> {
-    plugin.at(&["extension", "typed_config"])
 }

@@ -7,25 +7,28 @@ use crate::filter::{Discovered, type_of};
 use crate::filters::Filters;
 use crate::{Findings, Kind, authorizer, credentials, routes};
 
-/// What happens to `%2F` and `%5C` in a path.
+/// The setting for `%2F` and `%5C` in a path.
 const SLASHES: &str = "path_with_escaped_slashes_action";
 
-/// A connection manager.
+pub(crate) const UNESCAPED_SLASHES: &str =
+    "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
+
 #[derive(Debug)]
 pub(crate) struct Manager<'n> {
     pub(crate) view: View<'n>,
     filters: Filters<'n>,
-    /// Lists of filters of their own, for requests that upgrade to another protocol; none without authorization here.
+    /// Lists of filters of their own, for requests that upgrade to another protocol; none without
+    /// authorization here.
     upgrades: Vec<(View<'n>, Filters<'n>)>,
 }
 
 impl<'n> Manager<'n> {
-    pub(crate) fn of(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
-        let filters = Filters::of(&view.list("http_filters"), discovered);
+    pub(crate) fn new(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
+        let filters = Filters::new(&view.list("http_filters"), discovered);
         let mut upgrades = view.list("upgrade_configs");
         upgrades.retain(|upgrade| filters.authorize() && !upgrade.list("filters").is_empty());
         let upgrades = upgrades.into_iter().map(|upgrade| {
-            let own = Filters::of(&upgrade.list("filters"), discovered);
+            let own = Filters::new(&upgrade.list("filters"), discovered);
             (upgrade, own)
         });
         Self { view: view.clone(), upgrades: upgrades.collect(), filters }
@@ -36,15 +39,15 @@ impl<'n> Manager<'n> {
         self.filters.authorizers().chain(self.upgrades.iter().flat_map(|(_, own)| own.authorizers()))
     }
 
-    /// The first filter that authorizes.
-    pub(crate) fn authorizer(&self) -> Option<&Authorizer<'n>> {
-        self.filters.authorizers().next()
+    /// Whether requests that do not upgrade are authorized.
+    pub(crate) fn authorizes(&self) -> bool {
+        self.filters.authorize()
     }
 
     /// Reports what is wrong around the filter. Where there is none, nothing is.
     /// `other_routes` are those outside of a connection manager.
     pub(crate) fn lint(&self, other_routes: &[&View<'n>], findings: &mut Findings) {
-        if self.authorizer().is_none() {
+        if !self.authorizes() {
             return;
         }
         lint_paths(&self.view, true, findings);
@@ -65,14 +68,14 @@ impl<'n> Manager<'n> {
         }
     }
 
-    /// Envoy forgets that its filter of libraries has stopped a request when a frame of metadata passes that filter.
+    /// Envoy forgets that its filter of libraries has stopped a request when a frame of metadata
+    /// passes that filter.
     fn lint_metadata(&self, findings: &mut Findings) {
         if !self.authorizers().any(|authorizer| matches!(authorizer.by, By::Module(_))) {
             return;
         }
-        for options in ["http2_protocol_options", "http3_protocol_options"] {
-            let options = self.view.get(options).filter(|options| options.is_true("allow_metadata"));
-            if let Some(setting) = options.and_then(|options| options.get("allow_metadata")) {
+        for path in ["http2_protocol_options/allow_metadata", "http3_protocol_options/allow_metadata"] {
+            if let Some(setting) = self.view.get(path).filter(|setting| setting.boolean() == Some(true)) {
                 findings.report(&setting, Kind::MetadataFrames);
             }
         }
@@ -100,8 +103,7 @@ impl<'n> Manager<'n> {
         // Not those for upgrades: a WebSocket has no body that Envoy could wait for.
         for authorizer in self.filters.authorizers() {
             let By::ExtAuthz(config) = &authorizer.by else { continue };
-            let bodies = config.get("with_request_body");
-            match bodies {
+            match config.get("with_request_body") {
                 Some(bodies) if !says && self.view.get("route_config").is_some() => {
                     findings.report(&bodies, Kind::BufferedBodies);
                 }
@@ -114,30 +116,29 @@ impl<'n> Manager<'n> {
                 Some(_) | None => {}
             }
         }
-        if says && self.authorizer().is_some_and(|authorizer| authorizer.grpc_service().is_some()) {
+        if says && self.filters.authorizers().next().and_then(Authorizer::grpc_service).is_some() {
             routes::lint_unsent_bodies(&self.view, findings);
         }
     }
 }
 
-/// Whether this is the configuration of a connection manager.
 pub(crate) fn is_manager(config: &View<'_>) -> bool {
     type_of(config).is_some_and(|kind| kind.ends_with(".http_connection_manager.v3.HttpConnectionManager"))
 }
 
-/// Reports what is wrong in settings that are merged into a connection manager with the filter.
+/// Reports settings that are merged into a connection manager with the filter.
 pub(crate) fn lint_merged(settings: &View<'_>, discovered: &Discovered<'_>, findings: &mut Findings) {
     lint_paths(settings, false, findings);
     credentials::lint(settings, findings);
     for upgrade in settings.list("upgrade_configs") {
         let filters = upgrade.list("filters");
-        if !filters.is_empty() && !Filters::of(&filters, discovered).authorize() {
+        if !filters.is_empty() && !Filters::new(&filters, discovered).authorize() {
             lint_upgrade(&upgrade, findings);
         }
     }
 }
 
-/// Reports settings about paths. `are_all`: whether what is not among them is off.
+/// Reports settings about paths. `are_all`: whether settings that are not among them are off.
 fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
     let paths = [
         ("normalize_path", Kind::UnnormalizedPath, "dot segments and percent-encoding"),
@@ -160,11 +161,11 @@ fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
 }
 
 fn lint_slashes(action: &View<'_>, findings: &mut Findings) {
-    let message = "Envoy decodes `%2F` and `%5C` before rolegate sees the path, which would deny them";
-    findings.add(action, Kind::UnescapedSlashes, message, format!("{SLASHES}: REJECT_REQUEST"));
+    findings.add(action, Kind::UnescapedSlashes, UNESCAPED_SLASHES, format!("{SLASHES}: REJECT_REQUEST"));
 }
 
-/// Reports what a static runtime says about escaped slashes where this connection manager does not.
+/// Reports the action for escaped slashes that a static runtime sets where this connection manager
+/// does not.
 pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mut Findings) {
     let action = manager.text_of(SLASHES).unwrap_or("0");
     let is_default = action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT");
@@ -177,14 +178,13 @@ pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mu
 /// The value of this name, whose parts may be keys of mappings inside of each other.
 fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
     runtime.get(name).or_else(|| {
-        runtime
-            .named_entries()
+        let entries = runtime.named_entries();
+        entries
             .iter()
             .find_map(|(key, value)| runtime_value(value, name.strip_prefix(&**key)?.strip_prefix('.')?))
     })
 }
 
-/// Reports that the filters of an upgrade do not authorize.
 fn lint_upgrade(upgrade: &View<'_>, findings: &mut Findings) {
     let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
     let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());

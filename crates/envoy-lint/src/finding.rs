@@ -1,14 +1,14 @@
-//! What a configuration can have that is unsafe, broken, slow, or worth knowing.
+//! The kinds of findings, with their severities and texts.
 
 use std::fmt;
 
 use document::Place;
 
-/// What a finding means for requests.
+/// The meaning of a finding for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Requests can pass that rolegate would deny, or rolegate and the application get different requests, or a second
-    /// line of defence is missing.
+    /// Requests can pass that rolegate would deny, or rolegate and the application get different
+    /// requests, or a second line of defence is missing.
     Unsafe,
     /// Every check fails, so no request is allowed.
     Broken,
@@ -25,9 +25,9 @@ pub struct Finding {
     pub kind: Kind,
     /// Its place.
     pub at: Place,
-    /// What happens: lower case, no full stop.
+    /// The effect: lower case, no full stop.
     pub message: String,
-    /// What to write instead: YAML, or a sentence where no YAML would do.
+    /// The text to write instead: YAML, or a sentence where no YAML would do.
     pub fix: String,
 }
 
@@ -54,7 +54,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What findings of this kind mean for requests.
+            /// The meaning of findings of this kind for requests.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self {
@@ -72,11 +72,13 @@ macro_rules! kinds {
     };
 }
 
-// The kinds, each with its severity and its name, and with its message and its fix or a description.
+// The kinds, each with its severity and its name, and with its message and its fix or a
+// description.
 kinds! {
     /// A comment that should accept a finding and does not.
     Acceptance = Note "acceptance",
-    /// Several paths of clients become the same path of the application, or a client names its path or method.
+    /// Several paths of clients become the same path of the application, or a client names its path
+    /// or method.
     AmbiguousRewrite = Unsafe "ambiguous-rewrite",
     BodyAsText = Slow "body-as-text":
         "Envoy sends the body as text and replaces bytes that are not UTF-8; rolegate does not \
@@ -101,7 +103,8 @@ kinds! {
         "the address of the client is the one in `x-forwarded-for`, which clients choose \
          unless a trusted proxy in front of Envoy sets it"
         => "use_remote_address: true",
-    /// A header of the client decides which application, host or address gets an authorized request.
+    /// A header of the client decides which application, host or address gets an authorized
+    /// request.
     ClientRouting = Unsafe "client-routing",
     /// The library is unloaded while its threads run.
     ClosedModule = Slow "closed-module",
@@ -155,7 +158,7 @@ kinds! {
     MissingBodies = Unsafe "missing-bodies",
     /// There is no cluster of this name.
     MissingCluster = Broken "missing-cluster",
-    /// A policy names what is not registered.
+    /// A policy names a provider or a module that is not registered.
     MissingProvider = Broken "missing-provider",
     NoHealthChecks = Note "no-health-checks":
         "Envoy sends checks to an instance that is stopping or does not answer"
@@ -180,7 +183,7 @@ kinds! {
         => "allow_partial_message: false",
     /// Checks are sent over a network without encryption.
     Plaintext = Unsafe "plaintext",
-    /// What a plugin makes of an authorized request is not known.
+    /// A plugin may change an authorized request.
     PluginRewrite = Note "plugin-rewrite",
     PluginRouting = Note "plugin-routing":
         "a plugin chooses the cluster that gets the request, and by what cannot be seen: the \

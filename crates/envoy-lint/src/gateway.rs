@@ -3,48 +3,47 @@
 use document::View;
 
 use crate::values::unless_off;
-use crate::{Findings, Kind, kubernetes};
+use crate::{Findings, Kind, authorizer, kubernetes};
 
 /// A `SecurityPolicy` or an `EnvoyExtensionPolicy`.
 struct Policy<'n> {
     view: View<'n>,
     kind: &'n str,
-    /// What has rolegate decide, if anything has.
+    /// The part by which rolegate decides.
     authorizer: Option<View<'n>>,
     targets: Vec<View<'n>>,
 }
 
 impl<'n> Policy<'n> {
-    fn of(view: &View<'n>) -> Option<Self> {
-        let spec = view.get("spec")?;
+    fn new(view: &View<'n>) -> Option<Self> {
         let kind = view.text_of("kind")?;
+        let is_ours = |module: &View<'_>| {
+            ["name", "filter_name"].iter().any(|key| module.text_of(key) == Some("rolegate"))
+        };
         let authorizer = match kind {
-            "SecurityPolicy" => spec.get("ext_auth"),
-            "EnvoyExtensionPolicy" => spec.list("dynamic_module").into_iter().find(is_ours),
+            "SecurityPolicy" => view.get("spec/ext_auth"),
+            "EnvoyExtensionPolicy" => view.list("spec/dynamic_module").into_iter().find(is_ours),
             _ => return None,
         };
-        let targets = ["target_ref", "target_refs", "target_selectors"];
-        let targets = targets.iter().flat_map(|key| spec.list(key)).collect();
+        let targets = ["spec/target_ref", "spec/target_refs", "spec/target_selectors"];
+        let targets = targets.iter().flat_map(|path| view.list(path)).collect();
         Some(Self { view: view.clone(), kind, authorizer, targets })
     }
 
-    fn name(&self) -> &'n str {
-        kubernetes::name(&self.view)
+    /// Whether one of its targets, which it names, is this object.
+    fn refers_to(&self, target: &View<'n>, object: &View<'n>) -> bool {
+        let text = |key: &str| target.text_of(key).unwrap_or_default();
+        (text("kind"), text("name"), kubernetes::namespace(&self.view)) == kubernetes::reference(object)
     }
 }
 
-fn is_ours(module: &View<'_>) -> bool {
-    ["name", "filter_name"].iter().any(|key| module.text_of(key) == Some("rolegate"))
-}
-
-/// Whether a policy has rolegate decide.
 pub(crate) fn authorizes(object: &View<'_>) -> bool {
-    Policy::of(object).is_some_and(|policy| policy.authorizer.is_some())
+    Policy::new(object).is_some_and(|policy| policy.authorizer.is_some())
 }
 
 /// Reports policies among these objects that have no effect, or let requests pass.
 pub(crate) fn lint(objects: &[View<'_>], findings: &mut Findings) {
-    let policies: Vec<Policy<'_>> = objects.iter().filter_map(Policy::of).collect();
+    let policies: Vec<Policy<'_>> = objects.iter().filter_map(Policy::new).collect();
     for policy in &policies {
         let Some(authorizer) = &policy.authorizer else { continue };
         if policy.kind == "SecurityPolicy" {
@@ -69,14 +68,8 @@ fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
         findings.add(&open, Kind::FailsOpen, message, "failOpen: false");
     }
     if let Some(headers) = ext_auth.get("headers_to_ext_auth") {
-        let message = "headers that rolegate does not see cannot be checked or removed: a client can send one that the application reads \
-                       as an identity header";
-        findings.add(
-            &headers,
-            Kind::HiddenHeaders,
-            message,
-            "leave this out: rolegate then sees each header",
-        );
+        let (message, fix) = (authorizer::HIDDEN_HEADERS, authorizer::HIDDEN_HEADERS_FIX);
+        findings.add(&headers, Kind::HiddenHeaders, message, fix);
     }
     if let Some(recompute) = unless_off(ext_auth, "recompute_route") {
         let message = "Envoy chooses the route again after the authorization: the request is authorized as its first route says, and may \
@@ -84,17 +77,11 @@ fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
         findings.add(&recompute, Kind::ClearedRoute, message, "leave this out");
     }
     if ext_auth.get("status_on_error").is_none() {
-        let message = "an error is answered with 403 and looks like a denial";
-        findings.add(ext_auth, Kind::StatusOnError, message, "statusOnError: 503");
+        findings.add(ext_auth, Kind::StatusOnError, authorizer::STATUS_ON_ERROR, "statusOnError: 503");
     }
     if let Some(http) = ext_auth.get("http") {
-        let message = "checks are sent without gRPC, and rolegate answers each with 405, or 415 for a `POST`: every request is denied";
-        findings.add(
-            &http,
-            Kind::HttpService,
-            message,
-            "grpc: { backendRefs: [{ name: rolegate, port: 9191 }] }",
-        );
+        let fix = "grpc: { backendRefs: [{ name: rolegate, port: 9191 }] }";
+        findings.add(&http, Kind::HttpService, authorizer::HTTP_SERVICE, fix);
     }
 }
 
@@ -103,58 +90,51 @@ fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings)
     if proxies.peek().is_none() {
         return;
     }
-    let entries = proxies.filter_map(|proxy| proxy.get("spec")).flat_map(|spec| spec.list("dynamic_modules"));
     let name = module.text_of("name").unwrap_or_default();
-    let Some(entry) = entries.into_iter().find(|entry| entry.text_of("name") == Some(name)) else {
-        let message = format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
-        let fix = format!(
-            "dynamicModules: [{{ name: {name}, source: {{ local: {{ path: /modules/librolegate.so }} }}, doNotClose: true }}]"
-        );
-        findings.add(module, Kind::MissingProvider, message, fix);
-        return;
-    };
-    if !entry.is_true("do_not_close") {
-        let message = "Envoy can unload the library while its threads run, and crash";
-        findings.add(&entry, Kind::ClosedModule, message, "doNotClose: true");
-    }
-}
-
-/// Reports extensions that Envoy Gateway puts before dynamic modules, if this policy has modules or is merged with one
-/// that has.
-fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
-    if policy.kind == "SecurityPolicy" {
-        return;
-    }
-    for key in ["lua", "ext_proc", "wasm"] {
-        if let Some(first) = policy.view.at(&["spec", key]) {
-            let message = "this runs before rolegate: it acts on requests that are not authorized, or changes what rolegate sees";
-            findings.add(
-                &first,
-                Kind::EarlyFilter,
-                message,
-                "leave this out, or use `extAuth` of a SecurityPolicy, which runs first",
+    let mut entries = proxies.flat_map(|proxy| proxy.list("spec/dynamic_modules"));
+    match entries.find(|entry| entry.text_of("name") == Some(name)) {
+        Some(entry) if entry.is_true("do_not_close") => {}
+        Some(entry) => {
+            findings.add(&entry, Kind::ClosedModule, authorizer::CLOSED_MODULE, "doNotClose: true");
+        }
+        None => {
+            let message = format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
+            let fix = format!(
+                "dynamicModules: [{{ name: {name}, source: {{ local: {{ path: /modules/librolegate.so }} }}, doNotClose: true }}]"
             );
+            findings.add(module, Kind::MissingProvider, message, fix);
         }
     }
 }
 
-/// Reports a target that is not among these objects, where others of its kind are: Envoy Gateway does not.
-fn lint_missing(policy: &Policy<'_>, target: &View<'_>, objects: &[View<'_>], findings: &mut Findings) {
-    let (Some(kind), Some(name)) = (target.text_of("kind"), target.text_of("name")) else { return };
-    let mut of_kind = objects.iter().filter(|object| object.text_of("kind") == Some(kind)).peekable();
-    if of_kind.peek().is_none() {
+/// Reports extensions that Envoy Gateway puts before dynamic modules, if this policy has modules or
+/// is merged with one that has.
+fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
+    if policy.kind == "SecurityPolicy" {
         return;
     }
-    let namespace = kubernetes::namespace(&policy.view);
-    let is_it =
-        |object: &&View<'_>| kubernetes::name(object) == name && kubernetes::namespace(object) == namespace;
-    let found = of_kind.find(is_it);
+    for path in ["spec/lua", "spec/ext_proc", "spec/wasm"] {
+        if let Some(first) = policy.view.get(path) {
+            let message = "this runs before rolegate: it acts on requests that are not authorized, or changes what rolegate sees";
+            let fix = "leave this out, or use `extAuth` of a SecurityPolicy, which runs first";
+            findings.add(&first, Kind::EarlyFilter, message, fix);
+        }
+    }
+}
+
+/// Reports a target that is not among these objects, where others of its kind are: Envoy Gateway
+/// does not.
+fn lint_missing<'n>(policy: &Policy<'n>, target: &View<'n>, objects: &[View<'n>], findings: &mut Findings) {
+    let (Some(kind), Some(name)) = (target.text_of("kind"), target.text_of("name")) else { return };
+    if !objects.iter().any(|object| object.text_of("kind") == Some(kind)) {
+        return;
+    }
     let section = target.text_of("section_name");
     let has_section = |object: &View<'_>| {
-        let parts = object.get("spec").map(|spec| [spec.list("rules"), spec.list("listeners")].concat());
-        parts.is_some_and(|parts| parts.iter().any(|part| part.text_of("name") == section))
+        let parts = [object.list("spec/rules"), object.list("spec/listeners")].concat();
+        section.is_none() || parts.iter().any(|part| part.text_of("name") == section)
     };
-    if !found.is_some_and(|object| section.is_none() || has_section(object)) {
+    if !objects.iter().any(|object| policy.refers_to(target, object) && has_section(object)) {
         let part = section.map(|section| format!(" with a section `{section}`")).unwrap_or_default();
         let message = format!(
             "there is no {kind} `{name}`{part} in the namespace of this policy, so it has no effect: requests pass without authorization"
@@ -163,64 +143,59 @@ fn lint_missing(policy: &Policy<'_>, target: &View<'_>, objects: &[View<'_>], fi
     }
 }
 
-/// Reports what another policy, without authorization, takes from one with it.
-fn lint_other(policy: &Policy<'_>, other: &Policy<'_>, objects: &[View<'_>], findings: &mut Findings) {
-    for target in &policy.targets {
-        for more in &other.targets {
-            let is_same =
-                ["kind", "name", "section_name"].iter().all(|key| target.text_of(key) == more.text_of(key))
-                    && target.get("name").is_some()
-                    && kubernetes::namespace(&policy.view) == kubernetes::namespace(&other.view);
-            if is_same {
-                let message = format!(
-                    "`{}` is for the same target: Envoy Gateway ignores the newer of two, and if this is it, requests pass without \
-                     authorization",
-                    other.name()
-                );
-                findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
-                continue;
-            }
-            if rank(more) <= rank(target) || !may_be_in(more, target, other, objects) {
-                continue;
-            }
-            if other.view.at(&["spec", "merge_type"]).is_some() {
+/// Reports a target at which another policy, without authorization, is in effect in place of one
+/// with it.
+fn lint_other<'n>(policy: &Policy<'n>, other: &Policy<'n>, objects: &[View<'n>], findings: &mut Findings) {
+    let name = |policy: &Policy<'n>| kubernetes::reference(&policy.view).1;
+    let full = |policy: &Policy<'n>, target: &View<'n>| {
+        let text = |key: &str| target.text_of(key);
+        (text("kind"), text("name"), text("section_name"), kubernetes::namespace(&policy.view))
+    };
+    let pairs = policy.targets.iter().flat_map(|target| other.targets.iter().map(move |more| (target, more)));
+    for (target, more) in pairs {
+        if target.get("name").is_some() && full(policy, target) == full(other, more) {
+            let message = format!(
+                "`{}` is for the same target: Envoy Gateway ignores the newer of two, and if this is it, requests pass without \
+                 authorization",
+                name(other)
+            );
+            findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
+        } else if rank(more) > rank(target) && may_be_in(more, target, other, objects) {
+            if other.view.get("spec/merge_type").is_some() {
                 lint_first(other, findings);
-            } else {
-                let message = format!(
-                    "this policy takes the place of `{}` here, and has no authorization: requests pass without it",
-                    policy.name()
-                );
-                let fix = "mergeType: StrategicMerge (for a route), or write the authorization here, too";
-                findings.add(more, Kind::UnenforcedPolicy, message, fix);
+                continue;
             }
+            let message = format!(
+                "this policy takes the place of `{}` here, and has no authorization: requests pass without it",
+                name(policy)
+            );
+            let fix = "mergeType: StrategicMerge (for a route), or write the authorization here, too";
+            findings.add(more, Kind::UnenforcedPolicy, message, fix);
         }
     }
 }
 
-/// How specific a target is. Only the policy of the most specific one is in effect.
-fn rank(target: &View<'_>) -> (usize, bool) {
-    let kinds = ["Gateway", "ListenerSet"];
-    let kind = target.text_of("kind").unwrap_or_default();
-    (
-        kinds.iter().position(|other| *other == kind).unwrap_or(kinds.len()),
-        target.get("section_name").is_some(),
-    )
+/// How specific a target is. Only the policy of the most specific target is in effect.
+fn rank(target: &View<'_>) -> (u8, bool) {
+    let kind = match target.text_of("kind") {
+        Some("Gateway") => 0,
+        Some("ListenerSet") => 1,
+        _ => 2,
+    };
+    (kind, target.get("section_name").is_some())
 }
 
-/// Whether this target may be a part of that one. Of a route that is not here, its gateway is not known.
-fn may_be_in(part: &View<'_>, whole: &View<'_>, policy: &Policy<'_>, objects: &[View<'_>]) -> bool {
+/// Whether this target may be a part of that one. Of a route that is not here, its gateway is not
+/// known.
+fn may_be_in<'n>(part: &View<'n>, whole: &View<'n>, policy: &Policy<'n>, objects: &[View<'n>]) -> bool {
     let (Some(name), Some(whole_name)) = (part.text_of("name"), whole.text_of("name")) else { return true };
     if part.text_of("kind") == whole.text_of("kind") {
         return name == whole_name;
     }
-    let is_it = |object: &&View<'_>| {
-        object.text_of("kind") == part.text_of("kind")
-            && kubernetes::name(object) == name
-            && kubernetes::namespace(object) == kubernetes::namespace(&policy.view)
-    };
-    let Some(spec) = objects.iter().find(is_it).and_then(|object| object.get("spec")) else { return true };
-    let parents = spec.list("parent_refs");
-    parents.iter().any(|parent| {
-        parent.text_of("kind").unwrap_or("Gateway") != "Gateway" || parent.text_of("name") == Some(whole_name)
-    })
+    let Some(route) = objects.iter().find(|object| policy.refers_to(part, object)) else { return true };
+    route.get("spec").is_none()
+        || route.list("spec/parent_refs").iter().any(|parent| {
+            parent.text_of("kind").unwrap_or("Gateway") != "Gateway"
+                || parent.text_of("name") == Some(whole_name)
+        })
 }

@@ -1,30 +1,30 @@
-//! Objects of Kubernetes, and configurations of Envoy in a `ConfigMap`: blocks of text under `data`.
+//! Objects of Kubernetes, and configurations of Envoy in a `ConfigMap`: blocks of text under
+//! `data`.
 
 use document::{Problem, View};
 
 /// The objects in these documents, also those of a `List`.
 pub(crate) fn objects<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
-    let of = |document: &View<'n>| match document.text_of("kind") {
+    let objects = |document: &View<'n>| match document.text_of("kind") {
         Some("List") => document.list("items"),
         Some(_) => vec![document.clone()],
         None => Vec::new(),
     };
-    documents.iter().flat_map(of).collect()
+    documents.iter().flat_map(objects).collect()
 }
 
-pub(crate) fn name<'n>(object: &View<'n>) -> &'n str {
-    metadata(object, "name").unwrap_or_default()
+/// An object as others refer to it: by its kind, its name and its namespace.
+pub(crate) fn reference<'n>(object: &View<'n>) -> (&'n str, &'n str, &'n str) {
+    let kind = object.text_of("kind").unwrap_or_default();
+    (kind, object.text_of("metadata/name").unwrap_or_default(), namespace(object))
 }
 
 pub(crate) fn namespace<'n>(object: &View<'n>) -> &'n str {
-    metadata(object, "namespace").unwrap_or("default")
+    object.text_of("metadata/namespace").unwrap_or("default")
 }
 
-fn metadata<'n>(object: &View<'n>, key: &str) -> Option<&'n str> {
-    object.at(&["metadata", key])?.text()
-}
-
-/// One of these is in each file for Envoy or Istio that has something to lint. Other files of a `ConfigMap` may be no YAML.
+/// One of these is in each file for Envoy or Istio that has something to lint. Other files of a
+/// `ConfigMap` may be no YAML.
 const ENVOY: [&str; 5] =
     ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment", "extensionProviders"];
 
@@ -34,7 +34,7 @@ const ENVOY: [&str; 5] =
 /// Where one is written in another form than a block, whose lines are elsewhere.
 pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>, Problem> {
     if view.text_of("kind") == Some("ConfigMap") {
-        let data = view.get("data").map(|data| data.named_entries()).unwrap_or_default();
+        let data = view.named_entries_of("data");
         let is_envoy = |text: &str| ENVOY.iter().any(|part| text.contains(part));
         let blocks = data.iter().filter(|(_, value)| value.text().is_some_and(is_envoy));
         let read = |(name, value): &(String, View<'_>)| {

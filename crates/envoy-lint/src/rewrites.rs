@@ -1,6 +1,7 @@
-//! Paths, methods and hosts that are rewritten behind the authorization. rolegate evaluates the path as the client sent it, and
-//! the application gets the rewritten one: where two paths become the same one, a rule about one of them does not hold for it.
-//! The host that a route names for its cluster (`host_rewrite_literal`) is usual, and is not reported.
+//! Paths, methods and hosts that are rewritten behind the authorization. rolegate evaluates the
+//! path as the client sent it, and the application gets the rewritten one: where two paths become
+//! the same one, a rule about one of them does not hold for it. The host that a route names for its
+//! cluster (`host_rewrite_literal`) is usual, and is not reported.
 //!
 //! Internal redirects are none of these: the new request passes all filters again.
 
@@ -10,8 +11,8 @@ use crate::filter::Filter;
 use crate::values::{has_text, is_among};
 use crate::{Findings, Kind, client_routing, route_cache};
 
-/// Filters that leave the path, the method and the host of a request as they were authorized. What `custom_response` makes passes
-/// all filters again.
+/// Filters that leave the path, the method and the host of a request as they were authorized. What
+/// `custom_response` makes passes all filters again.
 const HARMLESS: &str = "\
     a2a adaptive_concurrency admission_control alternate_protocols_cache api_key_auth \
     aws_eventstream_parser aws_request_signing bandwidth_limit bandwidth_share basic_auth \
@@ -26,43 +27,43 @@ const HARMLESS: &str = "\
 /// Filters that run code which is not in the configuration.
 const PLUGINS: [&str; 4] = ["dynamic_modules", "ext_proc", "golang", "wasm"];
 
-/// What rewrites the path on a route; Envoy accepts one of them.
+/// The settings of a route that rewrite the path; Envoy accepts one of them.
 const REWRITES: [&str; 4] = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
 
-/// Headers that rules are compared with, and what messages call them.
+/// Headers that rules are compared with, and their names in messages.
 const HEADERS: [(&str, &str); 4] =
     [(":path", PATH), (":method", "`:method`"), (":authority", "`:authority`"), ("host", "`host`")];
-
-/// Those that name the host.
-const HOSTS: [&str; 2] = [":authority", "host"];
 
 const PATH: &str = "path";
 
 const FIX: &str =
     "write rules for the paths that clients send, not for those of the application, and accept this";
 
-/// Reports what is rewritten on the routes below this value.
+/// Reports rewrites on this route, or on the routes below this value.
 pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
-    if let Some(action) = view.get("route") {
-        lint_route(view.get("match"), &action, findings);
-    }
-    for (key, value) in view.entries() {
-        match &*key {
-            "http_filters" | "access_log" => {}
-            "request_mutations" => lint_mutations(&value, findings),
+    lint_route(view, findings);
+    view.walk(&mut |key, value| {
+        match key {
+            "http_filters" | "access_log" => return false,
+            "request_mutations" => lint_header(value.get("append/header"), findings),
+            "request_headers_to_add" => lint_header(value.get("header"), findings),
             "query_parameter_mutations" => {
-                findings.add(&value, Kind::RewrittenPath, rewritten("query"), fix(false));
+                findings.add(value, Kind::RewrittenPath, rewritten("query"), fix(false));
+                return false;
             }
-            "request_headers_to_add" => lint_additions(&value, findings),
             // Of `LuaPerRoute`.
-            "source_code" => lint_code(&value, &value, findings),
-            _ => lint(&value, findings),
+            "source_code" => {
+                lint_code(value, value, findings);
+                return false;
+            }
+            _ => lint_route(value, findings),
         }
-    }
-    view.items().iter().for_each(|item| lint(item, findings));
+        true
+    });
 }
 
-/// Reports a filter behind the authorization that gives the application another path, method or host, or may.
+/// Reports a filter behind the authorization that gives the application another path, method or
+/// host, or may.
 pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
     match filter.kind() {
         "header_mutation" => filter.all_configs().for_each(|config| lint(config, findings)),
@@ -105,30 +106,15 @@ fn lint_plugin(filter: &Filter<'_>, findings: &mut Findings) {
     findings.add(&filter.view, Kind::PluginRewrite, message, "accept this if it changes none of these");
 }
 
-fn lint_mutations(mutations: &View<'_>, findings: &mut Findings) {
-    for mutation in mutations.one_or_more() {
-        if let Some(header) = mutation.at(&["append", "header"]) {
-            lint_header(&header, findings);
-        }
-    }
-}
-
-fn lint_additions(additions: &View<'_>, findings: &mut Findings) {
-    for addition in additions.one_or_more() {
-        if let Some(header) = addition.get("header") {
-            lint_header(&header, findings);
-        }
-    }
-}
-
-/// Reports a header that is written and that rules are compared with. Current versions of Envoy refuse such a configuration; older
-/// ones accept `host`.
-fn lint_header(header: &View<'_>, findings: &mut Findings) {
-    let Some(key) = header.get("key") else { return };
+/// Reports a header that is written and that rules are compared with. Current versions of Envoy
+/// refuse such a configuration; older ones accept `host`.
+fn lint_header(header: Option<View<'_>>, findings: &mut Findings) {
+    let value = header.as_ref().and_then(|header| header.get("value")).filter(has_format);
+    let Some(key) = header.and_then(|header| header.get("key")) else { return };
     let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));
     let Some((name, what)) = HEADERS.iter().find(|(name, _)| is_named(name)) else { return };
-    match header.get("value").filter(has_format) {
-        Some(value) if HOSTS.contains(name) => client_routing::by_header(&value, findings),
+    match value {
+        Some(value) if [":authority", "host"].contains(name) => client_routing::by_header(&value, findings),
         Some(value) => lint_format(&value, what, findings),
         None => findings.add(&key, Kind::RewrittenPath, rewritten(what), fix(*what == PATH)),
     }
@@ -179,8 +165,9 @@ fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
     findings.add(at, Kind::RewrittenPath, message, fix(is_path));
 }
 
-fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Findings) {
-    let any_case = matching.as_ref().and_then(ignores_case);
+fn lint_route(route: &View<'_>, findings: &mut Findings) {
+    let Some(action) = route.get("route") else { return };
+    let any_case = ignores_case(route);
     let rewrite = REWRITES.iter().find_map(|key| Some((*key, action.get(key)?)));
     let Some((key, rewrite)) = rewrite.filter(|(_, rewrite)| rewrite.text() != Some("")) else {
         if let Some(at) = any_case {
@@ -188,8 +175,7 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
         }
         return;
     };
-    let any_case = any_case.or_else(|| rewrite.at(&["pattern", "regex"]).filter(has_any_case));
-    if let Some(at) = any_case {
+    if let Some(at) = any_case.or_else(|| rewrite.get("pattern/regex").filter(has_any_case)) {
         let message = "paths in any case become the same one here, and rules distinguish them: a rule about `/api/x` does not match \
                        `/API/x`";
         findings.add(&at, Kind::AmbiguousRewrite, message, "leave this out: match one case only");
@@ -199,72 +185,67 @@ fn lint_route(matching: Option<View<'_>>, action: &View<'_>, findings: &mut Find
         lint_format(&rewrite, PATH, findings);
         return;
     }
-    let text_of = |key: &str| matching.as_ref().and_then(|matching| matching.text_of(key));
-    let (any, separated) = (text_of("prefix"), text_of("path_separated_prefix"));
-    if key == "prefix_rewrite" {
-        let text = rewrite.text().unwrap_or_default();
-        if any.or(separated) == Some(text) {
-            return;
-        }
-        if let Some((message, fix)) = ambiguous_prefix(any, separated, text) {
-            findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
-            return;
-        }
+    let separated = route.text_of("match/path_separated_prefix");
+    let prefix = route.text_of("match/prefix");
+    let to = rewrite.text().filter(|_| key == "prefix_rewrite");
+    if to.is_some() && to == prefix.or(separated) {
+        return;
     }
-    if merges_paths(key, &rewrite, matching.as_ref()) {
+    let ambiguous = to.and_then(|to| ambiguous_prefix(prefix, separated, to));
+    if let Some((message, fix)) = ambiguous {
+        findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
+    } else if merges_paths(key, &rewrite, route) {
         let message = "several paths that clients send become the same one here, or may: a rule about one of them does not match the \
                        others";
         let fix = "match: { prefix: \"/api/\" }, with `prefix_rewrite: \"/\"`; or write rules that hold for all of these paths, and accept \
                    this";
         findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
-        return;
+    } else {
+        findings.add(&rewrite, Kind::RewrittenPath, rewritten(PATH), FIX);
     }
-    findings.add(&rewrite, Kind::RewrittenPath, rewritten(PATH), FIX);
 }
 
-/// Why what replaces this prefix gives two paths the same meaning, and what to write.
-fn ambiguous_prefix(any: Option<&str>, separated: Option<&str>, to: &str) -> Option<(String, String)> {
-    let fix = |prefix: &str| format!("match: {{ prefix: \"{prefix}/\" }}");
-    if let Some(prefix) = any.filter(|prefix| !prefix.ends_with('/') && to.ends_with('/')) {
+/// Why two paths become the same one if `to` replaces this prefix, and what to write.
+fn ambiguous_prefix(prefix: Option<&str>, separated: Option<&str>, to: &str) -> Option<(String, String)> {
+    let (prefix, message) = if let Some(prefix) =
+        prefix.filter(|prefix| !prefix.ends_with('/') && to.ends_with('/'))
+    {
         let message = format!(
             "`{prefix}x` becomes `{to}x` here, and a rule about `{prefix}/x` does not match it: the prefix ends within a segment"
         );
-        return Some((message, fix(prefix)));
-    }
-    let prefix = separated.filter(|_| to == "/")?;
-    let message = format!(
-        "`{prefix}/a/x` becomes `//a/x` here, which many applications take for `/x` on the host `a`, and a rule about `{prefix}/x` \
-         does not match it"
-    );
-    Some((message, fix(prefix)))
-}
-
-/// Whether several paths of a route may become the same one, besides what [`ambiguous_prefix`] finds.
-fn merges_paths(key: &str, rewrite: &View<'_>, matching: Option<&View<'_>>) -> bool {
-    let text_of = |key: &str| matching.and_then(|matching| matching.text_of(key));
-    let separated = text_of("path_separated_prefix");
-    let prefix = text_of("prefix").or(separated);
-    let is_one = text_of("path").is_some();
-    !is_one
-        && match key {
-            "prefix_rewrite" => matching.is_some() && prefix.is_none(),
-            "regex_rewrite" => {
-                !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some()))
-            }
-            "path_rewrite_policy" => !keeps_variables(matching, rewrite),
-            _ => matching.is_some(),
-        }
-}
-
-/// Whether this `regex_rewrite` replaces the prefix by which its route matches, whatever follows, and so keeps paths apart.
-/// `is_separated`: whether that prefix ends at a segment.
-fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
-    let Some(pattern) = rewrite.at(&["pattern", "regex"]).and_then(|regex| regex.text().map(str::to_owned))
-    else {
-        return false;
+        (prefix, message)
+    } else {
+        let prefix = separated.filter(|_| to == "/")?;
+        let message = format!(
+            "`{prefix}/a/x` becomes `//a/x` here, which many applications take for `/x` on the host `a`, and a rule about `{prefix}/x` \
+             does not match it"
+        );
+        (prefix, message)
     };
+    Some((message, format!("match: {{ prefix: \"{prefix}/\" }}")))
+}
+
+/// Whether several paths of a route may become the same one, besides those that
+/// [`ambiguous_prefix`] finds.
+fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
+    let separated = route.text_of("match/path_separated_prefix");
+    let prefix = route.text_of("match/prefix").or(separated);
+    if route.text_of("match/path").is_some() {
+        return false;
+    }
+    match key {
+        "prefix_rewrite" => prefix.is_none() && route.get("match").is_some(),
+        "regex_rewrite" => !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some())),
+        "path_rewrite_policy" => !keeps_variables(route, rewrite),
+        _ => route.get("match").is_some(),
+    }
+}
+
+/// Whether this `regex_rewrite` replaces the prefix by which its route matches, whatever follows,
+/// and so keeps paths apart. `is_separated`: whether that prefix ends at a segment.
+fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     // The route has compared the prefix, so escapes in it do not matter.
-    let pattern = pattern.replace('\\', "");
+    let pattern = rewrite.text_of("pattern/regex").unwrap_or_default().replace('\\', "");
     let Some(rest) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix)) else {
         return false;
     };
@@ -274,7 +255,8 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     match (rest.strip_suffix('$').unwrap_or(rest), is_separated) {
         ("", _) => followed_by("").is_some_and(|to| !ends_within(to)),
         ("(.*)", _) => followed_by("\\1").is_some_and(|to| !ends_within(to)),
-        // What Envoy Gateway and Istio write where `/` replaces a prefix: adjacent slashes are merged before.
+        // What Envoy Gateway and Istio write where `/` replaces a prefix: adjacent slashes are
+        // merged before.
         ("/*", true) => followed_by("").is_some(),
         ("/*(.*)", true) => followed_by("\\1").is_some(),
         ("(/?)(.*)", true) => followed_by("\\2").is_some(),
@@ -282,31 +264,28 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     }
 }
 
-/// Whether a template for a path has each part that its route matches by a template: `{name}`, and nothing without a name.
-fn keeps_variables(matching: Option<&View<'_>>, rewrite: &View<'_>) -> bool {
-    let template = |view: Option<View<'_>>, key: &str| {
-        view.and_then(|view| view.at(&["typed_config", key])).and_then(|text| text.text().map(str::to_owned))
-    };
-    let from = template(matching.and_then(|matching| matching.get("path_match_policy")), "path_template");
-    let to = template(Some(rewrite.clone()), "path_template_rewrite");
+/// Whether a template for a path has each part that its route matches by a template: `{name}`, and
+/// no part without a name.
+fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
+    let from = route.text_of("match/path_match_policy/typed_config/path_template");
+    let to = rewrite.text_of("typed_config/path_template_rewrite");
     let (Some(from), Some(to)) = (from, to) else { return false };
     let mut parts = from.split('{');
-    let has_unnamed = |text: &str| text.contains('*');
-    !parts.next().is_some_and(has_unnamed)
+    !parts.next().unwrap_or_default().contains('*')
         && parts.all(|part| {
-            let (variable, rest) = part.split_once('}').unwrap_or((part, ""));
+            let (variable, literal) = part.split_once('}').unwrap_or((part, ""));
             let name = variable.split('=').next().unwrap_or_default();
-            to.contains(&format!("{{{name}}}")) && !has_unnamed(rest)
+            to.contains(&format!("{{{name}}}")) && !literal.contains('*')
         })
 }
 
-/// What says that a `RouteMatch` ignores the case of the path.
-fn ignores_case<'n>(matching: &View<'n>) -> Option<View<'n>> {
-    if let Some(regex) = matching.at(&["safe_regex", "regex"]) {
+/// The setting by which a route ignores the case of the path.
+fn ignores_case<'n>(route: &View<'n>) -> Option<View<'n>> {
+    if let Some(regex) = route.get("match/safe_regex/regex") {
         return Some(regex).filter(has_any_case);
     }
-    // As elsewhere, what cannot be read counts as what is unsafe.
-    matching.get("case_sensitive").filter(|value| value.boolean() != Some(true))
+    // As elsewhere, a value that cannot be read counts as the unsafe one.
+    route.get("match/case_sensitive").filter(|value| value.boolean() != Some(true))
 }
 
 /// Whether this regular expression of RE2 ignores the case, at least in a part.
@@ -314,8 +293,8 @@ fn has_any_case(regex: &View<'_>) -> bool {
     regex.text().is_some_and(|text| text.contains("(?i"))
 }
 
-/// Whether this code in Lua may write this header: it names it where it writes one, or writes one whose name is in a variable
-/// and names this one somewhere.
+/// Whether this code in Lua may write this header: it names it where it writes one, or writes one
+/// whose name is in a variable and names this one somewhere.
 fn writes(code: &str, header: &str) -> bool {
     let code = code.to_ascii_lowercase();
     let quotes = [("\"", "\""), ("'", "'"), ("[[", "]]")];
@@ -323,7 +302,7 @@ fn writes(code: &str, header: &str) -> bool {
     is_named && written(&code).any(|argument| literal(argument).is_none_or(|text| text == header))
 }
 
-/// What follows `:replace(` and `:add(` in this code: the first is the name of a header.
+/// The arguments of `:replace(` and `:add(` in this code: the first is the name of a header.
 fn written(code: &str) -> impl Iterator<Item = &str> {
     let calls = [":replace", ":add"].into_iter().flat_map(move |call| code.split(call).skip(1));
     calls.filter_map(|rest| rest.trim_start().strip_prefix('(')).map(str::trim_start)

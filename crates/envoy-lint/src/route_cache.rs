@@ -1,10 +1,10 @@
-//! Filters that may have Envoy choose the route of a request anew (they clear its cached route). Authorization that has run by then was
-//! that of the first route.
+//! Filters that may have Envoy choose the route of a request anew (they clear its cached route).
+//! Authorization that has run by then was that of the first route.
 
 use document::View;
 
 use crate::filter::Filter;
-use crate::values::{has, has_text, is_among, unless_off};
+use crate::values::{has_text, is_among, unless_off};
 
 /// Filters that clear it, or run code that may.
 const CLEARING: &str = "\
@@ -12,34 +12,31 @@ const CLEARING: &str = "\
     grpc_http1_reverse_bridge grpc_json_reverse_transcoder ip_tagging json_to_metadata \
     thrift_to_metadata wasm";
 
-/// What a script calls to change headers, upon which Envoy clears the route of a request.
+/// The calls of a script that change headers, upon which Envoy clears the route of a request.
 const CHANGES: [&str; 3] = [":add", ":remove", ":replace"];
 
 /// Where a script is that is not in the configuration.
 const ELSEWHERE: [&str; 3] = ["environment_variable", "filename", "inline_bytes"];
 
-/// Whether this filter may clear the route by its own configuration. What cannot be seen counts as clearing it.
+/// Whether this filter may clear the route by its own configuration. What cannot be seen counts as
+/// clearing it.
 pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
-    if filter.unseen.is_some() && may_clear_by(filter, None) {
-        return true;
-    }
-    let mut configs = filter.all_configs().peekable();
-    if configs.peek().is_none() {
-        return filter.unseen.is_none() && may_clear_by(filter, None);
-    }
-    configs.any(|config| may_clear_by(filter, Some(config)))
+    let is_here = filter.all_configs().next().is_some();
+    let is_unknown = filter.unseen.is_some() || !is_here;
+    (is_unknown && may_clear_by(filter, None))
+        || filter.all_configs().any(|config| may_clear_by(filter, Some(config)))
 }
 
 /// Whether this filter may clear the route by this configuration, also by that of a route.
 pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
-    if config.is_some_and(|config| has(config, &|view| unless_off(view, "clear_route_cache").is_some())) {
+    if config.is_some_and(|config| config.any(&|view| unless_off(view, "clear_route_cache").is_some())) {
         return true;
     }
-    let is_on = |key: &str| config.is_some_and(|config| has(config, &|view| view.is_true(key)));
+    let is_on = |key: &str| config.is_some_and(|config| config.any(&|view| view.is_true(key)));
     match filter.kind() {
         "ext_proc" => {
             let keeps = |view: &View<'_>| view.text_of("route_cache_action") == Some("RETAIN");
-            !is_on("disable_clear_route_cache") && !config.is_some_and(|config| has(config, &keeps))
+            !is_on("disable_clear_route_cache") && !config.is_some_and(|config| config.any(&keeps))
         }
         "grpc_json_transcoder" => !is_on("match_incoming_request_route"),
         "lua" => config.is_none_or(|config| script_may_clear(filter, config)),
@@ -52,14 +49,14 @@ pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bo
 
 /// Whether a script is not in this configuration.
 pub(crate) fn is_elsewhere(config: &View<'_>) -> bool {
-    has(config, &|view| ELSEWHERE.iter().any(|key| view.get(key).is_some()))
+    config.any(&|view| ELSEWHERE.iter().any(|key| view.get(key).is_some()))
 }
 
 fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
     // A change clears it, unless the filter says otherwise.
     let is_off =
         |view: &View<'_>| view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false);
-    let keeps = filter.all_configs().any(|config| has(config, &is_off));
+    let keeps = filter.all_configs().any(|config| config.any(&is_off));
     let may_clear = |code: &str| {
         let changes = code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
         code.contains("clearRouteCache") || (changes && !keeps)

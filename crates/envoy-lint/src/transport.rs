@@ -1,10 +1,11 @@
-//! How Envoy connects to rolegate: whether others on the network can read the checks, or answer them in its place.
+//! How Envoy connects to rolegate: whether others on the network can read the checks, or answer
+//! them in its place.
 
 use std::net::IpAddr;
 
 use document::View;
 
-use crate::filter::type_of;
+use crate::filter::{fields_of, type_of};
 use crate::values::{LINT_DUMP, LINT_ENDPOINTS};
 use crate::{Findings, Kind};
 
@@ -13,7 +14,7 @@ const PLAINTEXT: &str = "checks have passwords and tokens in them, and are sent 
 const ENCRYPT: &str = "use a Unix socket or loopback, or `transport_socket` and rolegate's `--tls-certificate`; accept this if a mesh or \
                        network plugin encrypts";
 
-/// What a connection protects from others on the network.
+/// The protection of a connection from others on the network.
 enum Protection<'n> {
     Nothing,
     /// The text says why anybody can answer in rolegate's place.
@@ -28,11 +29,10 @@ enum Protection<'n> {
 pub(crate) fn lint<'n>(
     cluster: &View<'n>,
     endpoints: &[&View<'n>],
-    secrets: &[&View<'n>],
+    secrets: &[View<'n>],
     findings: &mut Findings,
 ) {
-    let mut remote = addresses(cluster);
-    remote.extend(endpoints.iter().flat_map(|endpoints| addresses(endpoints)));
+    let mut remote: Vec<View<'_>> = endpoints.iter().copied().chain([cluster]).flat_map(addresses).collect();
     remote.retain(|address| !address.text().is_some_and(is_loopback));
     let is_known = cluster.get("load_assignment").is_some() || !endpoints.is_empty();
     if is_known && remote.is_empty() {
@@ -43,7 +43,9 @@ pub(crate) fn lint<'n>(
         matches.iter().filter_map(|socket| socket.get("transport_socket")).collect();
     let default = cluster.get("transport_socket");
     // Without a default, Envoy does not encrypt for endpoints that match none of these.
-    let mut is_plain = default.is_none() && !matches.iter().any(is_for_all_endpoints);
+    let is_unconditional =
+        |socket: &View<'_>| socket.get("match").is_none_or(|condition| condition.entries().is_empty());
+    let mut is_plain = default.is_none() && !matches.iter().any(is_unconditional);
     sockets.extend(default);
     for socket in &sockets {
         match protection(socket, secrets) {
@@ -74,18 +76,12 @@ pub(crate) fn lint<'n>(
     }
 }
 
-/// Whether this item of `transport_socket_matches` has no condition.
-fn is_for_all_endpoints(socket: &View<'_>) -> bool {
-    socket.get("match").is_none_or(|condition| condition.entries().is_empty())
-}
-
 /// Reports a connection of Google's client library that does not protect what is sent.
 pub(crate) fn lint_google(google: &View<'_>, findings: &mut Findings) {
     let Some(target) = google.get("target_uri") else { return };
     let protects = ["ssl_credentials", "google_default", "local_credentials"];
-    let has_credentials = google
-        .get("channel_credentials")
-        .is_some_and(|credentials| credentials.entries().iter().any(|(key, _)| protects.contains(&&**key)));
+    let has_credentials =
+        protects.iter().any(|key| google.get(&format!("channel_credentials/{key}")).is_some());
     if !has_credentials && !target.text().is_some_and(is_local_target) {
         findings.add(&target, Kind::Plaintext, PLAINTEXT, ENCRYPT);
     }
@@ -107,11 +103,10 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-fn protection<'n>(socket: &View<'n>, secrets: &[&View<'n>]) -> Protection<'n> {
+fn protection<'n>(socket: &View<'n>, secrets: &[View<'n>]) -> Protection<'n> {
     let Some(config) = socket.get("typed_config") else { return unknown(socket) };
     let kind = type_of(&config).unwrap_or_default();
-    // A `TypedStruct` has the fields under `value`.
-    let config = config.get("type_url").and_then(|_| config.get("value")).unwrap_or(config);
+    let config = fields_of(&config);
     match kind.rsplit('.').next().unwrap_or_default() {
         // The last begins without encryption.
         "RawBuffer" | "UpstreamStartTlsConfig" => Protection::Nothing,
@@ -135,23 +130,21 @@ fn unknown<'n>(socket: &View<'n>) -> Protection<'n> {
     )
 }
 
-fn protection_of_tls<'n>(socket: &View<'n>, tls: &View<'n>, secrets: &[&View<'n>]) -> Protection<'n> {
-    let common = tls.get("common_tls_context");
-    let get = |keys: &[&str]| common.as_ref().and_then(|common| common.at(keys));
-    let secret = get(&["validation_context_sds_secret_config"])
-        .or_else(|| get(&["combined_validation_context", "validation_context_sds_secret_config"]));
-    let own = get(&["validation_context"])
-        .or_else(|| get(&["combined_validation_context", "default_validation_context"]));
+fn protection_of_tls<'n>(socket: &View<'n>, tls: &View<'n>, secrets: &[View<'n>]) -> Protection<'n> {
+    let find =
+        |paths: [&str; 2]| paths.iter().find_map(|path| tls.get(&format!("common_tls_context/{path}")));
+    let secret = find([
+        "validation_context_sds_secret_config",
+        "combined_validation_context/validation_context_sds_secret_config",
+    ]);
+    let own = find(["validation_context", "combined_validation_context/default_validation_context"]);
     let name = secret.as_ref().and_then(|secret| secret.text_of("name"));
-    let is_named = |secret: &&&View<'_>| name.is_some() && secret.text_of("name") == name;
+    let is_named = |secret: &&View<'_>| name.is_some() && secret.text_of("name") == name;
     let mut contexts: Vec<View<'_>> =
         secrets.iter().filter(is_named).filter_map(|secret| secret.get("validation_context")).collect();
     let unseen = secret.filter(|_| contexts.is_empty());
     contexts.extend(own);
-    let has = |keys: &[&str]| {
-        let has_one = |context: &View<'_>| keys.iter().any(|key| !context.list(key).is_empty());
-        contexts.iter().any(has_one)
-    };
+    let has = |keys: &[&str]| keys.iter().any(|key| contexts.iter().any(|own| !own.list(key).is_empty()));
     if let Some(at) = contexts.iter().find_map(accepts_all) {
         return Protection::Reading(at, "Envoy accepts any certificate");
     }
@@ -187,14 +180,12 @@ fn accepts_all<'n>(context: &View<'n>) -> Option<View<'n>> {
 
 /// The host names and IP addresses of a cluster's endpoints.
 fn addresses<'n>(view: &View<'n>) -> Vec<View<'n>> {
-    let mut found: Vec<View<'n>> = Vec::new();
-    for (key, value) in view.entries() {
+    let mut addresses = Vec::new();
+    view.walk(&mut |key, value| {
         if key == "socket_address" {
-            found.extend(value.get("address"));
-        } else if key != "upstream_bind_config" {
-            found.extend(addresses(&value));
+            addresses.extend(value.get("address"));
         }
-    }
-    found.extend(view.items().iter().flat_map(addresses));
-    found
+        !["socket_address", "upstream_bind_config"].contains(&key)
+    });
+    addresses
 }

@@ -19,21 +19,21 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     find_chains(root, (None, &[]), &mut chains);
     let mut original = Original::default();
     if chains.is_empty() {
-        let filter = unwrapped(root);
-        if !is_rbac(&filter) {
+        let filter = Filter::new(root);
+        if !filter.is_rbac() {
             let help =
                 "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
-            let message = match has_type(root, &|text| is_one_of(&MAY_BE_RBAC, text)) {
+            let message = match has_type(root, &MAY_BE_RBAC) {
                 true => "an RBAC filter is not read in this form",
                 false => "there is no RBAC filter here",
             };
             return Err(Problem::error(root.place(), message).help(help));
         }
         root.in_one_spelling()?;
-        rbac::read(&filter, options, &mut original);
+        rbac::read(&filter.config, options, &mut original);
         return Ok(original);
     }
-    let chain = chosen(root, chains, options)?;
+    let chain = choose_chain(root, chains, options)?;
     chain.manager.in_one_spelling()?;
     read_chain(&chain, options, &mut original);
     if original.allow.is_empty() {
@@ -58,7 +58,8 @@ struct Chain<'n> {
     network: Vec<View<'n>>,
 }
 
-/// Each mapping with `http_filters`, in a listener with this name and with these filters of connections.
+/// Each mapping with `http_filters`, in a listener with this name and with these filters of
+/// connections.
 fn find_chains<'n>(
     view: &View<'n>,
     (listener, network): (Option<&str>, &[View<'n>]),
@@ -88,23 +89,25 @@ fn find_chains<'n>(
     }
 }
 
-/// The chain to import: the only one with an RBAC filter, in whichever form, or that of the listener that the options name.
-fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Result<Chain<'n>, Problem> {
-    let may_be_rbac = |filter: &View<'_>| {
-        let config = config(filter);
-        is_rbac(&config) || is_in_other_form(filter, &config, &MAY_BE_RBAC)
-    };
+/// The chain to import: the only one with an RBAC filter, in whichever form, or that of the
+/// listener that the options name.
+fn choose_chain<'n>(
+    root: &View<'n>,
+    mut chains: Vec<Chain<'n>>,
+    options: &Options,
+) -> Result<Chain<'n>, Problem> {
     let has_rbac = |chain: &Chain<'_>| {
         let upgrades = chain.upgrades.iter().flat_map(View::one_or_more);
-        chain.filters.iter().cloned().chain(upgrades).any(|filter| may_be_rbac(&filter))
+        chain.filters.iter().cloned().chain(upgrades).any(|filter| {
+            let filter = Filter::new(&filter);
+            filter.is_rbac() || filter.is_in_other_form(&MAY_BE_RBAC)
+        })
     };
-    let mut named: Vec<Chain<'_>> = chains
-        .into_iter()
-        .filter(|chain| options.listener.is_none() || chain.listener == options.listener)
-        .filter(has_rbac)
-        .collect();
-    let names = named.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
-    match (named.pop(), named.is_empty()) {
+    chains.retain(|chain| {
+        (options.listener.is_none() || chain.listener == options.listener) && has_rbac(chain)
+    });
+    let names = chains.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
+    match (chains.pop(), chains.is_empty()) {
         (Some(chain), true) => Ok(chain),
         (Some(chain), false) => {
             let help = format!("import one at a time by `--listener`: `{names}`");
@@ -116,47 +119,45 @@ fn chosen<'n>(root: &View<'n>, chains: Vec<Chain<'n>>, options: &Options) -> Res
 }
 
 fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
+    let mut filters: Vec<Filter<'_>> = chain.filters.iter().map(Filter::new).collect();
+    retain_first(&mut filters, original);
     // The sources first: conditions on callers refer to them.
-    let mut configs: Vec<(View<'_>, View<'_>)> =
-        chain.filters.iter().map(|filter| (filter.clone(), config(filter))).collect();
-    let active =
-        |(filter, config): &&(View<'_>, View<'_>)| !filter.is_true("disabled") || kind(config).is_none();
-    retain_first(&mut configs, original);
-    for (filter, config) in configs.iter().filter(active) {
-        match kind(config) {
-            Some(Filter::JwtAuthn) => jwt_authn::providers(config, options, original),
-            Some(Filter::BasicAuth) => basic_auth::users(config, original),
-            Some(Filter::Rbac) | None => {}
-        }
-        if is_unreadable(filter, config) {
-            // Disabled ones are named below.
-            if !filter.is_true("disabled") {
+    for filter in &filters {
+        match filter.kind {
+            Some(_) if filter.is_disabled => {}
+            Some(Kind::JwtAuthn) => jwt_authn::providers(&filter.config, options, original),
+            Some(Kind::BasicAuth) => basic_auth::users(&filter.config, original),
+            Some(Kind::Rbac) => {}
+            None if !filter.is_unreadable() => note_http(filter, original),
+            // Disabled filters are named below.
+            None if filter.is_disabled => {}
+            None => {
                 let message = "a filter that may deny requests is not read in this form";
-                let condition = filter.inexpressible(message);
-                original.allow.push(vec![unnamed(filter, "not read", condition)]);
+                let condition = filter.view.inexpressible(message);
+                original.allow.push(vec![unnamed(&filter.view, "not read", condition)]);
             }
-        } else if kind(config).is_none() {
-            note_http(filter, original);
         }
     }
     let mut names = Vec::new();
-    for (filter, config) in configs.iter().filter(active) {
-        match kind(config) {
-            Some(Filter::Rbac) => rbac::read(config, options, original),
-            Some(Filter::JwtAuthn) => jwt_authn::requirements(config, options, original),
-            Some(Filter::BasicAuth) => basic_auth::requirement(config, original),
+    for filter in filters.iter().filter(|filter| !filter.is_disabled) {
+        match filter.kind {
+            Some(Kind::Rbac) => rbac::read(&filter.config, options, original),
+            Some(Kind::JwtAuthn) => jwt_authn::requirements(&filter.config, options, original),
+            Some(Kind::BasicAuth) => basic_auth::requirement(&filter.config, original),
             None => continue,
         }
-        names.extend(filter.text_of("name").map(str::to_owned));
+        names.extend(filter.view.text_of("name").map(str::to_owned));
     }
-    for (filter, config) in configs.iter().filter(|(filter, _)| filter.is_true("disabled")) {
-        if kind(config).is_some() || is_unreadable(filter, config) {
-            let message = "a disabled filter is not imported: routes that enable it are named below";
-            original.notes.push(filter.note(Effect::Same, message));
-            names.extend(filter.text_of("name").map(str::to_owned));
+    for filter in filters.iter().filter(|filter| filter.is_disabled && filter.is_imported()) {
+        let message = "a disabled filter is not imported: routes that enable it are named below";
+        original.notes.push(filter.view.note(Effect::Same, message));
+        names.extend(filter.view.text_of("name").map(str::to_owned));
+    }
+    for filter in chain.network.iter().map(Filter::new) {
+        if filter.config.get("http_filters").is_none() && filter.may_deny("network", HARMLESS_NETWORK) {
+            original.notes.push(filter.view.note(Effect::Same, NOT_IMPORTED));
         }
     }
-    note_network(chain, original);
     for filters in &chain.upgrades {
         read_upgrade(filters, original);
     }
@@ -169,18 +170,17 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
 }
 
 /// Of several filters that authenticate callers in one way, keeps the first one.
-fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original) {
+fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
     let mut sources = Vec::new();
-    configs.retain(|(filter, config)| {
-        let Some(kind) = kind(config).filter(|kind| *kind != Filter::Rbac && !filter.is_true("disabled"))
-        else {
+    filters.retain(|filter| {
+        let Some(kind) = filter.kind.filter(|kind| *kind != Kind::Rbac && !filter.is_disabled) else {
             return true;
         };
         let is_first = !sources.contains(&kind);
         if !is_first {
             // What each verifies, and where, would be that of the other.
-            let condition = filter.inexpressible("of several such filters, only the first one is read");
-            original.allow.push(vec![unnamed(filter, "several", condition)]);
+            let condition = filter.view.inexpressible("of several such filters, only the first one is read");
+            original.allow.push(vec![unnamed(&filter.view, "several", condition)]);
         }
         sources.push(kind);
         is_first
@@ -188,127 +188,133 @@ fn retain_first(configs: &mut Vec<(View<'_>, View<'_>)>, original: &mut Original
 }
 
 /// Notes an HTTP filter that may deny requests, and such filters that the router has in itself.
-fn note_http(filter: &View<'_>, original: &mut Original) {
-    if may_deny(filter, "http", HARMLESS) {
-        original.notes.push(filter.note(Effect::Same, NOT_IMPORTED));
+fn note_http(filter: &Filter<'_>, original: &mut Original) {
+    if filter.may_deny("http", HARMLESS) {
+        original.notes.push(filter.view.note(Effect::Same, NOT_IMPORTED));
     }
-    for inner in config(filter).list("upstream_http_filters") {
-        note_http(&inner, original);
+    for inner in filter.config.list("upstream_http_filters") {
+        note_http(&Filter::new(&inner), original);
     }
 }
 
-/// Notes which filters of connections may deny them.
-fn note_network(chain: &Chain<'_>, original: &mut Original) {
-    let is_http = |filter: &View<'_>| config(filter).get("http_filters").is_some();
-    let denies = |filter: &&View<'_>| !is_http(filter) && may_deny(filter, "network", HARMLESS_NETWORK);
-    let network = chain.network.iter().filter(denies);
-    original.notes.extend(network.map(|filter| filter.note(Effect::Same, NOT_IMPORTED)));
-}
-
-/// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends on an upgrade, so that what
-/// this list denies, nothing may allow.
-fn read_upgrade(filters: &View<'_>, original: &mut Original) {
-    let is_imported = |filter: &View<'_>| {
-        let config = config(filter);
-        kind(&config).is_some() || is_unreadable(filter, &config)
-    };
-    let all = filters.one_or_more();
-    if all.iter().any(is_imported) {
-        let condition =
-            filters.inexpressible("upgrades have filters of their own, and no rule depends on them");
-        original.allow.push(vec![unnamed(filters, "upgrade", condition)]);
+/// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends
+/// on an upgrade, so a request that this list denies must not be allowed at all.
+fn read_upgrade(list: &View<'_>, original: &mut Original) {
+    let views = list.one_or_more();
+    let filters: Vec<Filter<'_>> = views.iter().map(Filter::new).collect();
+    if filters.iter().any(Filter::is_imported) {
+        let condition = list.inexpressible("upgrades have filters of their own, and no rule depends on them");
+        original.allow.push(vec![unnamed(list, "upgrade", condition)]);
     } else {
         let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
-        original.notes.push(filters.note(Effect::Stricter, message));
+        original.notes.push(list.note(Effect::Stricter, message));
     }
-    all.iter().filter(|filter| !is_imported(filter)).for_each(|filter| note_http(filter, original));
+    filters.iter().filter(|filter| !filter.is_imported()).for_each(|filter| note_http(filter, original));
 }
 
 /// The note about a filter that is not imported and may deny requests or connections.
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
-/// A filter that is imported.
-#[derive(Clone, Copy, PartialEq)]
-enum Filter {
+/// The kinds of filters that are imported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
     Rbac,
     JwtAuthn,
     BasicAuth,
 }
 
-fn kind(config: &View<'_>) -> Option<Filter> {
-    let url = config.text_of("@type").or_else(|| config.text_of("type_url")).unwrap_or_default();
-    let name = url.rsplit('/').next().unwrap_or_default();
-    match name {
-        "envoy.extensions.filters.http.rbac.v3.RBAC" => Some(Filter::Rbac),
-        "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication" => Some(Filter::JwtAuthn),
-        "envoy.extensions.filters.http.basic_auth.v3.BasicAuth" => Some(Filter::BasicAuth),
-        _ => None,
-    }
+/// A filter of HTTP requests or of connections.
+#[derive(Debug)]
+struct Filter<'n> {
+    view: View<'n>,
+    config: View<'n>,
+    kind: Option<Kind>,
+    is_disabled: bool,
 }
 
-fn is_rbac(config: &View<'_>) -> bool {
-    match kind(config) {
-        Some(Filter::Rbac) => true,
-        Some(Filter::JwtAuthn | Filter::BasicAuth) => false,
-        None => {
-            let has = |key: &str| config.get(key).is_some();
-            !has("@type") && !has("name") && (has("rules") || has("matcher") || has("shadow_rules"))
-        }
-    }
-}
+/// Parts of the types of filters that are imported.
+const IMPORTED: [&str; 3] = ["rbac", "jwt_authn", "basic_auth"];
 
-/// The configuration of a filter.
-fn config<'n>(filter: &View<'n>) -> View<'n> {
-    filter.get("typed_config").map_or_else(|| filter.clone(), |config| unwrapped(&config))
-}
-
-/// The configuration inside a filter or a `TypedStruct`.
-fn unwrapped<'n>(config: &View<'n>) -> View<'n> {
-    if let Some(inner) = config.get("typed_config") {
-        return unwrapped(&inner);
-    }
-    config.clone()
-}
-
-/// Whether this filter is of a kind that is imported, or may have such a filter in it, in a form that is not read: behind a
-/// matcher, from another server, in a `TypedStruct`, or of an older version of Envoy. What it denies is not known.
-fn is_unreadable(filter: &View<'_>, config: &View<'_>) -> bool {
-    let is_untyped = || kind(config).is_none() && is_rbac(config);
-    is_untyped() || is_in_other_form(filter, config, &["rbac", "jwt_authn", "basic_auth", "composite"])
-}
-
-/// Whether the configuration of a filter that is imported, or of one for a route, has this type.
-fn is_imported_type(text: &str) -> bool {
-    is_one_of(&["rbac", "jwt_authn", "basic_auth"], text)
-}
-
-/// What the types of filters have in them that are, or may choose, an RBAC filter.
+/// Parts of the types of filters that are, or may choose, an RBAC filter.
 const MAY_BE_RBAC: [&str; 2] = ["rbac", "composite"];
 
-fn is_one_of(names: &[&str], text: &str) -> bool {
+impl<'n> Filter<'n> {
+    fn new(view: &View<'n>) -> Self {
+        let mut config = view.clone();
+        while let Some(inner) = config.get("typed_config") {
+            config = inner;
+        }
+        let kind = match type_name(&config).unwrap_or_default() {
+            "envoy.extensions.filters.http.rbac.v3.RBAC" => Some(Kind::Rbac),
+            "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication" => Some(Kind::JwtAuthn),
+            "envoy.extensions.filters.http.basic_auth.v3.BasicAuth" => Some(Kind::BasicAuth),
+            _ => None,
+        };
+        Self { is_disabled: view.is_true("disabled"), view: view.clone(), config, kind }
+    }
+
+    /// Whether this is an RBAC filter, also without its type.
+    fn is_rbac(&self) -> bool {
+        let has = |keys: &[&str]| keys.iter().any(|key| self.config.get(key).is_some());
+        let is_untyped = !has(&["@type", "name"]) && has(&["rules", "matcher", "shadow_rules"]);
+        self.kind == Some(Kind::Rbac) || self.kind.is_none() && is_untyped
+    }
+
+    /// Whether this filter is of a kind that is imported, or may have such a filter in it, in a
+    /// form that is not read: behind a matcher, from another server, in a `TypedStruct`, or of an
+    /// older version of Envoy. Which requests it denies is not known.
+    fn is_unreadable(&self) -> bool {
+        self.kind.is_none()
+            && (self.is_rbac() || self.is_in_other_form(&["rbac", "jwt_authn", "basic_auth", "composite"]))
+    }
+
+    fn is_imported(&self) -> bool {
+        self.kind.is_some() || self.is_unreadable()
+    }
+
+    /// Whether it has one of these types, but not as the type of its own configuration.
+    fn is_in_other_form(&self, names: &[&str]) -> bool {
+        // A name is free where there is a type.
+        let is_named = || self.view.text_of("name").is_some_and(|name| contains_one(name, names));
+        self.kind.is_none() && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())
+    }
+
+    /// Whether this filter may deny: it is none of Envoy's own filters of this layer with these
+    /// names.
+    fn may_deny(&self, layer: &str, harmless: &str) -> bool {
+        let name = match type_name(&self.config) {
+            Some(name) => name.strip_prefix("envoy.extensions.filters."),
+            // A name is free where the configuration is elsewhere.
+            None if self.view.get("config_discovery").is_some() => None,
+            None => self.view.text_of("name").and_then(|name| name.strip_prefix("envoy.filters.")),
+        };
+        let mut parts = name.unwrap_or_default().split('.');
+        parts.next() != Some(layer)
+            || !parts.next().is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
+    }
+}
+
+/// The type of a configuration, without the host of its URL.
+fn type_name<'n>(config: &View<'n>) -> Option<&'n str> {
+    let url = config.text_of("@type").or_else(|| config.text_of("type_url"))?;
+    url.rsplit('/').next()
+}
+
+fn contains_one(text: &str, names: &[&str]) -> bool {
     names.iter().any(|name| text.contains(name))
 }
 
-fn is_in_other_form(filter: &View<'_>, config: &View<'_>, names: &[&str]) -> bool {
-    let is_named = |text: &str| is_one_of(names, text);
-    // A name is free where there is a type.
-    let named = || !has_type(filter, &|_| true) && filter.text_of("name").is_some_and(is_named);
-    kind(config).is_none() && (has_type(filter, &is_named) || named())
+/// Whether a value, or one in it, has a type with one of these names in it.
+fn has_type(view: &View<'_>, names: &[&str]) -> bool {
+    view.any(&|value| {
+        let types = ["@type", "type_url", "type_urls"].iter().flat_map(|key| value.list(key));
+        types.filter_map(|kind| kind.text()).any(|text| contains_one(text, names))
+    })
 }
 
-/// Whether a value, or one in it, has a type for which this holds.
-fn has_type(view: &View<'_>, is: &impl Fn(&str) -> bool) -> bool {
-    const KEYS: [&str; 3] = ["@type", "type_url", "type_urls"];
-    let in_field = |(key, value): &(String, View<'_>)| {
-        let own = KEYS.contains(&key.as_str())
-            && (value.text().is_some_and(is) || value.items().iter().filter_map(View::text).any(is));
-        own || has_type(value, is)
-    };
-    view.entries().iter().any(in_field) || view.items().iter().any(|item| has_type(item, is))
-}
-
-/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may: also `fault` and limits of rates,
-/// which can depend on headers, on addresses, or on another service.
+/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may:
+/// also `fault` and limits of rates, which can depend on headers, on addresses, or on another
+/// service.
 const HARMLESS: &str = "\
     adaptive_concurrency admission_control bandwidth_limit buffer compressor cors \
     decompressor grpc_http1_bridge grpc_http1_reverse_bridge grpc_stats grpc_web \
@@ -316,21 +322,6 @@ const HARMLESS: &str = "\
 
 /// Network filters that deny nobody by who they are.
 const HARMLESS_NETWORK: &str = "connection_limit http_connection_manager tcp_proxy";
-
-/// Whether this filter may deny: it is none of Envoy's own filters of this layer with these names.
-fn may_deny(filter: &View<'_>, layer: &str, harmless: &str) -> bool {
-    let config = config(filter);
-    let url = config.text_of("@type").or_else(|| config.text_of("type_url"));
-    let name = match url.map(|url| url.rsplit('/').next().unwrap_or_default()) {
-        Some(name) => name.strip_prefix("envoy.extensions.filters."),
-        // A name is free where the configuration is elsewhere.
-        None if filter.get("config_discovery").is_some() => None,
-        None => filter.text_of("name").and_then(|name| name.strip_prefix("envoy.filters.")),
-    };
-    let mut parts = name.unwrap_or_default().split('.');
-    parts.next() != Some(layer)
-        || !parts.next().is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
-}
 
 /// A condition without a name of its own.
 fn unnamed(view: &View<'_>, name: &str, condition: Expr) -> Alternative {

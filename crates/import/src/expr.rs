@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use document::{Place, View};
+use policy::pattern::Scope;
 
 use crate::note::{Effect, MORE_DENIED, Note};
 use crate::term::{self, Caller, Literal, Term};
@@ -18,12 +19,12 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     /// A part of the request or the caller is one of these.
     Is(Literal),
-    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note that it is wider,
-    /// `under` is a bit more. `acceptable`: that can be accepted by an option.
+    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note
+    /// that it is wider, `under` is a bit more. `acceptable`: that can be accepted by an option.
     Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
 }
 
-/// In which direction what cannot be expressed is approximated.
+/// The direction in which conditions that cannot be expressed are approximated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// The result implies the condition.
@@ -40,43 +41,37 @@ pub(crate) struct TooComplex;
 const MAX_TERMS: usize = 20_000;
 
 impl Expr {
-    /// What always holds.
     pub(crate) const fn always() -> Self {
         Self::All(Vec::new())
     }
 
-    /// What never holds.
     pub(crate) const fn never() -> Self {
         Self::Any(Vec::new())
     }
 
-    /// Whether this is what never holds.
     pub(crate) fn is_never(&self) -> bool {
         matches!(self, Self::Any(all) if all.is_empty())
             || matches!(self, Self::Is(literal) if literal.is_empty())
     }
 
     /// One of these; alternatives of the same part of a request become one literal.
-    pub(crate) fn any(all: Vec<Self>) -> Self {
+    pub(crate) fn any(alternatives: Vec<Self>) -> Self {
         let mut merged: Vec<Self> = Vec::new();
-        for one in all {
-            let last = merged.last_mut();
-            match (last, one) {
+        for alternative in alternatives {
+            match (merged.last_mut(), alternative) {
                 (Some(Self::Is(Literal::Methods(all))), Self::Is(Literal::Methods(more))) => all.extend(more),
                 (Some(Self::Is(Literal::Hosts(all))), Self::Is(Literal::Hosts(more))) => all.extend(more),
                 (Some(Self::Is(Literal::Paths(all))), Self::Is(Literal::Paths(more))) => all.extend(more),
-                (_, one) => merged.push(one),
+                (_, alternative) => merged.push(alternative),
             }
         }
         Self::Any(merged)
     }
 
-    /// The negation.
     pub(crate) fn negated(self) -> Self {
         Self::Not(Box::new(self))
     }
 
-    /// The caller is this one.
     pub(crate) const fn caller(caller: Caller) -> Self {
         Self::Is(Literal::Caller(caller))
     }
@@ -86,18 +81,19 @@ impl Expr {
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) note: Note,
-    /// Conjunctions that can be expressed, each of which it implies: if something else allows all of one, nothing is lost.
+    /// Conjunctions that can be expressed, each of which it implies: if something else allows all
+    /// of one, nothing is lost.
     pub(crate) over: Vec<Term>,
 }
 
-/// Resolves conditions to terms, and collects notes about what was approximated.
+/// Resolves conditions to terms, and collects notes about approximations.
 #[derive(Debug)]
 pub(crate) struct Resolver<'r> {
     pub(crate) notes: &'r mut BTreeSet<Note>,
     pub(crate) bound: Bound,
     /// The place and path of the condition, for notes about combinations.
     pub(crate) origin: &'r (Place, String),
-    /// What was left out, with the bound `Under`.
+    /// The conjunctions that were left out, with the bound `Under`.
     pub(crate) lost: Vec<Lost>,
 }
 
@@ -135,8 +131,8 @@ impl Resolver<'_> {
 
     fn sum(&mut self, all: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
         let mut terms = Vec::new();
-        for one in all {
-            terms.extend(self.resolve(one, negated)?);
+        for expr in all {
+            terms.extend(self.resolve(expr, negated)?);
             if terms.len() > MAX_TERMS {
                 return Err(TooComplex);
             }
@@ -146,28 +142,27 @@ impl Resolver<'_> {
 
     fn product(&mut self, all: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
         let mut terms = vec![Term::default()];
-        for one in all {
-            let more = self.resolve(one, negated)?;
+        for expr in all {
+            let more = self.resolve(expr, negated)?;
             if terms.len().saturating_mul(more.len()) > MAX_TERMS {
                 return Err(TooComplex);
             }
             let both = terms.iter().flat_map(|term| more.iter().map(move |other| (term, other)));
-            let all = both.filter_map(|(term, other)| self.both(term, other)).collect();
-            terms = term::without_redundant(all);
+            let both = both.filter_map(|(term, other)| self.both(term, other));
+            let both = both.filter_map(|mut term| term.simplify().then_some(term)).collect();
+            terms = term::without_redundant(both, |term| term);
         }
         Ok(terms)
     }
 
-    /// Both terms at once; `None` if that is impossible, or cannot be expressed and the bound is `Under`.
+    /// Both terms at once; `None` if that is impossible, or cannot be expressed and the bound is
+    /// `Under`.
     fn both(&mut self, one: &Term, other: &Term) -> Option<Term> {
-        let methods = match (&one.methods, &other.methods) {
-            (None, methods) | (methods, None) => methods.clone(),
-            (Some(one), Some(other)) => Some(one.intersection(other).cloned().collect())
-                .filter(|all: &BTreeSet<String>| !all.is_empty())?
-                .into(),
-        };
-        let hosts = Self::combined(one.hosts.as_ref(), other.hosts.as_ref(), term::common_hosts)?;
-        // Where what they have in common cannot be written: both.
+        let common_methods = |one: &BTreeSet<String>, other: &BTreeSet<String>| one & other;
+        let methods = common_limit(&one.methods, &other.methods, common_methods, BTreeSet::is_empty)?;
+        let common_hosts = |one: &Vec<Scope>, other: &Vec<Scope>| term::common_hosts(one, other);
+        let hosts = common_limit(&one.hosts, &other.hosts, common_hosts, Vec::is_empty)?;
+        // If the common paths cannot be written as patterns, the result has both lists.
         let (paths, are_paths_known) = match (&one.paths, &other.paths) {
             (None, paths) | (paths, None) => (vec![paths.clone()], true),
             (Some(one), Some(other)) => match term::common_paths(one, other) {
@@ -206,32 +201,13 @@ impl Resolver<'_> {
         if is_exact || self.bound == Bound::Over { over.into_iter().next() } else { None }
     }
 
-    /// The common part of two sets; `None` if they have none.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer one is whether there is a term, the inner one a limit"
-    )]
-    fn combined<T: Clone>(
-        one: Option<&Vec<T>>,
-        other: Option<&Vec<T>>,
-        common: impl Fn(&[T], &[T]) -> Vec<T>,
-    ) -> Option<Option<Vec<T>>> {
-        let (one, other) = match (one, other) {
-            (None, all) | (all, None) => return Some(all.cloned()),
-            (Some(one), Some(other)) => (one, other),
-        };
-        let all = common(one, other);
-        (!all.is_empty()).then_some(Some(all))
-    }
-
     /// Notes that a conjunction cannot be expressed, which implies each of `over`.
     fn inexpressible(&mut self, message: &str, over: &[Term]) {
         let effect = match self.bound {
             Bound::Under => "nothing is allowed by it",
             Bound::Over => MORE_DENIED,
         };
-        let (at, path) = self.origin.clone();
-        let note = Note { at, path, message: format!("{message}: {effect}"), effect: Effect::Stricter };
+        let note = Note::new(self.origin, Effect::Stricter, format!("{message}: {effect}"));
         match self.bound {
             Bound::Under => self.lost.push(Lost { note, over: over.to_vec() }),
             Bound::Over => _ = self.notes.insert(note),
@@ -239,65 +215,88 @@ impl Resolver<'_> {
     }
 }
 
-/// Notes about a value, and conditions that cannot be expressed exactly because of it.
-pub(crate) trait Notes {
-    /// A note about this value.
-    fn note(&self, effect: Effect, message: impl Into<String>) -> Note;
-
-    /// A condition that cannot be expressed at all.
-    fn inexpressible(&self, message: impl Into<String>) -> Expr;
-
-    /// Conditions that cannot be expressed, if this has fields besides these: they may limit what the others match.
-    fn unknown(&self, known: &[&str]) -> Option<Expr>;
-
-    /// The items of a list, which is the only field of this, combined. Without an item, or with another field, it is not known what
-    /// this matches: that all of none hold would be always.
-    fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr;
-
-    /// A condition that is nearly this one, in which a bit more may hold: that is not allowed unless it is accepted.
-    fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr;
-
-    /// A condition between two others.
-    fn between(&self, under: Expr, over: Expr, message: impl Into<String>) -> Expr;
+/// The limit of two terms at once; `None` if they have nothing in common.
+#[expect(clippy::option_option, reason = "the outer one is whether there is a term, the inner one a limit")]
+fn common_limit<T: Clone>(
+    one: &Option<T>,
+    other: &Option<T>,
+    common: impl Fn(&T, &T) -> T,
+    is_empty: impl Fn(&T) -> bool,
+) -> Option<Option<T>> {
+    match (one, other) {
+        (None, limit) | (limit, None) => Some(limit.clone()),
+        (Some(one), Some(other)) => {
+            let both = common(one, other);
+            (!is_empty(&both)).then_some(Some(both))
+        }
+    }
 }
 
-impl Notes for View<'_> {
+/// Why conditions of Envoy and of Istio cannot be expressed.
+pub(crate) mod reason {
+    pub(crate) const CERTIFICATE: &str = "certificates of clients are not known to rolegate";
+    pub(crate) const CLIENT_ADDRESS: &str = "a rule does not depend on the address of the client";
+    pub(crate) const FILTER_STATE: &str = "filter state is not known to rolegate";
+    pub(crate) const HEADER: &str = "a rule does not depend on headers";
+    pub(crate) const OTHER: &str = "this condition cannot be expressed";
+    pub(crate) const SERVER_ADDRESS: &str =
+        "a rule does not depend on the address and the port of the server";
+}
+
+/// Notes about a value, and conditions that cannot be expressed exactly because of it.
+pub(crate) trait Notes {
+    fn view(&self) -> &View<'_>;
+
+    /// A note about this value.
     fn note(&self, effect: Effect, message: impl Into<String>) -> Note {
-        Note { at: self.place(), path: self.path.clone(), message: message.into(), effect }
+        Note::new(&(self.view().place(), self.view().path.clone()), effect, message)
     }
 
+    /// A condition that cannot be expressed at all.
     fn inexpressible(&self, message: impl Into<String>) -> Expr {
-        let note = self.note(Effect::Stricter, message);
-        Expr::Between {
-            under: Box::new(Expr::never()),
-            over: Box::new(Expr::always()),
-            note,
-            acceptable: false,
-        }
+        self.between(Expr::never(), Expr::always(), message)
     }
 
-    fn unknown(&self, known: &[&str]) -> Option<Expr> {
-        let unknown = self.besides(known);
-        let all = || unknown.iter().map(|field| field.inexpressible("a field that is not known")).collect();
-        (!unknown.is_empty()).then(|| Expr::All(all()))
+    /// Conditions that cannot be expressed, if this has fields besides these: they may limit what
+    /// the others match.
+    fn unknown(&self, known: &str) -> Option<Expr> {
+        let unknown = self.view().besides(known);
+        let conditions = unknown.iter().map(|field| field.inexpressible("a field that is not known"));
+        (!unknown.is_empty()).then(|| Expr::All(conditions.collect()))
     }
 
+    /// The items of a list, which is the only field of this, combined. Without an item, or with
+    /// another field, it is not known what this matches: an empty conjunction would always hold.
     fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr {
-        let all = self.list(key);
-        if all.is_empty() {
+        let items = self.view().list(key);
+        if items.is_empty() {
             return self.inexpressible(format!("`{key}` are expected here"));
         }
-        self.unknown(&[key]).unwrap_or_else(|| combine(&all))
+        self.unknown(key).unwrap_or_else(|| combine(&items))
     }
 
-    fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr {
-        let effect = if accepted { Effect::Wider } else { Effect::Stricter };
-        let under = Box::new(if accepted { nearly } else { Expr::never() });
-        Expr::Between { under, over: Box::new(over), note: self.note(effect, message), acceptable: !accepted }
+    /// A condition that is nearly this one, in which a bit more may hold: that is not allowed
+    /// unless it is accepted.
+    fn nearly(&self, nearly: Expr, over: Expr, is_accepted: bool, message: &str) -> Expr {
+        let effect = if is_accepted { Effect::Wider } else { Effect::Stricter };
+        let under = if is_accepted { nearly } else { Expr::never() };
+        Expr::Between {
+            under: Box::new(under),
+            over: Box::new(over),
+            note: self.note(effect, message),
+            acceptable: !is_accepted,
+        }
     }
 
+    /// A condition between two others.
     fn between(&self, under: Expr, over: Expr, message: impl Into<String>) -> Expr {
         let note = self.note(Effect::Stricter, message);
         Expr::Between { under: Box::new(under), over: Box::new(over), note, acceptable: false }
+    }
+}
+
+impl Notes for View<'_> {
+    fn view(&self) -> &View<'_> {
+        self
     }
 }

@@ -1,6 +1,6 @@
 //! Istio: `AuthorizationPolicy` and `RequestAuthentication`.
 //!
-//! The conditions mean what those of Envoy's RBAC filter mean into which Istio translates them.
+//! The conditions mean the same as those of Envoy's RBAC filter, into which Istio translates them.
 
 mod request_authentication;
 mod rule;
@@ -14,48 +14,43 @@ use crate::expr::{Expr, Notes as _};
 use crate::lower::{Alternative, Original};
 use crate::note::{Effect, Note};
 
-/// Reads documents.
 pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {
     let mut original = Original::default();
-    let resources: Vec<View<'_>> = documents.iter().flat_map(resources).collect();
-    let mut policies = Vec::new();
-    let mut authentications = Vec::new();
-    for resource in resources {
-        match resource.text_of("kind") {
-            Some("AuthorizationPolicy") => policies.push(resource),
-            Some("RequestAuthentication") => authentications.push(resource),
-            _ => original.notes.push(resource.note(Effect::Same, "this resource is not imported")),
+    let (mut policies, mut authentications) = (Vec::new(), Vec::new());
+    for view in documents.iter().flat_map(resources) {
+        match view.text_of("kind") {
+            Some("AuthorizationPolicy") => policies.push(Resource::new(view)?),
+            Some("RequestAuthentication") => authentications.push(Resource::new(view)?),
+            _ => original.notes.push(view.note(Effect::Same, "this resource is not imported")),
         }
     }
     if policies.is_empty() && authentications.is_empty() {
         let help = "give files with `AuthorizationPolicy` and `RequestAuthentication`";
         return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
     }
-    policies.iter().chain(&authentications).try_for_each(readable)?;
+    let namespace = workload_namespace(policies.iter().chain(&authentications), options)?;
+    let options = &Options { namespace, ..options.clone() };
     let is_given = !policies.is_empty();
-    if options.namespace.is_some() {
-        named_namespaces(policies.iter().chain(&authentications))?;
-    }
-    let options = &with_namespace(policies.iter().chain(&authentications), options)?;
-    let allowing = policies.iter().find(|policy| allows(policy)).cloned();
-    let policies = of_workload(policies, options, &mut original);
+    let allowing = policies.iter().find(|policy| allows(&policy.view)).map(|policy| policy.view.place());
+    retain_workload(&mut policies, options, &mut original);
     if is_given && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
         let message = "no `AuthorizationPolicy` here is for this workload";
         return Err(Problem::error(start.clone(), message).help("check `--namespace` and `--label`"));
     }
-    if let Some(policy) = allowing.filter(|_| !policies.iter().any(allows)) {
+    if let Some(at) = allowing.filter(|_| !policies.iter().any(|policy| allows(&policy.view))) {
         let message =
             "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
         let help =
             "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
-        return Err(Problem::error(policy.place(), message).help(help));
+        return Err(Problem::error(at, message).help(help));
     }
-    let authentications = of_workload(authentications, options, &mut original);
-    same_workload(policies.iter().chain(&authentications), options, &mut original)?;
+    retain_workload(&mut authentications, options, &mut original);
+    check_same_workload(policies.iter().chain(&authentications), options, &mut original)?;
     for authentication in &authentications {
-        request_authentication::read(authentication, options, &mut original);
+        request_authentication::read(&authentication.view, options, &mut original);
     }
+    let policies: Vec<View<'_>> = policies.into_iter().map(|policy| policy.view).collect();
     read_policies(&policies, options, start, &mut original);
     Ok(original)
 }
@@ -66,25 +61,61 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
 }
 
-/// Checks the fields that say for which workloads a resource is, and the list of issuers: if one were taken for missing, what a policy
-/// allows would be for more workloads, or what it denies for none.
-fn readable(resource: &View<'_>) -> Result<(), Problem> {
+/// A policy, and the workloads for which it is.
+struct Resource<'n> {
+    view: View<'n>,
+    namespace: Option<&'n str>,
+    labels: BTreeMap<String, &'n str>,
+    /// The objects to which `targetRefs` refers. A `Gateway` and a `Service` may have one name.
+    targets: BTreeSet<Target<'n>>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Target<'n> {
+    group: &'n str,
+    kind: &'n str,
+    name: &'n str,
+    namespace: &'n str,
+}
+
+impl<'n> Resource<'n> {
+    fn new(view: View<'n>) -> Result<Self, Problem> {
+        check_workload_fields(&view)?;
+        let namespace = view.text_of("metadata/namespace").filter(|namespace| !namespace.is_empty());
+        let labels = view.named_entries_of("spec/selector/match_labels");
+        let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
+        let targets = view.list("spec/target_refs").into_iter().chain(view.get("spec/target_ref"));
+        let target = |target: View<'n>| {
+            let text = |key| target.text_of(key).unwrap_or_default();
+            // The group of Kubernetes itself has no name, and is the default.
+            let group = Some(text("group")).filter(|group| *group != "core").unwrap_or_default();
+            let namespace = target.text_of("namespace").or(namespace).unwrap_or_default();
+            Target { group, kind: text("kind"), name: text("name"), namespace }
+        };
+        Ok(Self { namespace, labels, targets: targets.map(target).collect(), view })
+    }
+
+    /// Whether it is in the namespace that counts for all others.
+    fn is_in_root(&self, options: &Options) -> bool {
+        self.namespace == Some(&options.root_namespace)
+    }
+}
+
+/// Checks the fields that say for which workloads a resource is, and the list of issuers: if one
+/// were taken for missing, a policy would allow more workloads, or deny none.
+fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     resource.in_one_spelling()?;
-    let Some(spec) = resource.get("spec") else { return Ok(()) };
-    let (labels, targets) = (spec.at(&["selector", "match_labels"]), spec.get("target_refs"));
-    let values = labels.as_ref().map(View::entries).unwrap_or_default();
-    let items = targets.as_ref().map(View::items).unwrap_or_default();
-    let metadata = resource.get("metadata");
-    let mappings =
-        [metadata, Some(spec.clone()), spec.get("selector"), labels.clone(), spec.get("target_ref")];
-    let no_mapping = mappings.into_iter().flatten().chain(items).find(|view| !view.is_mapping());
-    let no_list = [targets, spec.get("jwt_rules")].into_iter().flatten().find(|view| !view.is_list());
-    let no_text = values.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
-    let no_text = no_text.or_else(|| labels.filter(View::lacks_a_value));
-    let namespace = resource.at(&["metadata", "namespace"]).filter(|namespace| namespace.text().is_none());
+    let mappings = ["metadata", "spec", "spec/selector", "spec/selector/match_labels", "spec/target_ref"];
+    let targets = resource.get("spec/target_refs").map(|targets| targets.items()).unwrap_or_default();
+    let mut mappings = mappings.iter().filter_map(|path| resource.get(path)).chain(targets);
+    let mut lists = ["spec/target_refs", "spec/jwt_rules"].iter().filter_map(|path| resource.get(path));
+    let labels = resource.named_entries_of("spec/selector/match_labels");
+    let no_text = labels.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
+    let no_text = no_text.or_else(|| resource.get("spec/selector/match_labels").filter(View::lacks_a_value));
+    let namespace = resource.get("metadata/namespace").filter(|namespace| namespace.text().is_none());
     let wrong = [
-        (no_mapping, "a mapping"),
-        (no_list, "a list"),
+        (mappings.find(|view| !view.is_mapping()), "a mapping"),
+        (lists.find(|view| !view.is_list()), "a list"),
         (no_text, "a text for each label"),
         (namespace, "a text"),
     ];
@@ -98,111 +129,55 @@ fn readable(resource: &View<'_>) -> Result<(), Problem> {
     }
 }
 
-/// `kubectl apply` decides the namespace of a resource that names none: it may be that of the workload.
-fn named_namespaces<'v, 'n: 'v>(mut all: impl Iterator<Item = &'v View<'n>>) -> Result<(), Problem> {
-    let unnamed = all.find(|resource| Workload::of(resource).namespace.is_none());
-    unnamed.map_or(Ok(()), |resource| {
-        let problem = Problem::error(resource.place(), "this names no namespace, but `--namespace` is given");
-        Err(problem.help("write `metadata.namespace`, or leave `--namespace` out"))
-    })
-}
-
-/// The options, with the namespace of the resources if they are in one and labels are given without it: that is the root namespace
-/// only if all are there.
-fn with_namespace<'v, 'n: 'v>(
-    all: impl Iterator<Item = &'v View<'n>>,
+/// The namespace of the workload: that of the options, or if only its labels are given, that of the
+/// resources, which is the root namespace only if all are there.
+fn workload_namespace<'v, 'n: 'v>(
+    mut resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
-) -> Result<Options, Problem> {
-    let mut namespaces: Vec<(&str, &View<'_>)> = Vec::new();
-    for resource in all {
-        let namespace = Workload::of(resource).namespace.unwrap_or_default();
-        if namespace != options.root_namespace && namespaces.iter().all(|(known, _)| *known != namespace) {
-            namespaces.push((namespace, resource));
-        }
+) -> Result<Option<String>, Problem> {
+    if options.namespace.is_some() {
+        // `kubectl apply` decides the namespace of a resource that names none: it may be that of
+        // the workload.
+        return match resources.find(|resource| resource.namespace.is_none()) {
+            None => Ok(options.namespace.clone()),
+            Some(Resource { view, .. }) => {
+                let message = "this names no namespace, but `--namespace` is given";
+                let help = "write `metadata.namespace`, or leave `--namespace` out";
+                Err(Problem::error(view.place(), message).help(help))
+            }
+        };
     }
-    if options.namespace.is_some() || options.labels.is_empty() {
-        return Ok(options.clone());
+    if options.labels.is_empty() {
+        return Ok(None);
     }
-    match namespaces.as_slice() {
-        // The labels count also where all resources are for each namespace.
-        [] => Ok(Options { namespace: Some(options.root_namespace.clone()), ..options.clone() }),
-        [(only, _)] => Ok(Options { namespace: Some((*only).to_owned()), ..options.clone() }),
-        [(first, _), (second, resource), ..] => {
-            let message = format!("the resources are in the namespaces `{first}` and `{second}`");
+    let mut resources = resources.filter(|resource| !resource.is_in_root(options));
+    // The labels count also where all resources are for each namespace.
+    let Some(first) = resources.next() else { return Ok(Some(options.root_namespace.clone())) };
+    let namespace = first.namespace.unwrap_or_default();
+    match resources.find(|resource| resource.namespace != first.namespace) {
+        None => Ok(Some(namespace.to_owned())),
+        Some(second) => {
+            let other = second.namespace.unwrap_or_default();
+            let message = format!("the resources are in the namespaces `{namespace}` and `{other}`");
             let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
                         `--root-namespace`";
-            Err(Problem::error(resource.place(), message).help(help))
+            Err(Problem::error(second.view.place(), message).help(help))
         }
     }
 }
 
-/// The workloads for which a resource is.
-#[derive(PartialEq)]
-struct Workload<'n> {
-    namespace: Option<&'n str>,
-    labels: BTreeMap<String, &'n str>,
-    /// What `targetRefs` refers to.
-    targets: BTreeSet<Target<'n>>,
-}
-
-/// What a policy with `targetRefs` is for. A `Gateway` and a `Service` may have one name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Target<'n> {
-    group: &'n str,
-    kind: &'n str,
-    name: &'n str,
-    namespace: &'n str,
-}
-
-impl<'n> Workload<'n> {
-    fn of(resource: &View<'n>) -> Self {
-        let namespace = resource.at(&["metadata", "namespace"]).and_then(|namespace| namespace.text());
-        let namespace = namespace.filter(|namespace| !namespace.is_empty());
-        let labels = resource.at(&["spec", "selector", "match_labels"]);
-        let labels = labels.map(|labels| labels.named_entries()).unwrap_or_default();
-        let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
-        let list = resource.get("spec").map(|spec| spec.list("target_refs")).unwrap_or_default();
-        let targets = list.into_iter().chain(resource.at(&["spec", "target_ref"]));
-        let target = |target: View<'n>| {
-            let text = |key| target.text_of(key).unwrap_or_default();
-            // The group of Kubernetes itself has no name, and one that is not named is it.
-            let group = Some(text("group")).filter(|group| *group != "core").unwrap_or_default();
-            let namespace = target.text_of("namespace").or(namespace).unwrap_or_default();
-            Target { group, kind: text("kind"), name: text("name"), namespace }
-        };
-        let targets = targets.map(target).collect();
-        Self { namespace, labels, targets }
-    }
-
-    /// Whether it is in the namespace of the options, or counts for all. Without one, all must be in the same ([`same_workload`]).
-    fn is_in_namespace(&self, options: &Options) -> bool {
-        let own = options.namespace.as_deref();
-        own.is_none_or(|own| self.namespace.unwrap_or_default() == own) || self.is_in_root(options)
-    }
-
-    /// Whether it is in the namespace that counts for all others.
-    fn is_in_root(&self, options: &Options) -> bool {
-        self.namespace == Some(&options.root_namespace)
-    }
-
-    /// Whether it selects a workload with the labels of the options. Without labels, all must select the same ([`same_workload`]).
-    fn selects(&self, options: &Options) -> bool {
-        let has = |(key, value): (&String, &&str)| {
-            options.labels.iter().any(|(name, text)| name == key && text == value)
-        };
-        options.labels.is_empty() || self.labels.iter().all(has)
-    }
-}
-
-/// The resources for the workload of the options.
-fn of_workload<'n>(
-    mut resources: Vec<View<'n>>,
-    options: &Options,
-    original: &mut Original,
-) -> Vec<View<'n>> {
+/// Retains the resources for the workload of the options. Properties of the workload that the
+/// options do not name must be the same for all ([`check_same_workload`]).
+fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, original: &mut Original) {
+    let has_label = |(key, value): (&String, &&str)| {
+        options.labels.iter().any(|(name, text)| name == key && text == value)
+    };
     resources.retain(|resource| {
-        let workload = Workload::of(resource);
-        let message = match (workload.is_in_namespace(options), workload.selects(options)) {
+        let own = options.namespace.as_deref();
+        let is_in_namespace = own.is_none_or(|own| resource.namespace.unwrap_or_default() == own)
+            || resource.is_in_root(options);
+        let is_selected = options.labels.is_empty() || resource.labels.iter().all(has_label);
+        let message = match (is_in_namespace, is_selected) {
             (true, true) => return true,
             (true, false) => "this is for workloads with other labels than those of `--label`".to_owned(),
             (false, _) => format!(
@@ -210,49 +185,40 @@ fn of_workload<'n>(
                 options.root_namespace
             ),
         };
-        original.notes.push(resource.note(Effect::Same, message));
+        original.notes.push(resource.view.note(Effect::Same, message));
         false
     });
-    resources
 }
 
-/// What the options do not say of the workload, its namespace or its labels, must be the same for all: rules for another would allow
-/// more. Those without a selector are for each workload of their namespace, also for the one that others select, and those of the
-/// root namespace for each.
-fn same_workload<'v, 'n: 'v>(
-    all: impl Iterator<Item = &'v View<'n>>,
+/// The namespace and the labels of the workload, where the options do not name them, must be the
+/// same for all resources: rules for another workload would allow more. Resources without a
+/// selector are for each workload of their namespace, also for the one that others select, and
+/// those of the root namespace for each workload.
+fn check_same_workload<'v, 'n: 'v>(
+    resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
     original: &mut Original,
 ) -> Result<(), Problem> {
     let (mut namespace, mut targets) = (None, None);
-    let mut selected: Option<(&View<'_>, BTreeMap<String, &str>)> = None;
+    let mut selected: Option<&Resource<'_>> = None;
     let mut is_for_all = false;
-    for resource in all {
-        let other_workload = || {
+    for resource in resources {
+        let is_included = options.namespace.is_some() || resource.is_in_root(options);
+        let has_labels = options.labels.is_empty() && !resource.labels.is_empty();
+        is_for_all |= options.labels.is_empty() && resource.labels.is_empty();
+        if *targets.get_or_insert(&resource.targets) != &resource.targets
+            || !is_included && *namespace.get_or_insert(resource.namespace) != resource.namespace
+            || has_labels && selected.get_or_insert(resource).labels != resource.labels
+        {
             let help = "name one by `--namespace` and `--label`, or give only its files; a policy with `targetRefs` is \
                         imported with others of the same targets";
-            Problem::error(resource.place(), "this is for other workloads than those before").help(help)
-        };
-        let workload = Workload::of(resource);
-        if *targets.get_or_insert_with(|| workload.targets.clone()) != workload.targets {
-            return Err(other_workload());
-        }
-        let is_included = options.namespace.is_some() || workload.is_in_root(options);
-        if !is_included && *namespace.get_or_insert(workload.namespace) != workload.namespace {
-            return Err(other_workload());
-        }
-        if !options.labels.is_empty() {
-            continue;
-        }
-        if workload.labels.is_empty() {
-            is_for_all = true;
-        } else if selected.get_or_insert_with(|| (resource, workload.labels.clone())).1 != workload.labels {
-            return Err(other_workload());
+            let message = "this is for other workloads than those before";
+            return Err(Problem::error(resource.view.place(), message).help(help));
         }
     }
-    if let Some((resource, _)) = selected.filter(|_| is_for_all) {
+    if let Some(resource) = selected.filter(|_| is_for_all) {
         let message = "the policy is for the workloads that this selects: others have other policies";
-        original.notes.push(resource.note(Effect::Same, message));
+        original.notes.push(resource.view.note(Effect::Same, message));
     }
     Ok(())
 }
@@ -274,25 +240,31 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
                 original.notes.push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported"))
             }
             // `CUSTOM`, or an action that is not known, may deny what its rules match.
-            _ => original.deny.extend(alternatives.into_iter().map(|one| undecided(policy, one))),
+            _ => {
+                let at = policy.get("spec/action").unwrap_or_else(|| policy.clone());
+                let message = "what an external authorizer decides is not imported, and all about which it is asked is denied";
+                original.deny.extend(alternatives.into_iter().map(|alternative| {
+                    let condition = at.between(Expr::never(), alternative.condition, message);
+                    Alternative { condition, ..alternative }
+                }));
+            }
         }
     }
     if !policies.iter().any(allows) {
         // So it is in Istio; but a file may be missing.
-        let (at, path) = policies
+        let origin = policies
             .first()
             .map_or_else(|| (start.clone(), String::new()), |policy| (policy.place(), policy.path.clone()));
-        let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed".to_owned();
-        original.notes.push(Note { at: at.clone(), path: path.clone(), message, effect: Effect::Same });
-        let name = "no ALLOW policy".to_owned();
-        allow.push(Alternative { name, origin: (at, path), condition: Expr::always() });
+        let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed";
+        original.notes.push(Note::new(&origin, Effect::Same, message));
+        allow.push(Alternative { name: "no ALLOW policy".to_owned(), origin, condition: Expr::always() });
     }
     original.allow.push(allow);
 }
 
-/// What a policy does with the requests that it matches.
+/// The action for the requests that a policy matches.
 fn action<'n>(policy: &View<'n>) -> &'n str {
-    policy.at(&["spec", "action"]).map_or("ALLOW", |action| action.text().unwrap_or_default())
+    policy.get("spec/action").map_or("ALLOW", |action| action.text().unwrap_or_default())
 }
 
 /// Whether a policy allows requests, so that others are denied.
@@ -300,34 +272,21 @@ fn allows(policy: &View<'_>) -> bool {
     dry_run(policy).is_none() && action(policy) == "ALLOW"
 }
 
-/// What says that a policy decides nothing.
+/// The annotation by which a policy decides nothing. Istio reads it with `strconv.ParseBool` of Go:
+/// other texts than these, such as `yes`, are false.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
-    let annotations = policy.at(&["metadata", "annotations"])?.named_entries();
+    let is_true = |value: &View<'_>| matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True"));
+    let annotations = policy.named_entries_of("metadata/annotations");
     let annotation = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run");
-    annotation.map(|(_, value)| value).filter(|value| value.text().is_some_and(is_true))
+    annotation.map(|(_, value)| value).filter(is_true)
 }
 
-/// Whether Istio reads this annotation as true (`strconv.ParseBool` of Go). Others than these, such as `yes`, are false.
-fn is_true(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
-}
-
-/// What another authorizer decides is denied.
-fn undecided(policy: &View<'_>, alternative: Alternative) -> Alternative {
-    let at = policy.at(&["spec", "action"]).unwrap_or_else(|| policy.clone());
-    let condition = at.between(
-        Expr::never(),
-        alternative.condition,
-        "what an external authorizer decides is not imported, and all about which it is asked is denied",
-    );
-    Alternative { condition, ..alternative }
-}
-
-/// The fields besides these and those that say for which workloads a resource is. What is not known may limit it to fewer.
-fn unknown_fields<'n>(spec: &View<'n>, known: &[&str]) -> Vec<View<'n>> {
-    let known = [&["selector", "target_ref", "target_refs"], known].concat();
-    let selector = spec.get("selector").map(|selector| selector.besides(&["match_labels"]));
-    spec.besides(&known).into_iter().chain(selector.unwrap_or_default()).collect()
+/// The fields besides these and those that say for which workloads a resource is. What is not known
+/// may limit it to fewer.
+fn unknown_fields<'n>(spec: &View<'n>, known: &str) -> Vec<View<'n>> {
+    let selector = spec.get("selector").map(|selector| selector.besides("match_labels"));
+    let fields = spec.besides(&format!("selector target_ref target_refs {known}"));
+    fields.into_iter().chain(selector.unwrap_or_default()).collect()
 }
 
 /// The rules of a policy; without any, it matches nothing.
@@ -338,8 +297,8 @@ fn rules(
     original: &mut Original,
 ) -> Vec<Alternative> {
     let Some(spec) = spec else { return Vec::new() };
-    let name = policy.at(&["metadata", "name"]).and_then(|name| name.text()).unwrap_or("policy").to_owned();
-    let unknown = unknown_fields(spec, &["rules", "action", "provider"]);
+    let name = policy.text_of("metadata/name").unwrap_or("policy").to_owned();
+    let unknown = unknown_fields(spec, "rules action provider");
     let rules = match rule::items(spec, "rules") {
         Ok(rules) => rules,
         Err(condition) => {

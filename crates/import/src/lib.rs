@@ -1,13 +1,15 @@
-//! A policy with the same answers as the configuration of another system (Envoy's RBAC filter, or Istio), apart from listed
-//! exceptions.
+//! A policy with the same answers as the configuration of another system (Envoy's RBAC filter, or
+//! Istio), apart from listed exceptions.
 //!
-//! The original becomes a condition (`expr`) on parts of the request and on the caller. What rolegate cannot express is
-//! approximated from below where it allows, and from above where it denies, so that the imported policy never allows more, except
-//! where a note says so, where `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate compares canonical
-//! paths. For Envoy a note says so; for Istio only `import istio --help` does, because Istio itself normalizes most paths.
-//! Each approximation is a [`Note`] with its place. `lower` makes rules and roles of the condition, `write` the text of
-//! the policy. `envoy` and `istio` read the originals, `matcher`, `paths` and `regex` turn Envoy's conditions on
-//! texts into patterns, `term` combines these, and `sources` has the identity sources.
+//! The original becomes a condition (`expr`) on parts of the request and on the caller. What
+//! rolegate cannot express is approximated from below where it allows, and from above where it
+//! denies, so that the imported policy never allows more, except where a note says so, where
+//! `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate
+//! compares canonical paths. For Envoy a note says so; for Istio only `import istio --help` does,
+//! because Istio itself normalizes most paths. Each approximation is a [`Note`] with its place.
+//! `lower` makes rules and roles of the condition, `write` the text of the policy. `envoy` and
+//! `istio` read the originals, `matcher`, `paths` and `regex` turn Envoy's conditions on texts into
+//! patterns, `term` combines these, and `sources` has the identity sources.
 //!
 //! The crate does no I/O.
 
@@ -47,7 +49,8 @@ pub struct Options {
     pub listener: Option<String>,
     /// The namespace of the workload whose policies of Istio are imported.
     pub namespace: Option<String>,
-    /// The namespace whose policies of Istio are for the workloads of all others (`rootNamespace` of its `MeshConfig`).
+    /// The namespace whose policies of Istio are for the workloads of all others (`rootNamespace`
+    /// of its `MeshConfig`).
     pub root_namespace: String,
     /// The labels of this workload.
     pub labels: Vec<(String, String)>,
@@ -88,7 +91,8 @@ impl Imported {
     }
 }
 
-/// Imports a configuration of Envoy: a whole bootstrap, a listener, or the configuration of its RBAC filter.
+/// Imports a configuration of Envoy: a whole bootstrap, a listener, or the configuration of its
+/// RBAC filter.
 ///
 /// # Errors
 /// If it is not a document, has no RBAC filter, or is too complex.
@@ -109,11 +113,12 @@ pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Import
     })
 }
 
-/// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number of documents.
+/// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number
+/// of documents.
 ///
 /// # Errors
-/// If a file is not YAML, there is no such document, the documents are for different workloads, or the result is too
-/// complex.
+/// If a file is not YAML, there is no such document, the documents are for different workloads, or
+/// the result is too complex.
 pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported, Vec<Problem>> {
     let mut documents = Vec::new();
     for (file, bytes) in files {
@@ -135,8 +140,9 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     })
 }
 
-/// Imports with `allow_wider` only if that makes a difference: if the strict policy is the same apart from its comments, that one is
-/// returned, because the notes about allowing more would be untrue.
+/// Imports with `allow_wider` only if that makes a difference: if the strict policy is the same
+/// apart from its comments, that one is returned, because the notes about allowing more would be
+/// untrue.
 fn as_strict_as_possible(
     options: &Options,
     import: impl Fn(&Options) -> Result<Imported, Vec<Problem>>,
@@ -161,10 +167,7 @@ fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
         .map_err(|expr::TooComplex| vec![Problem::error(start.clone(), "there are too many alternatives")])?;
     let sources = &original.sources;
     notes.extend(sources.notes.borrow().iter().cloned());
-    notes.retain(|note| !sources.follows(note));
-    // Causes first.
-    let causes = sources.unaccepted.iter().map(|(_, note)| note.clone());
-    let notes = causes.chain(notes).collect();
+    let notes = notes.into_iter().collect();
     let write::Written { policy, key_sets, inexact } = write::policy(sources, &roles);
     let mut imported = Imported { policy, key_sets, notes };
     write::accept_warnings(&mut imported, sources, &inexact).map_err(|problem| {

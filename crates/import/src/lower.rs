@@ -11,10 +11,9 @@ use crate::sources::Sources;
 use crate::term::{self, Caller, Literal, Term};
 use policy::pattern::Pattern;
 
-/// A configuration that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Original {
-    /// Of each of these one must hold for a request to be allowed.
+    /// A request is allowed if of each of these lists an alternative holds.
     pub(crate) allow: Vec<Vec<Alternative>>,
     /// None of these may hold.
     pub(crate) deny: Vec<Alternative>,
@@ -24,7 +23,6 @@ pub(crate) struct Original {
     pub(crate) notes: Vec<Note>,
 }
 
-/// A named condition.
 #[derive(Debug)]
 pub(crate) struct Alternative {
     /// The name of the original's policy.
@@ -39,7 +37,7 @@ pub(crate) struct Rule {
     /// The name of the original's policy.
     pub(crate) name: String,
     pub(crate) is_deny: bool,
-    /// Whether it is what the original has, and not more because that cannot be expressed.
+    /// Whether the original has it, and not less because that cannot be expressed.
     pub(crate) is_exact: bool,
     pub(crate) methods: Option<BTreeSet<String>>,
     pub(crate) hosts: Option<Vec<policy::pattern::Scope>>,
@@ -61,7 +59,6 @@ struct Named {
     term: Term,
 }
 
-/// The roles of the policy.
 pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<Vec<Role>, TooComplex> {
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
     let limits = denied(original, &mut rules, notes)?;
@@ -69,30 +66,28 @@ pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<V
     let mut kept = Vec::new();
     for named in &allowed {
         match excluded(named, &allowed) {
-            Ok(all) => {
+            Ok(denials) => {
                 kept.push(named.clone());
-                rules.extend(all);
+                rules.extend(denials);
             }
             Err(Conflict(name)) => {
-                if let Some(named) = named.with_common_methods() {
-                    let (at, path) = named.origin.clone();
-                    let message =
-                        "only the common methods besides those that are excluded: less is allowed".to_owned();
-                    notes.insert(Note { at, path, message, effect: Effect::Stricter });
-                    kept.push(named);
-                    continue;
-                }
-                let (at, path) = named.origin.clone();
-                let message = format!(
-                    "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
-                );
-                notes.insert(Note { at, path, message, effect: Effect::Stricter });
+                let common = named.with_common_methods();
+                let message = match &common {
+                    Some(_) => {
+                        "only the common methods besides those that are excluded: less is allowed".to_owned()
+                    }
+                    None => format!(
+                        "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
+                    ),
+                };
+                notes.insert(Note::new(&named.origin, Effect::Stricter, message));
+                kept.extend(common);
             }
         }
     }
-    rules.extend(
-        kept.iter().map(|named| (Rule::of(&named.term, &named.name, false), named.term.caller.clone())),
-    );
+    for Named { name, term, .. } in kept {
+        rules.push((Rule::new(&term, &name, false), term.caller));
+    }
     Ok(by_caller(merged(rules)))
 }
 
@@ -100,8 +95,8 @@ fn resolver<'r>(notes: &'r mut BTreeSet<Note>, bound: Bound, origin: &'r (Place,
     Resolver { notes, bound, origin, lost: Vec::new() }
 }
 
-/// Adds the rules of what is denied. Returns the conditions that what is allowed must meet, because to deny where something does not
-/// hold is to allow only where it does.
+/// Adds the rules that deny. Returns conditions that each allowed request must meet: to deny where
+/// a condition does not hold is to allow only where it holds.
 fn denied(
     original: &Original,
     rules: &mut Vec<(Rule, Caller)>,
@@ -110,7 +105,7 @@ fn denied(
     if original.deny.is_empty() {
         return Ok(Vec::new());
     }
-    // The notes are those of what is allowed within the limits.
+    // The notes of the second call count, which is within the limits.
     let allowed = allowed(original, &[], &mut BTreeSet::new())?;
     let mut limits = Vec::new();
     for Alternative { name, origin, condition } in &original.deny {
@@ -124,17 +119,16 @@ fn denied(
         notes.extend(own);
         for term in terms {
             if term.not.is_empty() {
-                rules.push((Rule { is_exact, ..Rule::of(&term, name, true) }, term.caller));
+                rules.push((Rule { is_exact, ..Rule::new(&term, name, true) }, term.caller));
             } else if has_effect(&term) {
                 let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
                 limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect()));
             } else {
                 // Whoever allows more later must know of it.
-                let (at, path) = origin.clone();
                 let message = format!(
                     "nothing that is allowed matches `{name}`, so the policy does not have what it denies"
                 );
-                notes.insert(Note { at, path, message, effect: Effect::Same });
+                notes.insert(Note::new(origin, Effect::Same, message));
             }
         }
     }
@@ -147,7 +141,7 @@ fn allowed(
     limits: &[Expr],
     notes: &mut BTreeSet<Note>,
 ) -> Result<Vec<Named>, TooComplex> {
-    // The condition whose alternatives give rules their names: one that does not always hold, if there is one.
+    // The alternatives of the first condition that may not hold give rules their names.
     let is_limit = |all: &&Vec<Alternative>| {
         let always = |one: &Alternative| matches!(&one.condition, Expr::All(all) if all.is_empty());
         !all.iter().all(always) || all.is_empty()
@@ -176,10 +170,7 @@ fn allowed(
         }
     }
     notes.extend(lost.into_iter().filter(|lost| !is_allowed(lost, &all)).map(|lost| lost.note));
-    let redundant = term::redundant(&all.iter().map(|named| &named.term).collect::<Vec<_>>());
-    let mut redundant = redundant.into_iter();
-    all.retain(|_| !redundant.next().unwrap_or_default());
-    Ok(all)
+    Ok(term::without_redundant(all, |named| &named.term))
 }
 
 /// Whether terms allow all that was left out.
@@ -190,43 +181,35 @@ fn is_allowed(lost: &Lost, all: &[Named]) -> bool {
         .any(|mut over| !over.simplify() || all.iter().any(|named| named.term.covers(&over)))
 }
 
-/// Another alternative allows what one excludes.
+/// The name of another alternative that allows requests which one excludes.
 struct Conflict(String);
 
-/// The `deny` rules for what a term excludes.
+/// The `deny` rules for the literals that a term excludes.
 fn excluded(named: &Named, all: &[Named]) -> Result<Vec<(Rule, Caller)>, Conflict> {
     let mut rules = Vec::new();
     for literal in &named.term.not {
-        let mut denied = Term { not: Vec::new(), ..named.term.clone() };
-        match literal {
-            Literal::Methods(methods) => denied.methods = Some(methods.iter().cloned().collect()),
-            Literal::Hosts(hosts) => denied.hosts = Some(hosts.clone()),
-            Literal::Paths(paths) => denied.paths = Some(paths.clone()),
-            Literal::Caller(caller) => denied.caller = caller.clone(),
-        }
+        let denied = Term { not: Vec::new(), ..named.term.clone() }.with(literal);
         for other in all.iter().filter(|other| !std::ptr::eq(*other, named)) {
             let excludes_too = other.term.not.contains(literal);
             if !excludes_too && denied.may_overlap(&other.term) {
                 return Err(Conflict(other.name.clone()));
             }
         }
-        rules.push((Rule::of(&denied, &named.name, true), denied.caller));
+        rules.push((Rule::new(&denied, &named.name, true), denied.caller));
     }
     Ok(rules)
 }
 
 impl Named {
-    /// The same without excluded methods, but only with common ones; `None` if it excludes something else.
+    /// The same without excluded methods, but only with common ones; `None` if it excludes
+    /// something else.
     fn with_common_methods(&self) -> Option<Self> {
-        let is_methods = |literal: &&Literal| matches!(literal, Literal::Methods(_));
-        let (excluded, others): (Vec<&Literal>, Vec<&Literal>) = self.term.not.iter().partition(is_methods);
-        let excluded: Vec<&String> = excluded
-            .iter()
-            .flat_map(
-                |literal| if let Literal::Methods(methods) = literal { methods.as_slice() } else { &[] },
-            )
-            .collect();
-        if excluded.is_empty() || !others.is_empty() {
+        let mut excluded: Vec<&String> = Vec::new();
+        for literal in &self.term.not {
+            let Literal::Methods(methods) = literal else { return None };
+            excluded.extend(methods);
+        }
+        if excluded.is_empty() {
             return None;
         }
         let methods = matcher::METHODS.iter().map(|method| (*method).to_owned());
@@ -237,7 +220,7 @@ impl Named {
 }
 
 impl Rule {
-    fn of(term: &Term, name: &str, is_deny: bool) -> Self {
+    fn new(term: &Term, name: &str, is_deny: bool) -> Self {
         let Term { methods, hosts, paths, .. } = term.clone();
         Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths }
     }
@@ -275,7 +258,7 @@ where
     Some(all.into_iter().collect())
 }
 
-/// Joins the rules of a caller that differ in one part only.
+/// Joins the rules of each caller that differ in one part only.
 fn merged(rules: Vec<(Rule, Caller)>) -> BTreeMap<Caller, Vec<Rule>> {
     let mut all: BTreeMap<Caller, Vec<Rule>> = BTreeMap::new();
     for (rule, caller) in rules {
@@ -292,14 +275,14 @@ fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
     let mut roles: Vec<Role> = Vec::new();
     // The rules of one policy for the same callers become a role, which has its name.
     for (caller, rules) in rules {
-        let reserved = matches!(caller, Caller::Anyone | Caller::Authenticated);
+        let reserved = caller.is_reserved();
         let mut by_name: Vec<Vec<Rule>> = Vec::new();
         for rule in rules {
-            match by_name
-                .iter_mut()
-                .find(|all| reserved || all.first().is_some_and(|first| first.name == rule.name))
-            {
-                Some(all) => all.push(rule),
+            let belongs = |group: &&mut Vec<Rule>| {
+                reserved || group.first().is_some_and(|first| first.name == rule.name)
+            };
+            match by_name.iter_mut().find(belongs) {
+                Some(group) => group.push(rule),
                 None => by_name.push(vec![rule]),
             }
         }
@@ -318,6 +301,6 @@ fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
 impl Role {
     /// Whether every caller, or every authenticated one, has it.
     pub(crate) fn is_reserved(&self) -> bool {
-        self.callers.iter().any(|caller| matches!(caller, Caller::Anyone | Caller::Authenticated))
+        self.callers.iter().any(Caller::is_reserved)
     }
 }

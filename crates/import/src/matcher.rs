@@ -1,6 +1,6 @@
-//! What string matchers match of a path, a host or a method, as conditions.
+//! Conditions that a string matcher matches a path, a host or a method.
 
-use policy::pattern::Scope;
+use policy::pattern::{Pattern, Scope};
 
 use document::View;
 
@@ -12,19 +12,25 @@ use crate::text_matcher::Matcher;
 
 /// The condition that the path, without its query, is matched.
 pub(crate) fn path(view: &View<'_>, matcher: &Matcher, ignore_case: bool, options: &Options) -> Expr {
-    let set = paths::of(matcher);
-    let set = if ignore_case { set.without_case() } else { set };
-    path_set(view, set, options)
+    let PathSet { patterns, difference } = path_set(matcher, ignore_case);
+    let over = within(patterns);
+    match difference {
+        None => over,
+        Some(difference) if difference.is_acceptable => {
+            view.nearly(over.clone(), over, options.allow_wider, difference.message)
+        }
+        Some(difference) => view.between(within(Some(difference.under)), over, difference.message),
+    }
 }
 
-fn path_set(view: &View<'_>, set: PathSet, options: &Options) -> Expr {
-    let PathSet { under, over, wider, message } = set;
-    let over = over.map_or_else(Expr::always, |over| Expr::Is(Literal::Paths(over)));
-    let Some(message) = message else { return over };
-    match wider {
-        Some(wider) => view.nearly(Expr::Is(Literal::Paths(wider)), over, options.allow_wider, &message),
-        None => view.between(Expr::Is(Literal::Paths(under)), over, message),
-    }
+fn path_set(matcher: &Matcher, ignore_case: bool) -> PathSet {
+    let set = paths::matching(matcher);
+    if ignore_case { set.without_case() } else { set }
+}
+
+/// The condition that the path matches one of these patterns, if there are any.
+fn within(patterns: Option<Vec<Pattern>>) -> Expr {
+    patterns.map_or_else(Expr::always, |patterns| Expr::Is(Literal::Paths(patterns)))
 }
 
 /// The condition that the path with its query is matched, as `:path` is.
@@ -38,33 +44,33 @@ pub(crate) fn path_with_query(
     let over = match matcher {
         Matcher::Any => return Expr::always(),
         Matcher::Prefix(text) if !text.contains('?') => return path(view, matcher, ignore_case, options),
-        Matcher::Exact(text) | Matcher::Prefix(text) => paths::of(&Matcher::Exact(before_query(text))),
+        Matcher::Exact(text) | Matcher::Prefix(text) => {
+            within(path_set(&Matcher::Exact(before_query(text)), ignore_case).patterns)
+        }
         Matcher::Suffix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => {
-            PathSet::unknown("")
+            Expr::always()
         }
     };
-    let over = if ignore_case { over.without_case() } else { over };
-    let over = over.over.map_or_else(Expr::always, |over| Expr::Is(Literal::Paths(over)));
     view.between(Expr::never(), over, "`:path` has the query, on which no rule depends")
 }
 
 /// The condition that the host is matched, as `:authority` is.
 pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Expr {
     const MESSAGE: &str = "rolegate compares hosts with any port and in any case";
-    let (over, exact) = match matcher {
+    let scope = match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Exact(text) => (scope(text), true),
-        Matcher::Prefix(text) if text.ends_with(':') => (scope(text), true),
+        Matcher::Exact(text) => scope(text),
+        Matcher::Prefix(text) if text.ends_with(':') => scope(text),
         Matcher::Suffix(text) => match text.strip_prefix('.').and_then(scope) {
-            Some(Scope::Exact(name)) => (Some(Scope::Below(name)), true),
-            _ => (None, false),
+            Some(Scope::Exact(name)) => Some(Scope::Below(name)),
+            _ => None,
         },
-        Matcher::Prefix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => (None, false),
+        Matcher::Prefix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => None,
     };
-    let Some(over) = over.filter(|_| exact) else {
+    let Some(scope) = scope else {
         return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
     };
-    let hosts = Expr::Is(Literal::Hosts(vec![over]));
+    let hosts = Expr::Is(Literal::Hosts(vec![scope]));
     view.nearly(hosts.clone(), hosts, options.allow_wider, MESSAGE)
 }
 
@@ -83,16 +89,16 @@ pub(crate) const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "D
 pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {
     let is_method =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    let these = |all: Vec<String>| Expr::Is(Literal::Methods(all));
+    let one_of = |methods: Vec<String>| Expr::Is(Literal::Methods(methods));
     match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Exact(text) if is_method(text) && !ignore_case => return these(vec![text.clone()]),
+        Matcher::Exact(text) if is_method(text) && !ignore_case => return one_of(vec![text.clone()]),
         Matcher::Regex(regex) => {
             let inner = regex.trim_start_matches('^').trim_end_matches('$');
             let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
-            let all: Vec<String> = inner.split('|').map(str::to_owned).collect();
-            if all.iter().all(|method| is_method(method)) {
-                return these(all);
+            let methods: Vec<String> = inner.split('|').map(str::to_owned).collect();
+            if methods.iter().all(|method| is_method(method)) {
+                return one_of(methods);
             }
         }
         Matcher::Exact(_)
@@ -109,5 +115,5 @@ pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> E
         Matcher::Any | Matcher::Regex(_) | Matcher::Template(_) => false,
     };
     let under = METHODS.iter().filter(matches).map(|method| (*method).to_owned()).collect();
-    view.between(these(under), Expr::always(), "a rule names whole methods, in upper case")
+    view.between(one_of(under), Expr::always(), "a rule names whole methods, in upper case")
 }

@@ -1,4 +1,4 @@
-//! What an imported policy does not have, and what that means.
+//! Differences between an imported policy and its original.
 
 use std::fmt;
 
@@ -11,29 +11,31 @@ pub struct Note {
     pub at: Place,
     /// The path of the field in its document, such as `rules.policies.staff.principals[0]`.
     pub path: String,
-    /// What is different.
+    /// The difference.
     pub message: String,
-    /// What it means.
+    /// Its meaning for requests.
     pub effect: Effect,
 }
 
-/// What a note means for requests.
+/// The meaning of a note for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// The imported policy denies requests that the original allows, because something cannot be expressed.
+    /// The imported policy denies requests that the original allows, because something cannot be
+    /// expressed.
     Stricter,
     /// The imported policy allows requests that the original denies; only where that was accepted.
     Wider,
-    /// The imported policy allows more if requests are as the original does not expect them: other spellings of paths, where
-    /// nothing normalizes them, and tokens whose claim of groups is a text; or an application believes headers of a client that
-    /// the original removes. Almost every original has one of these, so that they need not be accepted: who always accepts them,
+    /// The imported policy allows more if requests are as the original does not expect them: other
+    /// spellings of paths, where nothing normalizes them, and tokens whose claim of groups is a
+    /// text; or an application believes headers of a client that the original removes. Almost every
+    /// original has one of these, so that they need not be accepted: who always accepts them,
     /// accepts what is really wider as well.
     Unexpected,
     /// The answers are the same.
     Same,
 }
 
-/// What an approximation of a denial means.
+/// The meaning of an approximation of a denial.
 pub(crate) const MORE_DENIED: &str = "more is denied";
 
 impl Effect {
@@ -49,6 +51,11 @@ impl Effect {
 }
 
 impl Note {
+    /// A note about the value at this place and path.
+    pub(crate) fn new((at, path): &(Place, String), effect: Effect, message: impl Into<String>) -> Self {
+        Self { at: at.clone(), path: path.clone(), message: message.into(), effect }
+    }
+
     /// The same, where it does not matter that more is denied.
     pub(crate) fn without_effect(self) -> Self {
         if self.effect != Effect::Stricter {
@@ -63,13 +70,9 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { String::new() } else { format!("`{}`: ", self.path) };
         let text = format!("{}: {}: {path}{}", self.at, self.effect.name(), self.message);
-        let escaped = text.chars().map(|character| {
-            if character.is_control() {
-                character.escape_default().to_string()
-            } else {
-                character.to_string()
-            }
-        });
-        f.write_str(&escaped.collect::<String>())
+        let escape = |letter: char| {
+            if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() }
+        };
+        f.write_str(&text.chars().map(escape).collect::<String>())
     }
 }

@@ -10,53 +10,62 @@ use crate::text_matcher::Matcher;
 /// The paths that match.
 #[derive(Clone, Debug)]
 pub(crate) struct PathSet {
+    /// Each path that matches is in these; `None` for any path.
+    pub(crate) patterns: Option<Vec<Pattern>>,
+    /// Why not all of these match.
+    pub(crate) difference: Option<Difference>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
     /// All of these match.
     pub(crate) under: Vec<Pattern>,
-    /// What matches is in these; `None` for any path.
-    pub(crate) over: Option<Vec<Pattern>>,
-    /// Nearly what matches, where a bit more is acceptable.
-    pub(crate) wider: Option<Vec<Pattern>>,
-    /// Why these are not the same.
-    pub(crate) message: Option<String>,
+    /// Whether it can be accepted to allow all of the patterns, which is a bit more.
+    pub(crate) is_acceptable: bool,
+    pub(crate) message: &'static str,
 }
 
 impl PathSet {
     fn exactly(patterns: Vec<Pattern>) -> Self {
-        Self { under: Vec::new(), over: Some(patterns), wider: None, message: None }
+        Self { patterns: Some(patterns), difference: None }
     }
 
     fn any() -> Self {
-        Self { under: Vec::new(), over: None, wider: None, message: None }
+        Self { patterns: None, difference: None }
+    }
+
+    fn inexact(patterns: Option<Vec<Pattern>>, is_acceptable: bool, message: &'static str) -> Self {
+        Self { patterns, difference: Some(Difference { under: Vec::new(), is_acceptable, message }) }
     }
 
     /// Which paths match is not known.
-    pub(crate) fn unknown(message: &str) -> Self {
-        Self { message: Some(message.to_owned()), ..Self::any() }
+    pub(crate) fn unknown(message: &'static str) -> Self {
+        Self::inexact(None, false, message)
     }
 
     /// The same where case is ignored.
     pub(crate) fn without_case(self) -> Self {
-        let under = if self.message.is_none() { self.over.clone() } else { Some(self.under) };
+        let under = match self.difference {
+            None => self.patterns.clone().unwrap_or_default(),
+            Some(difference) => difference.under,
+        };
         let has_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_alphabetic());
         let general = |segment: Segment| match segment {
             Segment::Literal(text) if has_case(&text) => one(),
             Segment::Glob(glob) if glob.0.iter().any(|piece| has_case(piece)) => one(),
             segment => segment,
         };
-        let over = self.over.map(|over| {
-            let pattern = |pattern: Pattern| Pattern {
-                segments: pattern.segments.into_iter().map(general).collect(),
-                ..pattern
-            };
-            over.into_iter().map(pattern).collect()
-        });
-        let message = "paths are compared in upper and lower case".to_owned();
-        Self { under: under.unwrap_or_default(), over, wider: None, message: Some(message) }
+        let mut patterns = self.patterns;
+        for pattern in patterns.iter_mut().flatten() {
+            pattern.segments = pattern.segments.drain(..).map(general).collect();
+        }
+        let message = "paths are compared in upper and lower case";
+        Self { patterns, difference: Some(Difference { under, is_acceptable: false, message }) }
     }
 }
 
 /// The paths, without their query, that match.
-pub(crate) fn of(matcher: &Matcher) -> PathSet {
+pub(crate) fn matching(matcher: &Matcher) -> PathSet {
     match matcher {
         Matcher::Any => PathSet::any(),
         Matcher::Exact(text) => exact(text),
@@ -77,13 +86,9 @@ fn exact(text: &str) -> PathSet {
     if text == "*" {
         return PathSet::exactly(vec![asterisk()]);
     }
-    if !text.starts_with('/') || text.contains(['?', '#']) {
-        return PathSet::exactly(Vec::new());
-    }
-    let Some(canonical) = canonical(text) else {
-        // rolegate answers 400 to it.
-        return PathSet::exactly(Vec::new());
-    };
+    // rolegate answers 400 to a path without a canonical form.
+    let canonical = canonical(text).filter(|_| text.starts_with('/') && !text.contains(['?', '#']));
+    let Some(canonical) = canonical else { return PathSet::exactly(Vec::new()) };
     let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
     approximately(canonical == text, vec![pattern])
 }
@@ -99,8 +104,7 @@ fn approximately(canonical: bool, patterns: Vec<Pattern>) -> PathSet {
     if canonical && pieces.into_iter().all(plain) {
         return PathSet::exactly(patterns);
     }
-    let message = Some(AMBIGUOUS.to_owned());
-    PathSet { under: Vec::new(), over: Some(patterns.clone()), wider: Some(patterns), message }
+    PathSet::inexact(Some(patterns), true, AMBIGUOUS)
 }
 
 fn prefix(text: &str) -> PathSet {
@@ -124,13 +128,11 @@ fn prefix(text: &str) -> PathSet {
         && ![".", ".."].contains(&start);
     let patterns = below_folder(&canonical_folder, if is_start { start } else { "" });
     if is_start && canonical_folder == folder {
-        approximately(true, patterns)
-    } else {
-        // Every path is more than a bit.
-        let is_every_path = patterns.iter().any(|pattern| pattern.segments.is_empty());
-        let wider = (is_start && !is_every_path).then(|| patterns.clone());
-        PathSet { under: Vec::new(), over: Some(patterns), wider, message: Some(AMBIGUOUS.to_owned()) }
+        return approximately(true, patterns);
     }
+    // Every path is more than a bit.
+    let is_every_path = patterns.iter().any(|pattern| pattern.segments.is_empty());
+    PathSet::inexact(Some(patterns), is_start && !is_every_path, AMBIGUOUS)
 }
 
 /// The paths below a folder whose next segment starts with this.
@@ -145,124 +147,69 @@ fn template(text: &str) -> PathSet {
         "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
     let unknown = || PathSet::unknown("a rule has no such template");
     let is_canonical = |path: String| canonical(&path).is_some_and(|canonical| canonical == path);
-    let Some(parts) = template_parts(text) else { return unknown() };
+    let Some(text) = without_variables(text) else { return unknown() };
     let mut segments = Vec::new();
-    let mut is_near = true;
-    for (number, part) in parts.iter().enumerate() {
-        match part {
-            Part::Literal(text) if is_canonical(format!("/{text}")) => {
-                segments.push(Segment::Literal(text.as_str().into()));
+    let (mut is_near, mut has_operator) = (true, false);
+    let mut parts = text.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        if part == "**" && is_last {
+            let below = starting(&Pattern { absolute: true, segments, rest: true }, "");
+            return PathSet::inexact(Some(below), true, MESSAGE);
+        }
+        let Some(end) = part.strip_prefix('*') else {
+            let is_text = is_literal(part) || part.is_empty() && is_last;
+            if !is_text || !is_canonical(format!("/{part}")) {
+                return unknown();
             }
-            Part::Segment(end) if end.is_empty() => segments.push(one()),
+            segments.push(Segment::Literal(part.into()));
+            continue;
+        };
+        has_operator = true;
+        if end.is_empty() {
+            segments.push(one());
+        } else if !is_literal(end) || !is_last {
+            return unknown();
+        } else if end.starts_with(|first: char| first.is_ascii_hexdigit()) {
             // To Envoy, `A9` may be the end of `%C3%A9`; a glob does not split a triplet.
-            Part::Segment(end) if end.starts_with(|first: char| first.is_ascii_hexdigit()) => {
-                segments.push(one());
-                is_near = false;
-            }
-            Part::Segment(end) if is_canonical(format!("/x{end}")) => {
-                segments.push(Segment::Glob(Glob(vec!["".into(), end.as_str().into()])));
-            }
-            Part::Rest(end) if end.is_empty() && number + 1 == parts.len() => {
-                let all = starting(&Pattern { absolute: true, segments, rest: true }, "");
-                return wider(all, MESSAGE);
-            }
-            Part::Literal(_) | Part::Segment(_) | Part::Rest(_) => return unknown(),
-        }
-    }
-    let set = wider(vec![Pattern { absolute: true, segments, rest: false }], MESSAGE);
-    if is_near { set } else { PathSet { wider: None, ..set } }
-}
-
-fn wider(patterns: Vec<Pattern>, message: &str) -> PathSet {
-    let only_literals = patterns.iter().all(|pattern| {
-        !pattern.rest && pattern.segments.iter().all(|segment| matches!(segment, Segment::Literal(_)))
-    });
-    if only_literals {
-        return approximately(true, patterns);
-    }
-    PathSet {
-        under: Vec::new(),
-        over: Some(patterns.clone()),
-        wider: Some(patterns),
-        message: Some(message.to_owned()),
-    }
-}
-
-/// What a template matches between two slashes, or from one to the end of the path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    /// This text; it is empty after a slash at the end.
-    Literal(String),
-    /// `*`: one segment that is not empty, with this end.
-    Segment(String),
-    /// `**`: any number of segments, with this end.
-    Rest(String),
-}
-
-/// The parts of a template, with those of its variables; `None` if it is none. Envoy does not start with such a text.
-fn template_parts(template: &str) -> Option<Vec<Part>> {
-    let mut parts = Vec::new();
-    let mut text = template.strip_prefix('/')?;
-    loop {
-        // A slash at the end.
-        if text.is_empty() {
-            parts.push(Part::Literal(String::new()));
-            return Some(parts);
-        }
-        if let Some(inside) = text.strip_prefix('{') {
-            let (inside, after) = inside.split_once('}')?;
-            parts.extend(template_variable(inside)?);
-            text = after;
+            segments.push(one());
+            is_near = false;
+        } else if is_canonical(format!("/x{end}")) {
+            segments.push(Segment::Glob(Glob(vec!["".into(), end.into()])));
         } else {
-            let (part, after) = template_part(text)?;
-            parts.push(part);
-            text = after;
+            return unknown();
         }
-        let Some(after) = text.strip_prefix('/') else { break };
-        text = after;
     }
-    if !text.is_empty() {
-        parts.last_mut()?.end_with(text)?;
+    let patterns = vec![Pattern { absolute: true, segments, rest: false }];
+    if has_operator {
+        PathSet::inexact(Some(patterns), is_near, MESSAGE)
+    } else {
+        approximately(true, patterns)
     }
-    Some(parts)
 }
 
-/// The parts of a variable, without its braces.
-fn template_variable(inside: &str) -> Option<Vec<Part>> {
-    let (name, mut pattern) = inside.split_once('=').unwrap_or((inside, "*"));
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return None;
-    }
-    let mut parts = Vec::new();
-    loop {
-        let (part, after) = template_part(pattern)?;
-        parts.push(part);
-        if after.is_empty() {
-            return Some(parts);
+/// A template without its first slash, and with the pattern of each variable in its place: `*` for
+/// `{name}`, `a/**` for `{name=a/**}`. `None` if a variable is not valid or begins within a segment:
+/// Envoy does not start with such a text.
+fn without_variables(template: &str) -> Option<String> {
+    let mut flat = String::new();
+    let mut rest = template.strip_prefix('/')?;
+    while let Some((before, variable)) = rest.split_once('{') {
+        let (variable, after) = variable.split_once('}')?;
+        flat += before;
+        let (name, pattern) = variable.split_once('=').unwrap_or((variable, "*"));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty()
+            || !name.bytes().all(is_name)
+            || !pattern.split('/').all(|part| ["*", "**"].contains(&part) || is_literal(part))
+            || !flat.is_empty() && !flat.ends_with('/')
+        {
+            return None;
         }
-        pattern = after.strip_prefix('/')?;
+        flat += pattern;
+        rest = after;
     }
-}
-
-/// An operator or a literal, and the text after it.
-fn template_part(text: &str) -> Option<(Part, &str)> {
-    if let Some(after) = text.strip_prefix("**") {
-        return Some((Part::Rest(String::new()), after));
-    }
-    if let Some(after) = text.strip_prefix('*') {
-        return Some((Part::Segment(String::new()), after));
-    }
-    let literal = text.split('/').next().filter(|literal| is_literal(literal))?;
-    Some((Part::Literal(literal.to_owned()), text.strip_prefix(literal)?))
-}
-
-impl Part {
-    /// Adds the text after the last part.
-    fn end_with(&mut self, text: &str) -> Option<()> {
-        let (Self::Literal(end) | Self::Segment(end) | Self::Rest(end)) = self;
-        end.push_str(Some(text).filter(|text| is_literal(text))?);
-        Some(())
-    }
+    Some(flat + rest)
 }
 
 /// Whether Envoy takes this for literal text: what RFC 3986 calls `pchar`, besides `*` and `=`.

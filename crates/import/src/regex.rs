@@ -1,5 +1,5 @@
-//! The regular expressions that are the same as some patterns: literal text, alternatives in parentheses, `[^/]+` for a
-//! segment, and `.*` at the end.
+//! The regular expressions that are the same as some patterns: literal text, alternatives in
+//! parentheses, `[^/]+` for a segment, and `.*` at the end.
 
 use policy::pattern::{Pattern, Segment};
 
@@ -18,7 +18,8 @@ enum Token {
     Rest,
 }
 
-/// The patterns that match the paths which this expression matches as a whole; `None` if there are none.
+/// The patterns that match the paths which this expression matches as a whole; `None` if there are
+/// none.
 pub(crate) fn patterns(regex: &str) -> Option<Vec<Pattern>> {
     let regex = regex.strip_prefix('^').unwrap_or(regex);
     let regex = regex.strip_suffix('$').unwrap_or(regex);

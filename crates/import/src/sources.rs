@@ -14,41 +14,36 @@ const ELSEWHERE: &str = "the token may be in a place that is not read";
 /// Why a condition on a claim cannot be told.
 const OTHER_USER_CLAIM: &str = "another claim of this issuer is the user name already";
 
-/// An identity source.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// How the original names it.
     pub(crate) name: String,
-    /// How callers authenticate.
     pub(crate) kind: Kind,
     /// The claim with the user name, once a condition uses one.
     pub(crate) user_claim: RefCell<Option<Vec<String>>>,
     /// Where its credentials are verified, before a filter that is being read.
-    pub(crate) verified: RefCell<Expr>,
-    /// The claim with the groups.
+    pub(crate) verified: Expr,
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
 }
 
-/// The kind of an identity source.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Users with their hashes.
-    Users {
-        users: Vec<(String, String)>,
-        /// The header to which Envoy writes the user name.
+    /// Users of Basic, and the header to which Envoy writes the user name.
+    Basic {
+        users: Users,
         header: Option<String>,
     },
-    /// A file in the format of `htpasswd`.
-    UsersFile {
-        file: String,
-        /// The header to which Envoy writes the user name.
-        header: Option<String>,
-    },
-    /// Tokens.
     Jwt(Issuer),
 }
 
-/// An issuer of tokens.
+#[derive(Debug)]
+pub(crate) enum Users {
+    /// Names with their hashes.
+    Inline(Vec<(String, String)>),
+    /// A file in the format of `htpasswd`.
+    File(String),
+}
+
 #[derive(Debug)]
 pub(crate) struct Issuer {
     pub(crate) issuer: String,
@@ -59,7 +54,6 @@ pub(crate) struct Issuer {
     pub(crate) payload: Option<String>,
 }
 
-/// The keys of an issuer.
 #[derive(Debug)]
 pub(crate) enum Keys {
     Url(String),
@@ -69,73 +63,58 @@ pub(crate) enum Keys {
     Discovery,
 }
 
-/// All identity sources.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) all: Vec<Source>,
-    /// What to know about the claims that are used.
+    /// Notes about the claims that are used.
     pub(crate) notes: RefCell<Vec<Note>>,
-    /// Issuers whose tokens are not accepted, each with the note that says why.
-    pub(crate) unaccepted: Vec<(String, Note)>,
+    /// Issuers whose tokens are not accepted.
+    pub(crate) unaccepted: Vec<String>,
     /// Whether the original also reads tokens in places that rolegate does not know.
     pub(crate) are_elsewhere: bool,
-    /// Conditions on callers of these: the notes about them follow from the others.
-    follows: RefCell<Vec<Note>>,
 }
 
 impl Sources {
     /// Adds a source, and returns its number.
     pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
         let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
-        let verified = RefCell::new(Expr::never());
-        self.all.push(Source { name: name.to_owned(), kind, verified, user_claim, group_claim });
+        let (name, verified) = (name.to_owned(), Expr::never());
+        self.all.push(Source { name, kind, verified, user_claim, group_claim });
         self.all.len() - 1
     }
 
-    /// A condition on callers of an issuer (`*` for any) that is no source. If its tokens are not accepted, the note about that says
-    /// all.
+    /// A condition on callers of an issuer (`*` for any) that is no source.
     pub(crate) fn without_issuer(&self, view: &View<'_>, issuer: &str, message: &str) -> Expr {
-        if self.unaccepted.iter().any(|(unaccepted, _)| issuer == "*" || unaccepted == issuer) {
-            self.follows.borrow_mut().push(view.note(Effect::Stricter, ""));
-        }
-        view.inexpressible(message)
-    }
-
-    /// Whether a note follows from another one, about an issuer whose tokens are not accepted.
-    pub(crate) fn follows(&self, note: &Note) -> bool {
-        let same = |other: &Note| (&other.at, &other.path) == (&note.at, &note.path);
-        note.effect == Effect::Stricter && self.follows.borrow().iter().any(same)
+        let is_unaccepted = self.unaccepted.iter().any(|unaccepted| issuer == "*" || unaccepted == issuer);
+        view.inexpressible(if is_unaccepted { "tokens of this issuer are not accepted" } else { message })
     }
 
     /// Any caller with valid credentials of this source.
     pub(crate) fn any_of(&self, view: &View<'_>, source: usize) -> Expr {
+        let any = Expr::caller(Caller::Authenticated);
         if self.all.len() == 1 && source == 0 {
-            return Expr::caller(Caller::Authenticated);
+            return any;
         }
-        let over = Expr::caller(Caller::Authenticated);
-        view.between(
-            Expr::never(),
-            over,
-            "a grant to all callers of one of several identity sources cannot be expressed",
-        )
+        let message = "a grant to all callers of one of several identity sources cannot be expressed";
+        view.between(Expr::never(), any, message)
     }
 
     /// Sets where the credentials of a source are verified.
-    pub(crate) fn verify(&self, source: usize, condition: Expr) {
-        if let Some(source) = self.all.get(source) {
-            source.verified.replace(condition);
+    pub(crate) fn verify(&mut self, source: usize, condition: Expr) {
+        if let Some(source) = self.all.get_mut(source) {
+            source.verified = condition;
         }
     }
 
     /// A condition on the caller, where its credentials are verified.
     fn verified(&self, view: &View<'_>, source: usize, condition: Expr) -> Expr {
         let Some(source) = self.all.get(source) else { return Expr::never() };
-        let verified = source.verified.borrow().clone();
-        let all = Expr::All(vec![verified.clone(), condition]);
+        let verified = source.verified.clone();
+        let both = Expr::All(vec![verified.clone(), condition]);
         match source.kind {
             // A caller who is denied would only have to move the token.
-            Kind::Jwt(_) if self.are_elsewhere => view.between(all, verified, ELSEWHERE),
-            Kind::Jwt(_) | Kind::Users { .. } | Kind::UsersFile { .. } => all,
+            Kind::Jwt(_) if self.are_elsewhere => view.between(both, verified, ELSEWHERE),
+            Kind::Jwt(_) | Kind::Basic { .. } => both,
         }
     }
 
@@ -150,8 +129,8 @@ impl Sources {
         self.verified(view, source, self.any_of(view, source))
     }
 
-    /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to tokens without one only where the subject
-    /// is the user name.
+    /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to
+    /// tokens without one only where the subject is the user name.
     pub(crate) fn any_subject(&self, view: &View<'_>, source: usize) -> Expr {
         if !self.uses(source, &["sub"], |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);
@@ -186,7 +165,7 @@ impl Sources {
         }
     }
 
-    /// Notes, once for each claim, what a token with another type of claim would mean.
+    /// Notes, once for each claim, the effect of a token with another type of claim.
     fn note_list(&self, view: &View<'_>, claim: &[&str]) {
         let message = format!(
             "the claim `{}` must be a list in each token: if it is a string, rolegate takes each word in it as a name",
@@ -221,7 +200,8 @@ impl Sources {
         if self.all.len() < 2 {
             return self.all.iter().map(|_| String::new()).collect();
         }
-        // If one began with another (`id:` and `id:8443:`), a user of one source could have the name of a user of the other.
+        // If one began with another (`id:` and `id:8443:`), a user of one source could have the
+        // name of a user of the other.
         let mut prefixes: Vec<String> = Vec::new();
         for source in &self.all {
             let plain = format!("{}:", source.name);
@@ -240,27 +220,28 @@ impl Sources {
         self.all.iter().position(|source| source.name == name && matches!(source.kind, Kind::Jwt(_)))
     }
 
-    /// The header to which Envoy writes the user name of Basic, and the prefix that the name has here.
+    /// The header to which Envoy writes the user name of Basic, and the prefix that the name has
+    /// here.
     pub(crate) fn user_header(&self) -> Option<(&str, String)> {
         (0..).zip(&self.all).find_map(|(number, source)| match &source.kind {
-            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => {
-                header.as_deref().map(|header| (header, self.prefix(number)))
-            }
+            Kind::Basic { header, .. } => header.as_deref().map(|header| (header, self.prefix(number))),
             Kind::Jwt(_) => None,
         })
     }
 
     /// The issuers whose claims Envoy writes to this key.
     pub(crate) fn of_payload(&self, payload: &str) -> Vec<usize> {
-        let writes = |source: &Source| match &source.kind {
-            Kind::Jwt(issuer) => issuer.payload.as_deref() == Some(payload),
-            Kind::Users { .. } | Kind::UsersFile { .. } => false,
-        };
-        (0..).zip(&self.all).filter(|(_, source)| writes(source)).map(|(number, _)| number).collect()
+        self.numbers(|kind| matches!(kind, Kind::Jwt(issuer) if issuer.payload.as_deref() == Some(payload)))
+    }
+
+    /// The numbers of the sources for whose kinds a condition holds.
+    pub(crate) fn numbers(&self, condition: impl Fn(&Kind) -> bool) -> Vec<usize> {
+        (0..).zip(&self.all).filter(|(_, source)| condition(&source.kind)).map(|(number, _)| number).collect()
     }
 }
 
-/// Whether credentials can give rolegate this name: the same names as in `identity`. A user name may have spaces.
+/// Whether credentials can give rolegate this name: the same names as in `identity`. A user name
+/// may have spaces.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }

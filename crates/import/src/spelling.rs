@@ -1,4 +1,5 @@
-//! How paths are spelled: their canonical form, and what a rule matches in one spelling only.
+//! How paths are spelled: their canonical form, and whether a rule matches one spelling only; and
+//! names that are free.
 
 use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
@@ -40,4 +41,10 @@ pub(crate) fn one() -> Segment {
 /// Whether a rule can match this text and no other spelling of it.
 pub(crate) fn written_once(text: &str) -> bool {
     !text.contains(['%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"'])
+}
+
+/// The first free name among those that `name` makes of an empty text, `-2`, `-3`, and so on.
+pub(crate) fn first_free(name: impl Fn(&str) -> String, is_free: impl Fn(&String) -> bool) -> String {
+    let numbers = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
+    numbers.map(|number| name(&number)).find(is_free).unwrap_or_default()
 }

@@ -1,11 +1,12 @@
-//! Conjunctions of conditions on a request and its caller, and what two sets of hosts, paths or callers have in common.
+//! Conjunctions of conditions on a request and its caller, and the intersections of hosts, paths or
+//! callers have in common.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use policy::pattern::{Glob, Pattern, Scope, Segment};
 
-/// What a rule of rolegate can express.
+/// A condition that a rule of rolegate can express.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     Methods(Vec<String>),
@@ -14,7 +15,6 @@ pub(crate) enum Literal {
     Caller(Caller),
 }
 
-/// A caller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Caller {
     Anyone,
@@ -22,6 +22,18 @@ pub(crate) enum Caller {
     /// A user of an identity source, by its number.
     User(usize, String),
     Group(usize, String),
+}
+
+impl Caller {
+    /// Whether it stands for every caller, or every authenticated one.
+    pub(crate) fn is_reserved(&self) -> bool {
+        matches!(self, Self::Anyone | Self::Authenticated)
+    }
+
+    /// Whether another caller is always this one, too.
+    fn covers(&self, other: &Self) -> bool {
+        self == other || *self == Self::Anyone || *self == Self::Authenticated && *other != Self::Anyone
+    }
 }
 
 impl Literal {
@@ -55,15 +67,18 @@ impl Default for Term {
 
 impl Term {
     pub(crate) fn is(literal: &Literal) -> Vec<Self> {
-        let term = match literal.clone() {
-            Literal::Methods(methods) => {
-                Self { methods: Some(methods.into_iter().collect()), ..Self::default() }
-            }
-            Literal::Hosts(hosts) => Self { hosts: Some(hosts), ..Self::default() },
-            Literal::Paths(paths) => Self { paths: Some(paths), ..Self::default() },
-            Literal::Caller(caller) => Self { caller, ..Self::default() },
-        };
-        if literal.is_empty() { Vec::new() } else { vec![term] }
+        if literal.is_empty() { Vec::new() } else { vec![Self::default().with(literal)] }
+    }
+
+    /// The same, with this literal in place of the limit of its part.
+    pub(crate) fn with(mut self, literal: &Literal) -> Self {
+        match literal.clone() {
+            Literal::Methods(methods) => self.methods = Some(methods.into_iter().collect()),
+            Literal::Hosts(hosts) => self.hosts = Some(hosts),
+            Literal::Paths(paths) => self.paths = Some(paths),
+            Literal::Caller(caller) => self.caller = caller,
+        }
+        self
     }
 
     pub(crate) fn not(literal: &Literal) -> Vec<Self> {
@@ -83,61 +98,40 @@ impl Term {
         methods.chain(hosts).chain(paths).chain(caller).collect()
     }
 
-    /// Resolves what it excludes as far as that is possible without a `deny` rule. False if nothing is left.
+    /// Resolves what it excludes as far as that is possible without a `deny` rule. False if nothing
+    /// is left.
     pub(crate) fn simplify(&mut self) -> bool {
-        let mut kept = Vec::new();
         for literal in std::mem::take(&mut self.not) {
             let remains = match &literal {
-                Literal::Methods(not) => match &mut self.methods {
-                    Some(methods) => {
-                        methods.retain(|method| !not.contains(method));
-                        if methods.is_empty() {
-                            return false;
-                        }
-                        false
-                    }
-                    None => true,
-                },
-                Literal::Hosts(not) => match &mut self.hosts {
-                    Some(hosts) => {
-                        hosts.retain(|host| !not.iter().any(|not| not.covers(host)));
-                        if hosts.is_empty() {
-                            return false;
-                        }
-                        !common_hosts(hosts, not).is_empty()
-                    }
-                    None => true,
-                },
+                Literal::Methods(not) => self.methods.as_mut().is_none_or(|methods| {
+                    methods.retain(|method| !not.contains(method));
+                    false
+                }),
+                Literal::Hosts(not) => self.hosts.as_mut().is_none_or(|hosts| {
+                    hosts.retain(|host| !not.iter().any(|not| not.covers(host)));
+                    !common_hosts(hosts, not).is_empty()
+                }),
                 Literal::Paths(not) => {
-                    let is_of_options =
-                        self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
-                    let is_covered = |path: &Pattern| {
-                        !path.absolute && !is_of_options || not.iter().any(|not| not.covers(path))
-                    };
+                    let has_options = self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
                     let mut paths = self.paths.take().unwrap_or_else(|| ANY.to_vec());
-                    paths.retain(|path| !is_covered(path));
-                    if paths.is_empty() {
-                        return false;
-                    }
+                    paths.retain(|path| {
+                        (path.absolute || has_options) && !not.iter().any(|not| not.covers(path))
+                    });
                     let overlap = paths_may_overlap(Some(&paths), Some(not));
                     self.paths = Some(paths);
                     overlap
                 }
-                Literal::Caller(not) => {
-                    if *not == Caller::Anyone || not == &self.caller {
-                        return false;
-                    }
-                    if *not == Caller::Authenticated && self.caller != Caller::Anyone {
-                        return false;
-                    }
-                    !matches!(common_caller(not, &self.caller), Ok(None))
-                }
+                Literal::Caller(not) if not.covers(&self.caller) => return false,
+                Literal::Caller(not) => !matches!(common_caller(not, &self.caller), Ok(None)),
             };
-            if remains {
-                kept.push(literal);
+            let is_empty = self.methods.as_ref().is_some_and(BTreeSet::is_empty)
+                || self.hosts.as_ref().is_some_and(Vec::is_empty)
+                || self.paths.as_ref().is_some_and(Vec::is_empty);
+            if is_empty {
+                return false;
             }
+            self.not.extend(remains.then_some(literal));
         }
-        self.not = kept;
         true
     }
 
@@ -150,11 +144,8 @@ impl Term {
         };
         let hosts = covers_all(self.hosts.as_deref(), other.hosts.as_deref(), Scope::covers);
         let paths = covers_all(self.paths.as_deref(), other.paths.as_deref(), Pattern::covers);
-        let caller = self.caller == other.caller
-            || self.caller == Caller::Anyone
-            || self.caller == Caller::Authenticated && other.caller != Caller::Anyone;
         let not = self.not.iter().all(|literal| other.not.contains(literal));
-        not && methods && hosts && paths && caller
+        not && methods && hosts && paths && self.caller.covers(&other.caller)
     }
 
     /// Whether a request of a caller may be in both. False only if none is.
@@ -186,33 +177,31 @@ fn covers_all<T>(cover: Option<&[T]>, limit: Option<&[T]>, covers: fn(&T, &T) ->
 /// The most terms of which each is compared with each other.
 const MAX_COMPARED: usize = 3_000;
 
-/// Which terms another one covers. Of two that cover each other, the first is kept.
-pub(crate) fn redundant(terms: &[&Term]) -> Vec<bool> {
-    if terms.len() > MAX_COMPARED {
-        return vec![false; terms.len()];
+/// The items without those whose terms others cover. Of two that cover each other, the first is
+/// kept.
+pub(crate) fn without_redundant<T>(items: Vec<T>, term: impl Fn(&T) -> &Term) -> Vec<T> {
+    if items.len() > MAX_COMPARED {
+        return items;
     }
+    let terms: Vec<&Term> = items.iter().map(term).collect();
     let is_redundant = |(number, term): (usize, &&Term)| {
         let covers = |(other, cover): (usize, &&Term)| {
             other != number && cover.covers(term) && !(other > number && term.covers(cover))
         };
         terms.iter().enumerate().any(covers)
     };
-    terms.iter().enumerate().map(is_redundant).collect()
+    let redundant: Vec<bool> = terms.iter().enumerate().map(is_redundant).collect();
+    let kept = items.into_iter().zip(redundant).filter(|(_, is_redundant)| !is_redundant);
+    kept.map(|(item, _)| item).collect()
 }
 
-/// The terms without those that never hold or that others cover.
-pub(crate) fn without_redundant(mut terms: Vec<Term>) -> Vec<Term> {
-    terms.retain_mut(Term::simplify);
-    let mut redundant = redundant(&terms.iter().collect::<Vec<_>>()).into_iter();
-    terms.retain(|_| !redundant.next().unwrap_or_default());
-    terms
-}
-
-/// Whether two sets have something in common cannot be told, or what they have in common cannot be written.
+/// Whether two sets have something in common cannot be told, or what they have in common cannot be
+/// written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unknown;
 
-/// The hosts that both include. Of two scopes, one includes the other or they have nothing in common.
+/// The hosts that both include. Of two scopes, one includes the other or they have nothing in
+/// common.
 pub(crate) fn common_hosts(one: &[Scope], other: &[Scope]) -> Vec<Scope> {
     let narrower = |a: &Scope, b: &Scope| {
         if a.covers(b) { Some(b.clone()) } else { b.covers(a).then(|| a.clone()) }

@@ -17,27 +17,14 @@ pub(crate) enum Matcher {
     Template(String),
 }
 
-/// A string matcher, and whether it ignores case. `None` if it is not known, or if there is none: Envoy refuses that, and an empty
-/// text would match nothing, also where a denial was meant.
+/// A string matcher, and whether it ignores case. `None` if it is not known, or if there is none:
+/// Envoy refuses that, and an empty text would match nothing, also where a denial was meant.
 pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     let ignore_case = view.get("ignore_case").map_or(Some(false), |value| value.boolean())?;
-    let mut found = None;
-    for (key, value) in view.entries() {
-        let text = || value.text().map(str::to_owned);
-        let matcher = match key.as_str() {
-            "ignore_case" => continue,
-            "exact" => Matcher::Exact(text()?),
-            "prefix" => Matcher::Prefix(text()?),
-            "suffix" => Matcher::Suffix(text()?),
-            "contains" => Matcher::Contains(text()?),
-            "safe_regex" => Matcher::Regex(regex(&value)?),
-            _ => return None,
-        };
-        if found.replace(matcher).is_some() {
-            return None;
-        }
-    }
-    Some(match found? {
+    let mut fields = view.entries();
+    fields.retain(|(key, _)| key != "ignore_case");
+    let [(key, value)] = fields.as_slice() else { return None };
+    Some(match field(key, value)? {
         Matcher::Prefix(text) | Matcher::Suffix(text) | Matcher::Contains(text) if text.is_empty() => {
             (Matcher::Any, false)
         }
@@ -47,8 +34,17 @@ pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     })
 }
 
-/// The regular expression of a `RegexMatcher`. `None` if it has none, or a field that is not known.
-pub(crate) fn regex(view: &View<'_>) -> Option<String> {
-    let is_known = view.besides(&["regex", "google_re2"]).is_empty();
-    view.text_of("regex").filter(|_| is_known).map(str::to_owned)
+/// The matcher of a field with this key, such as `prefix`.
+pub(crate) fn field(key: &str, value: &View<'_>) -> Option<Matcher> {
+    let text = || value.text().map(str::to_owned);
+    match key {
+        "exact" => text().map(Matcher::Exact),
+        "prefix" => text().map(Matcher::Prefix),
+        "suffix" => text().map(Matcher::Suffix),
+        "contains" => text().map(Matcher::Contains),
+        "safe_regex" if value.besides("regex google_re2").is_empty() => {
+            value.text_of("regex").map(str::to_owned).map(Matcher::Regex)
+        }
+        _ => None,
+    }
 }

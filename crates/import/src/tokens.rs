@@ -1,4 +1,4 @@
-//! What Envoy's and Istio's configurations of tokens have in common.
+//! The common parts of Envoy's and Istio's configurations of tokens.
 
 use document::View;
 
@@ -38,7 +38,8 @@ pub(crate) fn audiences<'n>(provider: &View<'n>, options: &Options) -> Result<Ve
     }
 }
 
-/// Checks that tokens are read from `Authorization: Bearer`, and notes where they are read from, too.
+/// Checks that tokens are read from `Authorization: Bearer`, and notes where they are read from,
+/// too.
 pub(crate) fn read_from_authorization<'n>(
     provider: &View<'n>,
     prefix: &str,
@@ -62,8 +63,8 @@ pub(crate) fn read_from_authorization<'n>(
     Ok(())
 }
 
-/// Notes that a field which sets headers for the application is not imported. The original also removes these headers from what
-/// clients send, so that an application believes them.
+/// Notes that a field which sets headers for the application is not imported. The original also
+/// removes these headers from what clients send, so that an application believes them.
 pub(crate) fn note_headers(provider: &View<'_>, keys: &[&str], original: &mut Original) {
     for header in keys.iter().filter_map(|key| provider.get(key)) {
         let message = "headers for the application are not imported: remove what clients send in them, or write \
@@ -81,6 +82,6 @@ pub(crate) fn is_key_url(url: &str) -> bool {
 /// Notes why tokens of a provider are not accepted.
 pub(crate) fn note_unaccepted(provider: &View<'_>, (at, message): Unaccepted<'_>, original: &mut Original) {
     let message = format!("{message}: nothing is allowed by tokens of this issuer");
-    let issuer = provider.text_of("issuer").unwrap_or_default().to_owned();
-    original.sources.unaccepted.push((issuer, at.note(Effect::Stricter, message)));
+    original.notes.push(at.note(Effect::Stricter, message));
+    original.sources.unaccepted.push(provider.text_of("issuer").unwrap_or_default().to_owned());
 }

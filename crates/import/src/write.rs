@@ -1,5 +1,6 @@
 //! The text of the imported policy.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -8,17 +9,14 @@ use document::{MapFiles, Problem, Warning};
 
 use crate::Imported;
 use crate::lower::{Role, Rule};
-use crate::sources::{Issuer, Keys, Kind, Source, Sources};
+use crate::sources::{Issuer, Keys, Kind, Source, Sources, Users};
+use crate::spelling;
 use crate::term::Caller;
-use policy::pattern::{Pattern, Scope};
 use policy::written;
 
-/// A policy as it is written.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// The text of `policy.yaml`.
     pub(crate) policy: String,
-    /// The key sets beside it.
     pub(crate) key_sets: Vec<(String, String)>,
     /// Where the lines of rules begin that are not exactly what the original has.
     pub(crate) inexact: BTreeSet<usize>,
@@ -27,30 +25,32 @@ pub(crate) struct Written {
 /// The policy, without the comments of [`accept_warnings`].
 pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
     let prefixes = sources.prefixes();
-    let prefix = |source: usize| prefixes.get(source).map_or("", String::as_str);
     let mut key_sets = Vec::new();
-    let mut files = named_files(sources);
+    let names = original_files(sources).filter_map(|(file, _)| file.rsplit('/').next());
+    let mut files: BTreeSet<String> = names.map(str::to_ascii_lowercase).collect();
     let mut text = String::from("version: 1\n");
     if !sources.all.is_empty() {
         text += "identity:\n";
-        let (jwt, basic): (Vec<_>, Vec<_>) =
-            (0..).zip(&sources.all).partition(|(_, source)| matches!(source.kind, Kind::Jwt(_)));
-        for (number, source) in basic {
-            write_basic(&mut text, source, prefix(number));
-        }
-        if !jwt.is_empty() {
-            text += "  jwt:\n";
-        }
-        for (number, source) in jwt {
-            if let Kind::Jwt(issuer) = &source.kind {
-                let key_set = match &issuer.keys {
-                    Keys::Inline(key_set) => Some((key_set_file(&source.name, &mut files), key_set.clone())),
-                    Keys::Url(_) | Keys::File(_) | Keys::Discovery => None,
-                };
-                let file = key_set.as_ref().map(|(file, _)| file.as_str());
-                write_issuer(&mut text, source, issuer, prefix(number), file);
-                key_sets.extend(key_set);
+        let mut issuers = String::new();
+        for (source, prefix) in sources.all.iter().zip(&prefixes) {
+            match &source.kind {
+                Kind::Basic { users, .. } => write_basic(&mut text, users, prefix),
+                Kind::Jwt(issuer) => {
+                    let key_set = match &issuer.keys {
+                        Keys::Inline(key_set) => {
+                            Some((key_set_file(&source.name, &mut files), key_set.clone()))
+                        }
+                        Keys::Url(_) | Keys::File(_) | Keys::Discovery => None,
+                    };
+                    let file = key_set.as_ref().map(|(file, _)| file.as_str());
+                    write_issuer(&mut issuers, source, issuer, prefix, file);
+                    key_sets.extend(key_set);
+                }
             }
+        }
+        if !issuers.is_empty() {
+            text += "  jwt:\n";
+            text += &issuers;
         }
     }
     let inexact = write_roles(&mut text, &prefixes, roles);
@@ -64,10 +64,10 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
 
 // Writing to a `String` never fails.
 
-fn write_basic(text: &mut String, source: &Source, prefix: &str) {
+fn write_basic(text: &mut String, users: &Users, prefix: &str) {
     text.push_str("  basic:\n");
-    match &source.kind {
-        Kind::Users { users, .. } => {
+    match users {
+        Users::Inline(users) => {
             text.push_str("    users:\n");
             for (name, hash) in users {
                 // Envoy has no others.
@@ -75,16 +75,11 @@ fn write_basic(text: &mut String, source: &Source, prefix: &str) {
                     let (kind, reason) = (Warning::WeakHash, reason(Warning::WeakHash));
                     let _ = writeln!(text, "      # accept: {kind} because imported: {reason}");
                 }
-                let _ = writeln!(
-                    text,
-                    "      {}: {{ password: {} }}",
-                    written::quoted(name),
-                    written::quoted(hash)
-                );
+                let (name, hash) = (written::quoted(name), written::quoted(hash));
+                let _ = writeln!(text, "      {name}: {{ password: {hash} }}");
             }
         }
-        Kind::UsersFile { file, .. } => _ = writeln!(text, "    users_file: {}", written::quoted(file)),
-        Kind::Jwt(_) => {}
+        Users::File(file) => _ = writeln!(text, "    users_file: {}", written::quoted(file)),
     }
     write_prefix(text, prefix, "    ");
 }
@@ -105,8 +100,7 @@ fn write_issuer(
     key_set_file: Option<&str>,
 ) {
     let _ = writeln!(text, "    - issuer: {}", written::quoted(&issuer.issuer));
-    let audiences: Vec<String> = issuer.audiences.iter().map(|audience| written::quoted(audience)).collect();
-    let _ = writeln!(text, "      audiences: [{}]", audiences.join(", "));
+    let _ = writeln!(text, "      audiences: [{}]", quoted_list(&issuer.audiences));
     let keys = match &issuer.keys {
         Keys::Url(url) => format!("url: {}", written::quoted(url)),
         Keys::File(file) => format!("file: {}", written::quoted(file)),
@@ -114,13 +108,9 @@ fn write_issuer(
         Keys::Inline(_) => format!("file: {}", written::quoted(key_set_file.unwrap_or_default())),
     };
     let _ = writeln!(text, "      keys: {{ {keys} }}");
-    let user =
-        source.user_claim.borrow().as_ref().map_or_else(|| written::quoted("sub"), |claim| pointer(claim));
-    let groups = source
-        .group_claim
-        .borrow()
-        .as_ref()
-        .map_or_else(String::new, |claim| format!(", groups: {}", pointer(claim)));
+    let claim = |claim: &RefCell<Option<Vec<String>>>| claim.borrow().as_deref().map(pointer);
+    let user = claim(&source.user_claim).unwrap_or_else(|| written::quoted("sub"));
+    let groups = claim(&source.group_claim).map(|claim| format!(", groups: {claim}")).unwrap_or_default();
     let _ = writeln!(text, "      claims: {{ user: {user}{groups} }}");
     if let Some(skew) = &issuer.clock_skew {
         let _ = writeln!(text, "      clock_skew: {skew}");
@@ -128,28 +118,32 @@ fn write_issuer(
     write_prefix(text, prefix, "      ");
 }
 
-/// The names of the files that the original names, in lower case.
-fn named_files(sources: &Sources) -> BTreeSet<String> {
-    let file = |source: &Source| match &source.kind {
-        Kind::UsersFile { file, .. } | Kind::Jwt(Issuer { keys: Keys::File(file), .. }) => {
-            file.rsplit('/').next().map(str::to_ascii_lowercase)
+/// The files that the original names, with a content that is valid in their place: they exist only
+/// where Envoy runs.
+fn original_files(sources: &Sources) -> impl Iterator<Item = (&str, &'static str)> {
+    sources.all.iter().filter_map(|source| match &source.kind {
+        Kind::Basic { users: Users::File(file), .. } => {
+            Some((file.as_str(), "user:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n"))
         }
-        Kind::Users { .. } | Kind::Jwt(_) => None,
-    };
-    sources.all.iter().filter_map(file).collect()
+        Kind::Jwt(Issuer { keys: Keys::File(file), .. }) => Some((
+            file.as_str(),
+            r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#,
+        )),
+        Kind::Basic { .. } | Kind::Jwt(_) => None,
+    })
 }
 
-/// The name of the file of a key set, which no other file has, also where the file system ignores case: two issuers with one file
-/// could sign each other's tokens.
+/// The name of the file of a key set, which no other file has, also where the file system ignores
+/// case: two issuers with one file could sign each other's tokens.
 fn key_set_file(source: &str, files: &mut BTreeSet<String>) -> String {
     let name: String = source
         .chars()
         .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
         .collect();
-    let first = format!("{name}.jwks.json");
-    let numbered = (2..).map(|number| format!("{name}-{number}.jwks.json"));
-    let mut all = std::iter::once(first.clone()).chain(numbered);
-    let free = all.find(|file| !files.contains(&file.to_ascii_lowercase())).unwrap_or(first);
+    let free = spelling::first_free(
+        |number| format!("{name}{number}.jwks.json"),
+        |file| !files.contains(&file.to_ascii_lowercase()),
+    );
     files.insert(free.to_ascii_lowercase());
     free
 }
@@ -202,91 +196,74 @@ fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) -> BTreeS
 
 /// `users: ["ann"], groups: ["staff"]`.
 fn holders(prefixes: &[String], role: &Role) -> String {
-    let prefix = |source: usize| prefixes.get(source).map_or("", String::as_str);
-    let of = |is_group: bool| {
-        let names = role.callers.iter().filter_map(|caller| match caller {
-            Caller::User(source, name) if !is_group => Some((source, name)),
-            Caller::Group(source, name) if is_group => Some((source, name)),
-            Caller::Anyone | Caller::Authenticated | Caller::User(_, _) | Caller::Group(_, _) => None,
-        });
-        let names = names.map(|(source, name)| written::quoted(&format!("{}{name}", prefix(*source))));
-        names.collect::<Vec<String>>().join(", ")
-    };
-    let lists = [("users", of(false)), ("groups", of(true))];
-    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    lists.map(|(key, names)| format!("{key}: [{names}]")).collect::<Vec<_>>().join(", ")
+    let (mut users, mut groups) = (Vec::new(), Vec::new());
+    for caller in &role.callers {
+        let (names, source, name) = match caller {
+            Caller::User(source, name) => (&mut users, source, name),
+            Caller::Group(source, name) => (&mut groups, source, name),
+            Caller::Anyone | Caller::Authenticated => continue,
+        };
+        names.push(format!("{}{name}", prefixes.get(*source).map_or("", String::as_str)));
+    }
+    let lists = [("users", users), ("groups", groups)].into_iter().filter(|(_, names)| !names.is_empty());
+    lists.map(|(key, names)| format!("{key}: [{}]", quoted_list(&names))).collect::<Vec<_>>().join(", ")
+}
+
+/// `"ann", "bob"`.
+fn quoted_list(texts: &[String]) -> String {
+    texts.iter().map(|text| written::quoted(text)).collect::<Vec<_>>().join(", ")
 }
 
 /// A name that no other role has.
 fn unique(name: &str, names: &mut BTreeSet<String>) -> String {
-    let reserved = [policy::model::ANYONE, policy::model::AUTHENTICATED, ""].contains(&name);
-    let name = if reserved { format!("role-{name}") } else { name.to_owned() };
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let free =
-        std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name)).unwrap_or(name);
+    let is_reserved = [policy::model::ANYONE, policy::model::AUTHENTICATED, ""].contains(&name);
+    let name = if is_reserved { format!("role-{name}") } else { name.to_owned() };
+    let free = spelling::first_free(|number| format!("{name}{number}"), |name| !names.contains(name));
     names.insert(free.clone());
     free
 }
 
-fn write_rule(text: &mut String, rule: &Rule, named: bool, inexact: &mut BTreeSet<usize>) {
-    if named {
-        let name: String =
-            rule.name.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
-        let _ = writeln!(text, "      # {name}");
+fn write_rule(text: &mut String, rule: &Rule, is_named: bool, inexact: &mut BTreeSet<usize>) {
+    if is_named {
+        let _ = writeln!(text, "      # {}", rule.name.replace(char::is_control, " "));
     }
-    let is_any = rule.paths.is_none();
-    let asterisk = |pattern: &Pattern| !pattern.absolute;
-    let options = rule.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
-    let of_server = is_any || rule.paths.iter().flatten().any(asterisk);
     let paths: Vec<String> = match &rule.paths {
         None => vec!["/**".to_owned()],
-        Some(paths) => paths.iter().filter(|pattern| !asterisk(pattern)).map(written::pattern).collect(),
+        Some(paths) => paths.iter().filter(|pattern| pattern.absolute).map(written::pattern).collect(),
     };
-    let mut note_start = |text: &str| {
+    let methods = rule.methods.as_ref().map(|methods| methods.iter().cloned().collect::<Vec<_>>());
+    let options = "OPTIONS".to_owned();
+    let has_asterisk = rule.paths.as_ref().is_none_or(|paths| paths.iter().any(|path| !path.absolute));
+    let has_options = methods.as_ref().is_none_or(|methods| methods.contains(&options));
+    let of_server = (has_asterisk && has_options).then(|| (Some(vec![options]), vec!["*".to_owned()]));
+    for (methods, paths) in [(methods, paths)].into_iter().chain(of_server) {
+        if paths.is_empty() {
+            continue;
+        }
         if !rule.is_exact {
             inexact.insert(text.len());
         }
-    };
-    if !paths.is_empty() {
-        note_start(text);
-        write_one(text, rule.methods.as_ref(), rule.hosts.as_deref(), &paths);
-    }
-    if of_server && options {
-        note_start(text);
-        write_one(
-            text,
-            Some(&BTreeSet::from(["OPTIONS".to_owned()])),
-            rule.hosts.as_deref(),
-            &["*".to_owned()],
-        );
+        let line = match (paths.as_slice(), &rule.hosts) {
+            ([path], None) => {
+                let methods = methods.map_or_else(|| "*".to_owned(), |methods| methods.join("|"));
+                written::quoted(&format!("{methods} {path}"))
+            }
+            (paths, hosts) => {
+                let methods = quoted_list(&methods.unwrap_or_else(|| vec!["*".to_owned()]));
+                let hosts: Option<Vec<String>> =
+                    hosts.as_ref().map(|hosts| hosts.iter().map(ToString::to_string).collect());
+                let hosts = hosts.map(|hosts| format!(" hosts: [{}],", quoted_list(&hosts)));
+                let hosts = hosts.unwrap_or_default();
+                format!("{{ methods: [{methods}],{hosts} paths: [{}] }}", quoted_list(paths))
+            }
+        };
+        let _ = writeln!(text, "      - {line}");
     }
 }
 
-fn write_one(
-    text: &mut String,
-    methods: Option<&BTreeSet<String>>,
-    hosts: Option<&[Scope]>,
-    paths: &[String],
-) {
-    if let ([path], None) = (paths, hosts) {
-        let methods =
-            methods.map_or_else(|| "*".to_owned(), |all| all.iter().cloned().collect::<Vec<_>>().join("|"));
-        let _ = writeln!(text, "      - {}", written::quoted(&format!("{methods} {path}")));
-        return;
-    }
-    let list = |texts: &mut dyn Iterator<Item = String>| {
-        texts.map(|text| written::quoted(&text)).collect::<Vec<_>>().join(", ")
-    };
-    let methods = methods.map_or_else(|| "\"*\"".to_owned(), |all| list(&mut all.iter().cloned()));
-    let hosts = hosts.map_or_else(String::new, |hosts| {
-        format!(" hosts: [{}],", list(&mut hosts.iter().map(ToString::to_string)))
-    });
-    let paths = list(&mut paths.iter().cloned());
-    let _ = writeln!(text, "      - {{ methods: [{methods}],{hosts} paths: [{paths}] }}");
-}
-
-/// Adds comments that accept the warnings of `rolegate check`, because what they are about is as in the original. Loads the policy,
-/// so that a mistake of this crate is an error and not a policy with another meaning.
+/// Adds comments that accept the warnings of `rolegate check`, because what they are about is as in
+/// the original. Loads the policy, so that a mistake of this crate is an error and not a policy
+/// with another meaning.
 pub(crate) fn accept_warnings(
     imported: &mut Imported,
     sources: &Sources,
@@ -300,10 +277,11 @@ pub(crate) fn accept_warnings(
             .iter()
             .filter(|warning| warning.at.line == number)
             .filter_map(|warning| Some((warning.at.column, warning.kind()?)))
-            // Whether a hash is weak is not checked here, so a comment about one seems to accept nothing.
-            // If nothing could be imported, who imports should be warned.
+            // Whether a hash is weak is not checked here, so a comment about one seems to accept
+            // nothing. If nothing could be imported, who imports should be warned.
             .filter(|(_, kind)| ![Warning::Acceptance, Warning::NoRoles].contains(kind))
-            // Where that is only nearly so in the original, who imports should see whether it should match something.
+            // Where that is only nearly so in the original, who imports should see whether it
+            // should match something.
             .filter(|(_, kind)| *kind != Warning::UnmatchedDeny || !inexact.contains(&start))
             .collect();
         for (_, kind) in of_line {
@@ -333,17 +311,8 @@ fn loaded(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Proble
     for (name, key_set) in &imported.key_sets {
         files = files.and(name, key_set.as_bytes());
     }
-    for source in &sources.all {
-        match &source.kind {
-            // The files that exist only where Envoy runs.
-            Kind::UsersFile { file, .. } => {
-                files = files.and(file, "user:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")
-            }
-            Kind::Jwt(Issuer { keys: Keys::File(file), .. }) => {
-                files = files.and(file, r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#);
-            }
-            Kind::Users { .. } | Kind::Jwt(_) => {}
-        }
+    for (name, content) in original_files(sources) {
+        files = files.and(name, content.as_bytes());
     }
     match lint::load(&files, Path::new("policy.yaml")) {
         Ok(loaded) => {

@@ -5,7 +5,7 @@ use document::View;
 use crate::expr::{Expr, Notes as _};
 use crate::lower::Original;
 use crate::note::Effect;
-use crate::sources::Kind;
+use crate::sources::{Kind, Users};
 
 /// Adds the users as an identity source.
 pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
@@ -19,40 +19,35 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
                 let message = "requests without credentials are denied: less is allowed";
                 original.notes.push(value.note(Effect::Stricter, message));
             }
-            "authentication_header" => {
-                let condition = value.inexpressible("rolegate reads credentials from `Authorization` only");
-                original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
-            }
-            _ => {
-                let condition = value.inexpressible("a field that is not known");
+            key => {
+                let condition = value.inexpressible(match key {
+                    "authentication_header" => "rolegate reads credentials from `Authorization` only",
+                    _ => "a field that is not known",
+                });
                 original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
             }
         }
     }
-    let kind = if let Some(text) = users.text_of("inline_string") {
+    let listed = if let Some(text) = users.text_of("inline_string") {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let users = lines.filter_map(|line| line.split_once(':'));
-        Kind::Users { users: users.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect(), header }
+        let names = lines.filter_map(|line| line.split_once(':'));
+        let names: Vec<_> = names.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect();
+        if names.is_empty() {
+            let message = "there are no users: nothing is allowed by it";
+            original.notes.push(users.note(Effect::Stricter, message));
+            return;
+        }
+        Users::Inline(names)
     } else if let Some(file) = users.text_of("filename") {
-        Kind::UsersFile { file: file.to_owned(), header }
+        Users::File(file.to_owned())
     } else {
-        original.notes.push(users.note(
-            Effect::Stricter,
-            "users are read from `inline_string` or `filename` only: nothing is allowed by it",
-        ));
+        let message = "users are read from `inline_string` or `filename` only: nothing is allowed by it";
+        original.notes.push(users.note(Effect::Stricter, message));
         return;
     };
-    if let Kind::Users { users: all, .. } = &kind
-        && all.is_empty()
-    {
-        original.notes.push(users.note(Effect::Stricter, "there are no users: nothing is allowed by it"));
-        return;
-    }
-    original.notes.push(
-        users
-            .note(Effect::Same, "`{SHA}` hashes are weak: replace them by those of `rolegate hash-password`"),
-    );
-    original.sources.add("basic", kind);
+    let message = "`{SHA}` hashes are weak: replace them by those of `rolegate hash-password`";
+    original.notes.push(users.note(Effect::Same, message));
+    original.sources.add("basic", Kind::Basic { users: listed, header });
 }
 
 /// The filter lets only callers with valid credentials pass.

@@ -3,25 +3,19 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::{Expr, Notes as _};
+use crate::expr::{Expr, Notes as _, reason};
 use crate::lower::{Alternative, Original};
 use crate::matcher;
 use crate::note::Effect;
 use crate::sources::{Kind, Sources};
 use crate::text_matcher::{self, Matcher};
 
-/// Adds what a filter requires.
+const UNKNOWN_MATCHER: &str = "a matcher that is not known";
+
+/// Adds the conditions of a filter.
 pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {
-    const IGNORED: [&str; 8] = [
-        "@type",
-        "rules",
-        "rules_stat_prefix",
-        "shadow_rules",
-        "shadow_matcher",
-        "shadow_rules_stat_prefix",
-        "track_per_rule_stats",
-        "matcher",
-    ];
+    const KNOWN: &str = "@type rules rules_stat_prefix shadow_rules shadow_matcher shadow_rules_stat_prefix \
+                         track_per_rule_stats matcher";
     for key in ["shadow_rules", "shadow_matcher"] {
         if let Some(shadow) = filter.get(key) {
             let message =
@@ -29,7 +23,7 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
             original.notes.push(shadow.note(Effect::Same, message));
         }
     }
-    if let Some(unknown) = filter.unknown(&IGNORED) {
+    if let Some(unknown) = filter.unknown(KNOWN) {
         original.allow.push(vec![super::unnamed(filter, "unknown", unknown)]);
     }
     match (filter.get("rules"), filter.get("matcher")) {
@@ -45,59 +39,48 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
 }
 
 fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
-    if let Some(unknown) = rules.unknown(&["action", "policies", "audit_logging_options"]) {
+    if let Some(unknown) = rules.unknown("action policies audit_logging_options") {
         original.allow.push(vec![super::unnamed(rules, "unknown", unknown)]);
     }
     let policies = rules.get("policies");
     let named = policies.as_ref().map(View::named_entries).unwrap_or_default();
     let mut alternatives: Vec<Alternative> = named
         .iter()
-        .map(|(name, policy)| Alternative {
-            name: name.clone(),
-            origin: (policy.place(), policy.path.clone()),
-            condition: self::policy(policy, options, &original.sources),
-        })
+        .map(|(name, policy)| super::unnamed(policy, name, self::policy(policy, options, &original.sources)))
         .collect();
     if let Some(policies) = policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value()) {
         let condition = policies.inexpressible("policies are expected here, each with its name");
         alternatives.push(super::unnamed(&policies, "policies", condition));
     }
+    let alone = |name: &str, condition| vec![super::unnamed(rules, name, condition)];
     match rules.get("action").map_or("ALLOW", |action| action.text().unwrap_or_default()) {
         "ALLOW" | "0" => original.allow.push(alternatives),
         "DENY" | "1" => {
             original.deny.extend(alternatives);
-            original.allow.push(vec![super::unnamed(rules, "not denied", Expr::always())]);
+            original.allow.push(alone("not denied", Expr::always()));
         }
         "LOG" | "2" => {
             original.notes.push(rules.note(Effect::Same, "`LOG` decides nothing and is not imported"));
-            original.allow.push(vec![super::unnamed(rules, "logged", Expr::always())]);
+            original.allow.push(alone("logged", Expr::always()));
         }
-        _ => original.allow.push(vec![super::unnamed(
-            rules,
-            "unknown",
-            rules.inexpressible("an action that is not known"),
-        )]),
+        _ => original.allow.push(alone("unknown", rules.inexpressible("an action that is not known"))),
     }
 }
 
 fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     let reader = Reader { options, sources };
     let one_of = |key: &str| match policy.list(key).as_slice() {
-        // Envoy does not start with such a policy. It is not one that matches nothing, because it could be a denial.
+        // Envoy does not start with such a policy. It is not one that matches nothing, because it
+        // could be a denial.
         [] => policy.inexpressible(format!("`{key}` are expected here")),
         all => Expr::any(all.iter().map(|one| reader.rule(one)).collect()),
     };
-    let mut all = vec![one_of("permissions"), one_of("principals")];
-    for key in ["condition", "checked_condition"] {
-        all.extend(
-            policy
-                .get(key)
-                .map(|condition| condition.inexpressible("a condition in CEL cannot be expressed")),
-        );
+    let mut conditions = vec![one_of("permissions"), one_of("principals")];
+    for condition in ["condition", "checked_condition"].iter().filter_map(|key| policy.get(key)) {
+        conditions.push(condition.inexpressible("a condition in CEL cannot be expressed"));
     }
-    let known = ["permissions", "principals", "condition", "checked_condition", "cel_config"];
-    all.extend(policy.unknown(&known));
-    Expr::All(all)
+    conditions.extend(policy.unknown("permissions principals condition checked_condition cel_config"));
+    Expr::All(conditions)
 }
 
 /// Reads permissions and principals: the fields that both have mean the same.
@@ -107,60 +90,55 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// A permission or a principal.
     fn rule(&self, rule: &View<'_>) -> Expr {
         let entries = rule.entries();
         let [(key, value)] = entries.as_slice() else {
             return rule.inexpressible("exactly one condition is expected here");
         };
-        let known: Option<&[&str]> = match key.as_str() {
-            "url_path" => Some(&["path"]),
-            "uri_template" => Some(&["name", "typed_config"]),
-            "sourced_metadata" => Some(&["metadata_matcher", "metadata_source"]),
+        let known = match key.as_str() {
+            "url_path" => Some("path"),
+            "uri_template" => Some("name typed_config"),
+            "sourced_metadata" => Some("metadata_matcher metadata_source"),
             _ => None,
         };
         if let Some(unknown) = known.and_then(|known| value.unknown(known)) {
             return unknown;
         }
-        match key.as_str() {
-            "any" if value.boolean() == Some(true) => Expr::always(),
-            "and_rules" => self.set(value, "rules", Expr::All),
-            "or_rules" => self.set(value, "rules", Expr::any),
-            "and_ids" => self.set(value, "ids", Expr::All),
-            "or_ids" => self.set(value, "ids", Expr::any),
-            "not_rule" | "not_id" => self.rule(value).negated(),
-            "header" => self.header(value),
+        let reason = match key.as_str() {
+            "any" if value.boolean() == Some(true) => return Expr::always(),
+            "and_rules" => return self.set(value, "rules", Expr::All),
+            "or_rules" => return self.set(value, "rules", Expr::any),
+            "and_ids" => return self.set(value, "ids", Expr::All),
+            "or_ids" => return self.set(value, "ids", Expr::any),
+            "not_rule" | "not_id" => return self.rule(value).negated(),
+            "header" => return self.header(value),
             "url_path" => {
-                match value.get("path").and_then(|path| Some((text_matcher::string_matcher(&path)?, path))) {
-                    Some(((matcher, ignore_case), path)) => {
-                        matcher::path(&path, &matcher, ignore_case, self.options)
+                let path = value.get("path");
+                match path.as_ref().and_then(|path| Some((path, text_matcher::string_matcher(path)?))) {
+                    Some((path, (matcher, ignore_case))) => {
+                        return matcher::path(path, &matcher, ignore_case, self.options);
                     }
-                    None => value.inexpressible("a matcher that is not known"),
+                    None => UNKNOWN_MATCHER,
                 }
             }
-            "uri_template" => self.template(value),
-            "metadata" => self.metadata(value),
+            "uri_template" => return self.template(value),
+            "metadata" => return self.metadata(value),
             "sourced_metadata" => {
                 let source = value.get("metadata_source");
                 let source = source.map_or("DYNAMIC", |source| source.text().unwrap_or_default());
                 match value.get("metadata_matcher") {
-                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => self.metadata(&matcher),
-                    _ => value.inexpressible("metadata of a route is not known to rolegate"),
+                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => return self.metadata(&matcher),
+                    _ => "metadata of a route is not known to rolegate",
                 }
             }
-            "authenticated" => value.inexpressible("certificates of clients are not known to rolegate"),
-            "source_ip" | "direct_remote_ip" | "remote_ip" => {
-                value.inexpressible("a rule does not depend on the address of the client")
-            }
-            "destination_ip" | "destination_port" | "destination_port_range" => {
-                value.inexpressible("a rule does not depend on the address and the port of the server")
-            }
-            "requested_server_name" => {
-                value.inexpressible("a rule does not depend on the server name of TLS")
-            }
-            "filter_state" => value.inexpressible("filter state is not known to rolegate"),
-            _ => value.inexpressible("this condition cannot be expressed"),
-        }
+            "authenticated" => reason::CERTIFICATE,
+            "source_ip" | "direct_remote_ip" | "remote_ip" => reason::CLIENT_ADDRESS,
+            "destination_ip" | "destination_port" | "destination_port_range" => reason::SERVER_ADDRESS,
+            "requested_server_name" => "a rule does not depend on the server name of TLS",
+            "filter_state" => reason::FILTER_STATE,
+            _ => reason::OTHER,
+        };
+        value.inexpressible(reason)
     }
 
     /// All conditions under this key, or one of them.
@@ -168,46 +146,42 @@ impl Reader<'_> {
         set.combined(key, |all| combine(all.iter().map(|one| self.rule(one)).collect()))
     }
 
-    /// The path template of an extension.
     fn template(&self, extension: &View<'_>) -> Expr {
         let Some(config) = extension.get("typed_config") else {
-            return extension.inexpressible("a matcher that is not known");
+            return extension.inexpressible(UNKNOWN_MATCHER);
         };
         let config = config.get("value").unwrap_or(config);
-        match config.get("path_template") {
-            Some(template) => config.unknown(&["@type", "path_template"]).unwrap_or_else(|| {
-                let text = template.text().unwrap_or_default().to_owned();
-                matcher::path(&template, &Matcher::Template(text), false, self.options)
-            }),
-            None => extension.inexpressible("a matcher that is not known"),
-        }
+        let Some(template) = config.get("path_template") else {
+            return extension.inexpressible(UNKNOWN_MATCHER);
+        };
+        config.unknown("@type path_template").unwrap_or_else(|| {
+            let text = template.text().unwrap_or_default().to_owned();
+            matcher::path(&template, &Matcher::Template(text), false, self.options)
+        })
     }
 
     /// `HeaderMatcher`.
     fn header(&self, header: &View<'_>) -> Expr {
         let name = header.text_of("name").unwrap_or_default().to_ascii_lowercase();
-        let text = |key: &str| header.text_of(key).map(str::to_owned);
-        let mut found = None;
+        let mut known = None;
         for (key, value) in header.entries() {
             let matcher = match key.as_str() {
                 "name" | "invert_match" => continue,
                 "treat_missing_header_as_empty" if value.boolean() == Some(false) => continue,
-                "exact_match" => text("exact_match").map(|text| (Matcher::Exact(text), false)),
-                "prefix_match" => text("prefix_match").map(|text| (Matcher::Prefix(text), false)),
-                "suffix_match" => text("suffix_match").map(|text| (Matcher::Suffix(text), false)),
-                "contains_match" => text("contains_match").map(|text| (Matcher::Contains(text), false)),
-                "safe_regex_match" => text_matcher::regex(&value).map(|regex| (Matcher::Regex(regex), false)),
                 "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
                 "string_match" => text_matcher::string_matcher(&value),
-                _ => None,
+                key => key
+                    .strip_suffix("_match")
+                    .and_then(|key| text_matcher::field(key, &value))
+                    .map(|matcher| (matcher, false)),
             };
-            if matcher.is_none() || found.is_some() {
-                return value.inexpressible("a matcher that is not known");
+            if matcher.is_none() || known.is_some() {
+                return value.inexpressible(UNKNOWN_MATCHER);
             }
-            found = matcher;
+            known = matcher;
         }
         // Without a matcher, the header must be present.
-        let (matcher, ignore_case) = found.unwrap_or((Matcher::Any, false));
+        let (matcher, ignore_case) = known.unwrap_or((Matcher::Any, false));
         let expr = match name.as_str() {
             ":method" => matcher::method(header, &matcher, ignore_case),
             ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
@@ -217,12 +191,11 @@ impl Reader<'_> {
         inverted(header, "invert_match", expr)
     }
 
-    /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is the client's.
+    /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is
+    /// the client's.
     fn user_header(&self, header: &View<'_>, name: &str, (matcher, ignore_case): (&Matcher, bool)) -> Expr {
         let sets = |source: &crate::sources::Source| match &source.kind {
-            Kind::Users { header, .. } | Kind::UsersFile { header, .. } => {
-                header.as_deref() == Some(name) && !source.verified.borrow().is_never()
-            }
+            Kind::Basic { header, .. } => header.as_deref() == Some(name) && !source.verified.is_never(),
             Kind::Jwt(_) => false,
         };
         match (self.sources.all.iter().position(sets), matcher) {
@@ -232,7 +205,7 @@ impl Reader<'_> {
             }
             (Some(source), Matcher::Any) => self.sources.any_verified(header, source),
             (Some(_), _) => header.inexpressible("a grant names whole users"),
-            (None, _) => header.inexpressible("a rule does not depend on headers"),
+            (None, _) => header.inexpressible(reason::HEADER),
         }
     }
 
@@ -249,7 +222,7 @@ impl Reader<'_> {
     /// Claims, which the filter `jwt_authn` writes below the key of the provider.
     fn claims(&self, metadata: &View<'_>) -> Expr {
         let path = metadata.list("path");
-        if let Some(unknown) = path.iter().find_map(|segment| segment.unknown(&["key"])) {
+        if let Some(unknown) = path.iter().find_map(|segment| segment.unknown("key")) {
             return unknown;
         }
         let keys: Option<Vec<&str>> = path.iter().map(|segment| segment.text_of("key")).collect();
@@ -260,7 +233,7 @@ impl Reader<'_> {
         if claim.is_empty() {
             return metadata.inexpressible("a claim is expected here");
         }
-        if let Some(unknown) = metadata.unknown(&["filter", "path", "value", "invert"]) {
+        if let Some(unknown) = metadata.unknown("filter path value invert") {
             return unknown;
         }
         let sources = self.sources.of_payload(payload);
@@ -296,7 +269,7 @@ impl Reader<'_> {
                 let (Some(one), Some(text)) = (one, text) else {
                     return value.inexpressible("a claim with such a value is not known to rolegate");
                 };
-                let unknown = matcher.unknown(&["one_of"]).or_else(|| one.unknown(&["string_match"]));
+                let unknown = matcher.unknown("one_of").or_else(|| one.unknown("string_match"));
                 unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
                     Some((Matcher::Exact(text), false)) => {
                         self.sources.claim_has(value, source, claim, &text)

@@ -1,4 +1,5 @@
-//! Routes of Envoy: which requests they match, and which have a configuration of the filters of their own.
+//! Routes of Envoy: which requests they match, and which have a configuration of the filters of
+//! their own.
 
 use document::View;
 
@@ -8,16 +9,17 @@ use crate::lower::Original;
 use crate::matcher;
 use crate::text_matcher::{self, Matcher};
 
-/// Denies what routes with a configuration of these filters match: it may be stricter, and is not imported.
+/// Denies the requests of routes that have a configuration of these filters: it may be stricter,
+/// and is not imported.
 pub(crate) fn read(manager: &View<'_>, names: &[String], options: &Options, original: &mut Original) {
-    let mut found = Vec::new();
-    find(manager, None, names, options, &mut found);
     if manager.get("rds").is_some() || manager.get("scoped_routes").is_some() {
         let message =
             "routes from another server may have configurations of the filters of their own: look there";
         original.notes.push(manager.note(crate::Effect::Same, message));
     }
-    for (view, route) in found {
+    let mut configs = Vec::new();
+    find(manager, None, names, options, &mut configs);
+    for (view, route) in configs {
         let message =
             "the configuration of a filter for a route is not imported: all that the route matches is denied";
         let condition = Expr::All(vec![route, view.between(Expr::always(), Expr::always(), message)]);
@@ -42,7 +44,7 @@ fn find<'n>(
         }
         for (name, config) in value.named_entries() {
             // Some versions of Envoy also find it by the name of the extension.
-            if names.contains(&name) || super::has_type(&config, &super::is_imported_type) {
+            if names.contains(&name) || super::has_type(&config, &super::IMPORTED) {
                 found.push((config, route.cloned().unwrap_or_else(Expr::always)));
             }
         }
@@ -56,31 +58,30 @@ fn find<'n>(
 pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     const PATH: &str = "a path is expected here";
     let ignore_case = route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
-    let mut all = route.entries();
-    all.retain(|(key, _)| key != "case_sensitive");
-    // Envoy does not start with a route that has no path. It is not one that matches all, before which no other counts.
-    if all.is_empty() {
+    let mut fields = route.entries();
+    fields.retain(|(key, _)| key != "case_sensitive");
+    // Envoy does not start with a route that has no path. It does not match all requests, before
+    // which no other route counts.
+    if fields.is_empty() {
         return route.inexpressible(PATH);
     }
-    let conditions = all.into_iter().map(|(key, value)| {
-        let text = match key.as_str() {
-            "prefix" | "path" | "path_separated_prefix" => value.text(),
-            "safe_regex" => value.text_of("regex").filter(|_| text_matcher::regex(&value).is_some()),
+    let condition = |(key, value): &(String, View<'_>)| {
+        let path = |matcher: &Matcher| matcher::path(value, matcher, ignore_case, options);
+        let field = match key.as_str() {
+            "prefix" | "safe_regex" => text_matcher::field(key, value),
+            "path" => text_matcher::field("exact", value),
+            "path_separated_prefix" => text_matcher::field("prefix", value),
             _ => return value.inexpressible("of a route, only the path is imported"),
         };
-        let Some(text) = text else { return value.inexpressible(PATH) };
-        let condition = |matcher: &Matcher| matcher::path(&value, matcher, ignore_case, options);
-        match key.as_str() {
+        match field {
+            None => value.inexpressible(PATH),
+            Some(Matcher::Prefix(text)) if key == "path_separated_prefix" => {
+                let below = Matcher::Prefix(format!("{text}/"));
+                Expr::any(vec![path(&Matcher::Exact(text)), path(&below)])
+            }
             // An empty prefix matches every path.
-            "prefix" if text.is_empty() => condition(&Matcher::Any),
-            "prefix" => condition(&Matcher::Prefix(text.to_owned())),
-            "path" => condition(&Matcher::Exact(text.to_owned())),
-            "path_separated_prefix" => Expr::any(vec![
-                condition(&Matcher::Exact(text.to_owned())),
-                condition(&Matcher::Prefix(format!("{text}/"))),
-            ]),
-            _ => condition(&Matcher::Regex(text.to_owned())),
+            Some(matcher) => path(&matcher),
         }
-    });
-    Expr::All(conditions.collect())
+    };
+    Expr::All(fields.iter().map(condition).collect())
 }

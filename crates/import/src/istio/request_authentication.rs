@@ -6,12 +6,13 @@ use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
 use crate::sources::{Issuer, Keys, Kind};
+use crate::spelling;
 use crate::tokens::{self, Unaccepted};
 
 /// Adds the issuers as identity sources.
 pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Original) {
     let Some(spec) = resource.get("spec") else { return };
-    let unknown = super::unknown_fields(&spec, &["jwt_rules"]).into_iter().next();
+    let unknown = super::unknown_fields(&spec, "jwt_rules").into_iter().next();
     for rule in spec.list("jwt_rules") {
         tokens::note_headers(&rule, &["output_payload_to_header", "output_claim_to_headers"], original);
         let known = unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
@@ -30,27 +31,16 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
 fn name(issuer: &str, original: &Original) -> String {
     let name = issuer.split_once("://").map_or(issuer, |(_, name)| name).trim_end_matches('/');
     let is_free = |name: &String| original.sources.all.iter().all(|source| source.name != *name);
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+    spelling::first_free(|number| format!("{name}{number}"), is_free)
 }
 
 /// `JWTRule`.
 fn issuer<'n>(rule: &View<'n>, options: &Options, original: &mut Original) -> Result<Issuer, Unaccepted<'n>> {
-    const KNOWN: [&str; 12] = [
-        "issuer",
-        "audiences",
-        "jwks_uri",
-        "jwks",
-        "from_headers",
-        "from_params",
-        "from_cookies",
-        "output_payload_to_header",
-        "output_claim_to_headers",
-        "forward_original_token",
-        "timeout",
-        "space_delimited_claims",
-    ];
-    if let Some(unknown) = rule.besides(&KNOWN).into_iter().next() {
+    const KNOWN: &str = "\
+        issuer audiences jwks_uri jwks from_headers from_params from_cookies \
+        output_payload_to_header output_claim_to_headers forward_original_token timeout \
+        space_delimited_claims";
+    if let Some(unknown) = rule.besides(KNOWN).into_iter().next() {
         return Err((unknown, "this limit on tokens cannot be expressed"));
     }
     let issuer = tokens::issuer(rule, original)?.to_owned();

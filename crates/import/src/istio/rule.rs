@@ -3,12 +3,13 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::{Expr, Notes as _};
+use crate::expr::{Expr, Notes as _, reason};
 use crate::matcher;
 use crate::sources::{Kind, Sources};
 use crate::text_matcher::Matcher;
 
-/// What is said of another value than a list. Kubernetes refuses it, unlike Envoy, which takes it for the only item.
+/// About another value than a list. Kubernetes refuses it, unlike Envoy, which takes it
+/// for the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
 
 /// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
@@ -22,7 +23,7 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
     for (list, inner) in [("from", "source"), ("to", "operation")] {
         let one = |item: &View<'_>| match item.get(inner).filter(View::is_mapping) {
             Some(value) => {
-                Expr::All(item.unknown(&[inner]).into_iter().chain([reader.fields(&value)]).collect())
+                Expr::All(item.unknown(inner).into_iter().chain([reader.fields(&value)]).collect())
             }
             None => item.inexpressible(format!("`{inner}` is expected here")),
         };
@@ -36,11 +37,12 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
         Ok(items) => all.extend(items.iter().map(|when| reader.when(when))),
         Err(wrong) => all.push(wrong),
     }
-    all.extend(rule.unknown(&["from", "to", "when"]));
+    all.extend(rule.unknown("from to when"));
     Expr::All(all)
 }
 
-/// The items of a list under a key. Another value there cannot be expressed: it is not the same as none, which would be no condition.
+/// The items of a list under a key. Another value there cannot be expressed: it is not the same as
+/// none, which would be no condition.
 pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Expr> {
     match view.get(key) {
         None => Ok(Vec::new()),
@@ -67,7 +69,8 @@ impl Reader<'_> {
         Expr::All(all.collect())
     }
 
-    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses one without any.
+    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses one without
+    /// any.
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
         let lists = [("values", false), ("not_values", true)];
@@ -77,7 +80,7 @@ impl Reader<'_> {
         if all.is_empty() {
             all.push(when.inexpressible("`values` or `notValues` are expected here"));
         }
-        all.extend(when.unknown(&["key", "values", "not_values"]));
+        all.extend(when.unknown("key values not_values"));
         Expr::All(all)
     }
 
@@ -99,28 +102,23 @@ impl Reader<'_> {
         if let Some(claim) = name.strip_prefix("request.auth.claims") {
             return self.claim(item, claim, text);
         }
-        match name {
-            "methods" => matcher::method(item, &wildcard(text), false),
-            "hosts" => matcher::host(item, &wildcard(text), self.options),
-            "paths" => matcher::path(item, &path(text), false, self.options),
-            "request_principals" | "request.auth.principal" => self.request_principal(item, text),
+        let reason = match name {
+            "methods" => return matcher::method(item, &wildcard(text), false),
+            "hosts" => return matcher::host(item, &wildcard(text), self.options),
+            "paths" => return matcher::path(item, &path(text), false, self.options),
+            "request_principals" | "request.auth.principal" => return self.request_principal(item, text),
             "principals" | "namespaces" | "service_accounts" | "source.principal" | "source.namespace" => {
-                item.inexpressible("certificates of clients are not known to rolegate")
+                reason::CERTIFICATE
             }
-            "ip_blocks" | "remote_ip_blocks" | "source.ip" | "remote.ip" => {
-                item.inexpressible("a rule does not depend on the address of the client")
-            }
-            "ports" | "destination.ip" | "destination.port" => {
-                item.inexpressible("a rule does not depend on the address and the port of the server")
-            }
+            "ip_blocks" | "remote_ip_blocks" | "source.ip" | "remote.ip" => reason::CLIENT_ADDRESS,
+            "ports" | "destination.ip" | "destination.port" => reason::SERVER_ADDRESS,
             "request.auth.audiences" | "request.auth.presenter" => {
-                item.inexpressible("a rule does not depend on the audience and the presenter of a token")
+                "a rule does not depend on the audience and the presenter of a token"
             }
-            _ if name.starts_with("request.headers") => {
-                item.inexpressible("a rule does not depend on headers")
-            }
-            _ => item.inexpressible("this condition cannot be expressed"),
-        }
+            _ if name.starts_with("request.headers") => reason::HEADER,
+            _ => reason::OTHER,
+        };
+        item.inexpressible(reason)
     }
 
     /// `ISSUER/SUBJECT`, where either may be `*`. The last slash separates them.
@@ -128,35 +126,32 @@ impl Reader<'_> {
         if text == "*" {
             return self.sources.any_token(item);
         }
-        let Some((issuer, subject)) = text.rsplit_once('/') else {
+        let has_wildcard = |name: &str| name != "*" && name.contains('*');
+        let parts = text.rsplit_once('/');
+        let Some((issuer, subject)) =
+            parts.filter(|(issuer, subject)| !has_wildcard(issuer) && !has_wildcard(subject))
+        else {
             return item.inexpressible("a grant names whole issuers and users");
         };
-        let numbers = self.issuers(issuer);
-        if issuer != "*" && issuer.contains('*') || subject != "*" && subject.contains('*') {
-            return item.inexpressible("a grant names whole issuers and users");
-        }
-        if numbers.is_empty() {
+        let issuers = self.issuers(issuer);
+        if issuers.is_empty() {
             let message = "no `RequestAuthentication` here accepts tokens of this issuer";
             return self.sources.without_issuer(item, issuer, message);
         }
-        let of = |source: usize| match subject {
-            "*" => self.sources.any_verified(item, source),
-            subject => self.sources.claim_is(item, source, &["sub"], subject),
-        };
         if issuer == "*" && subject == "*" {
             return self.sources.any_token(item);
         }
-        Expr::any(numbers.into_iter().map(of).collect())
+        let condition = |source: usize| match subject {
+            "*" => self.sources.any_verified(item, source),
+            subject => self.sources.claim_is(item, source, &["sub"], subject),
+        };
+        Expr::any(issuers.into_iter().map(condition).collect())
     }
 
     /// The sources with this issuer; all for `*`.
     fn issuers(&self, issuer: &str) -> Vec<usize> {
-        let is = |kind: &Kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer);
-        (0..)
-            .zip(&self.sources.all)
-            .filter(|(_, source)| is(&source.kind))
-            .map(|(number, _)| number)
-            .collect()
+        self.sources
+            .numbers(|kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer))
     }
 
     /// `[name]`, or `[outer][inner]` of a nested claim. Any issuer may have given it.
@@ -176,11 +171,11 @@ impl Reader<'_> {
         if sources.is_empty() {
             return self.sources.without_issuer(item, "*", "no `RequestAuthentication` here accepts tokens");
         }
-        let of = |source| match path.as_slice() {
+        let condition = |source| match path.as_slice() {
             ["sub"] => self.sources.claim_is(item, source, &path, text),
             _ => self.sources.claim_has(item, source, &path, text),
         };
-        Expr::any(sources.into_iter().map(of).collect())
+        Expr::any(sources.into_iter().map(condition).collect())
     }
 }
 
