@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use document::View;
 
-use crate::configuration::Configuration;
+use crate::cluster::Clusters;
 use crate::connection_manager::Manager;
 use crate::filter::{Discovered, Filter};
 use crate::routes::{self, Target};
@@ -19,7 +19,9 @@ const FIX: &str = "add the filter here, or route to another cluster";
 /// The clusters that listeners with authorization lead to, and where other listeners may lead.
 #[derive(Debug)]
 pub(crate) struct Protected<'a, 'n> {
-    configuration: &'a Configuration<'n>,
+    route_tables: &'a [View<'n>],
+    /// Whether Envoy gets no further clusters.
+    has_all_clusters: bool,
     /// All clusters, by name.
     clusters: BTreeMap<&'n str, &'a View<'n>>,
     /// Endpoints of clusters, from a control plane, by the name that it has for them.
@@ -32,21 +34,31 @@ pub(crate) struct Protected<'a, 'n> {
 
 impl<'a, 'n> Protected<'a, 'n> {
     /// The clusters that these listeners with authorization route to.
-    pub(crate) fn new(managers: &[&Manager<'n>], configuration: &'a Configuration<'n>) -> Self {
+    pub(crate) fn new(
+        managers: &[&Manager<'n>],
+        all: &'a Clusters<'n>,
+        route_tables: &'a [View<'n>],
+    ) -> Self {
         let (mut clusters, mut endpoints) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
-        for cluster in &configuration.clusters {
+        for cluster in &all.all {
             // `/config_dump` has a cluster of this name on two pages.
             if let Some(name) = cluster.text_of("name") {
                 clusters.entry(name).or_insert(cluster);
             }
         }
-        for assignment in &configuration.endpoints {
+        for assignment in &all.endpoints {
             if let Some(name) = assignment.text_of("cluster_name") {
                 endpoints.entry(name).or_default().push(assignment);
             }
         }
-        let (addresses, has_reported_unseen) = (BTreeMap::new(), Cell::new(false));
-        let mut protected = Self { configuration, clusters, endpoints, addresses, has_reported_unseen };
+        let mut protected = Self {
+            route_tables,
+            has_all_clusters: all.are_complete(),
+            clusters,
+            endpoints,
+            addresses: BTreeMap::new(),
+            has_reported_unseen: Cell::new(false),
+        };
         let targets: Vec<_> = managers.iter().flat_map(|manager| protected.targets(manager)).collect();
         for target in targets {
             let name = if let Target::Cluster(cluster) = target { cluster.text() } else { None };
@@ -60,7 +72,7 @@ impl<'a, 'n> Protected<'a, 'n> {
 
     /// Reports what a connection manager without authorization reaches.
     pub(crate) fn lint_manager(&self, manager: &Manager<'n>, findings: &mut Findings) {
-        routes::lint_unseen(&manager.view, &self.configuration.route_tables, findings);
+        routes::lint_unseen(&manager.view, self.route_tables, findings);
         let at = manager.view.get("http_filters").unwrap_or_else(|| manager.view.clone());
         for target in self.targets(manager) {
             match target {
@@ -170,7 +182,7 @@ impl<'a, 'n> Protected<'a, 'n> {
     /// authorization routes, and of those that it would be compared with.
     fn lint_endpoints(&self, at: &View<'_>, name: &'n str, findings: &mut Findings) {
         let Some(cluster) = self.clusters.get(name) else {
-            if !self.configuration.has_all_clusters() {
+            if !self.has_all_clusters {
                 let message = format!(
                     "the cluster `{name}`, to which this listener routes without authorization, is not in this file: whether it leads \
                      to what another listener protects cannot be seen"
@@ -196,7 +208,7 @@ impl<'a, 'n> Protected<'a, 'n> {
     fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
         let names = routes::table_names(&manager.view);
         let is_named = |table: &&View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
-        let tables = self.configuration.route_tables.iter().filter(is_named);
+        let tables = self.route_tables.iter().filter(is_named);
         tables.chain([&manager.view]).flat_map(routes::targets).collect()
     }
 

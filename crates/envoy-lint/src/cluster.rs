@@ -2,13 +2,30 @@
 
 use document::{View, closest};
 
-use crate::configuration::Configuration;
 use crate::values::{LINT_DUMP, unless_off};
 use crate::{Findings, Kind, client_routing, transport};
 
 /// Envoy's defaults: the maximum numbers of requests in flight, and of retries.
 const DEFAULT_REQUESTS: u64 = 1024;
 const DEFAULT_RETRIES: u64 = 3;
+
+/// The clusters of a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Clusters<'n> {
+    pub(crate) all: Vec<View<'n>>,
+    /// Their endpoints from a control plane.
+    pub(crate) endpoints: Vec<View<'n>>,
+    pub(crate) is_bootstrap: bool,
+    /// Whether Envoy asks elsewhere for clusters.
+    pub(crate) gets_more: bool,
+}
+
+impl Clusters<'_> {
+    /// Whether Envoy gets no further clusters.
+    pub(crate) fn are_complete(&self) -> bool {
+        self.is_bootstrap && !self.gets_more
+    }
+}
 
 /// Whether this value, under this key, is a cluster.
 pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
@@ -67,7 +84,7 @@ pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
 /// Reports settings of the clusters that checks are sent to, by each `GrpcService`.
 pub(crate) fn lint<'n>(
     services: &[View<'n>],
-    configuration: &Configuration<'n>,
+    clusters: &Clusters<'n>,
     secrets: &[View<'n>],
     findings: &mut Findings,
 ) {
@@ -78,10 +95,10 @@ pub(crate) fn lint<'n>(
         }
         let Some(name) = service.get("envoy_grpc/cluster_name") else { continue };
         let is_named = |cluster: &&View<'_>| cluster.text_of("name") == name.text();
-        let mut clusters = configuration.clusters.iter().filter(is_named).peekable();
-        if clusters.peek().is_none() && configuration.has_all_clusters() {
-            lint_missing(&name, &configuration.clusters, findings);
-        } else if clusters.peek().is_none() {
+        let mut named = clusters.all.iter().filter(is_named).peekable();
+        if named.peek().is_none() && clusters.are_complete() {
+            lint_missing(&name, &clusters.all, findings);
+        } else if named.peek().is_none() {
             let message = "this cluster is not in this file: its protocol and its limits cannot be seen";
             findings.add(&name, Kind::UnseenCluster, message, LINT_DUMP);
         }
@@ -89,7 +106,7 @@ pub(crate) fn lint<'n>(
         let retries = services.iter().any(|other| {
             other.text_of("envoy_grpc/cluster_name") == name.text() && other.get("retry_policy").is_some()
         });
-        for cluster in clusters {
+        for cluster in named {
             lint_protocol(cluster, findings);
             lint_limits(cluster, retries, findings);
             if cluster.list("health_checks").is_empty() {
@@ -97,7 +114,7 @@ pub(crate) fn lint<'n>(
             }
             let name = name_of_endpoints(cluster);
             let is_own = |endpoints: &&View<'_>| name.is_some() && endpoints.text_of("cluster_name") == name;
-            let endpoints: Vec<&View<'_>> = configuration.endpoints.iter().filter(is_own).collect();
+            let endpoints: Vec<&View<'_>> = clusters.endpoints.iter().filter(is_own).collect();
             transport::lint(cluster, &endpoints, secrets, findings);
         }
     }

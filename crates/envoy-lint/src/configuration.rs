@@ -5,6 +5,7 @@ use document::View;
 
 use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
+use crate::cluster::Clusters;
 use crate::connection_manager::{self, Manager};
 use crate::filter::{Discovered, Filter};
 use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
@@ -15,9 +16,7 @@ pub(crate) struct Configuration<'n> {
     /// Filters that authorize, outside of a connection manager, such as the value of an
     /// `EnvoyFilter`'s patch.
     filters: Vec<Authorizer<'n>>,
-    pub(crate) clusters: Vec<View<'n>>,
-    /// The endpoints of clusters, from a control plane.
-    pub(crate) endpoints: Vec<View<'n>>,
+    clusters: Clusters<'n>,
     /// Layers of runtime that are in the configuration itself.
     runtime: Vec<View<'n>>,
     /// Secrets that say how certificates are verified.
@@ -27,16 +26,13 @@ pub(crate) struct Configuration<'n> {
     /// Listeners that let requests or connections pass without authorization.
     open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
-    pub(crate) route_tables: Vec<View<'n>>,
+    route_tables: Vec<View<'n>>,
     /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch.
     /// No listener names them, so which listener routes to them is not known.
     lone_routes: Vec<View<'n>>,
     /// The `spec`s of `EnvoyFilter`s.
     envoy_filters: Vec<View<'n>>,
-    is_bootstrap: bool,
-    /// Whether Envoy asks elsewhere for clusters.
-    gets_clusters: bool,
-    /// The settings by which it asks elsewhere for listeners.
+    /// The settings by which Envoy asks elsewhere for listeners.
     gets_listeners: Vec<View<'n>>,
     /// Whether the listeners are here, as Envoy gets or prints them.
     has_listeners: bool,
@@ -55,8 +51,8 @@ impl<'n> Configuration<'n> {
 
     fn add(&mut self, root: &View<'n>, discovered: &Discovered<'n>) {
         let dynamic = |key: &str| root.get(&format!("dynamic_resources/{key}"));
-        self.is_bootstrap |= root.get("static_resources").is_some();
-        self.gets_clusters |=
+        self.clusters.is_bootstrap |= root.get("static_resources").is_some();
+        self.clusters.gets_more |=
             ["cds_config", "cds_resources_locator"].iter().any(|key| dynamic(key).is_some());
         self.gets_listeners
             .extend(["lds_config", "lds_resources_locator"].iter().find_map(|key| dynamic(key)));
@@ -93,9 +89,9 @@ impl<'n> Configuration<'n> {
         } else if has("virtual_hosts") {
             self.route_tables.push(view.clone());
         } else if cluster::is_cluster(view, key) {
-            self.clusters.push(view.clone());
+            self.clusters.all.push(view.clone());
         } else if cluster::are_endpoints(view, key) {
-            self.endpoints.push(view.clone());
+            self.clusters.endpoints.push(view.clone());
         } else if has("name") && has("validation_context") {
             self.secrets.push(view.clone());
         } else if is_proxy(view) {
@@ -121,11 +117,6 @@ impl<'n> Configuration<'n> {
 
     pub(crate) fn has_routes(&self) -> bool {
         self.routes().next().is_some()
-    }
-
-    /// Whether Envoy gets no further clusters.
-    pub(crate) fn has_all_clusters(&self) -> bool {
-        self.is_bootstrap && !self.gets_clusters
     }
 
     fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
@@ -172,7 +163,7 @@ impl<'n> Configuration<'n> {
             rewrites::lint(table, findings);
         }
         self.lint_bypasses(discovered, findings);
-        cluster::lint(&services, self, &self.secrets, findings);
+        cluster::lint(&services, &self.clusters, &self.secrets, findings);
     }
 
     /// Listeners without authorization that reach what others protect, and clusters by which those
@@ -186,7 +177,7 @@ impl<'n> Configuration<'n> {
         for setting in self.gets_listeners.iter().filter(|_| !self.has_listeners) {
             findings.report(setting, Kind::UnseenListeners);
         }
-        let protected = Protected::new(&authorized, self);
+        let protected = Protected::new(&authorized, &self.clusters, &self.route_tables);
         protected.lint_clusters(discovered, findings);
         open.iter().for_each(|manager| protected.lint_manager(manager, findings));
         self.open_listeners.iter().for_each(|listener| protected.lint_hop(listener, findings));
