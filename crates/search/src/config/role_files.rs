@@ -114,7 +114,7 @@ pub(crate) fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig 
     let section = sections.value("action_groups").and_then(|node| reader.entries(node, "`action_groups`"));
     for (key, node) in section.iter().flat_map(Fields::iter) {
         let members = reader.texts(node, "an action group", "each of its members");
-        groups.insert(key.text.clone(), members.into_iter().map(|(_, text)| text.clone()).collect());
+        groups.insert(key.text.clone(), members.iter().map(|member| member.shared.clone()).collect());
     }
     config.action_groups = ActionGroups::new(groups);
     let section = sections.value("roles").and_then(|node| reader.entries(node, "`roles`"));
