@@ -246,10 +246,16 @@ impl PolicyParser<'_> {
         let folder = beside(reader.file(), folder);
         let Some(names) = self.files.list(reader, text.at, &folder) else { return Vec::new() };
         let current = self.open.last();
-        // A name that is not UTF-8 is not left out, and cannot be read: a rule that denies may be in the file.
-        let paths: Vec<PathBuf> = names
+        let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
+        // `Files::list` replaces bytes that are not UTF-8. The file may have a rule that denies, and another one
+        // may really have the replaced name.
+        if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER)) {
+            let path = folder.join(file);
+            let message = format!("the name of the file `{}` is not UTF-8", path.display());
+            reader.error_help(text.at, message, "rename the file");
+        }
+        let paths: Vec<PathBuf> = matching
             .iter()
-            .filter(|file| matches(name, file))
             .map(|file| folder.join(file))
             .filter(|path| Some(&normalized(path)) != current)
             .collect();

@@ -190,8 +190,7 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
         files.answer(Sent::File(good.clone()));
         server.wait_for_metric("rolegate_bundle_failing_seconds", 0.0);
     });
-    let files = BundleServer::start(Sent::Away);
-    // It has the bundle of revision 10 from the cache.
+    let files = BundleServer::start(Sent::File(good));
     let server = start(&files, &publisher, &[]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
