@@ -1,6 +1,5 @@
 //! `make attack` as it is called, with an attack of each kind against a real rolegate: short, but whole.
 #![expect(clippy::disallowed_methods, reason = "the reports are files")]
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 use std::process::Command;

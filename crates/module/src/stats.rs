@@ -32,8 +32,11 @@ pub(crate) struct Stats {
     shadow_dropped: Gauge,
 }
 
+/// A gauge, and how its value is read.
+type NamedGauge<T> = (&'static str, fn(&T) -> u64);
+
 /// Gauges that show a sum over the facts of all policies.
-const FACTS: [(&str, fn(&Facts) -> u64); 5] = [
+const FACTS: [NamedGauge<Facts>; 5] = [
     ("policy_reloads", |facts| facts.policy.reloads),
     ("policy_reloads_failed", |facts| facts.policy.failures),
     ("policy_failing", |facts| u64::from(facts.policy.failing_since.is_some())),
@@ -42,7 +45,7 @@ const FACTS: [(&str, fn(&Facts) -> u64); 5] = [
 ];
 
 /// Gauges that show a sum over all policies, and can be read without waiting.
-const COUNTS: [(&str, fn(&SharedPolicy) -> u64); 5] = [
+const COUNTS: [NamedGauge<SharedPolicy>; 5] = [
     ("credential_cache_entries", |policy| number(cached(policy).entries)),
     ("credential_cache_bytes", |policy| number(cached(policy).bytes)),
     ("credential_cache_evictions", |policy| cached(policy).evicted),

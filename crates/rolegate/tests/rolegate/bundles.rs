@@ -162,7 +162,11 @@ pub(crate) fn each_at_once<T: Send>(cases: Vec<T>, run: impl AsyncFn(T) + Sync) 
     std::thread::scope(|scope| {
         for case in cases {
             let run = &run;
-            scope.spawn(move || testbed::block_on(async { Ok(run(case).await) }).unwrap());
+            let whole = async move || {
+                run(case).await;
+                Ok(())
+            };
+            scope.spawn(move || testbed::block_on(whole()).unwrap());
         }
     });
 }
