@@ -21,6 +21,7 @@ pub(crate) enum Expr {
     Is(Literal),
     /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note
     /// that it is wider, `under` is a bit more. `acceptable`: that can be accepted by an option.
+    /// With a note that it is the same, another note says what `under` lacks.
     Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
 }
 
@@ -109,6 +110,9 @@ impl Resolver<'_> {
             Expr::Is(literal) => Ok(if negated { Term::not(literal) } else { Term::is(literal) }),
             Expr::Between { under, over, note, acceptable } => {
                 let is_under = (self.bound == Bound::Under) != negated;
+                if note.effect == Effect::Same && is_under {
+                    return self.resolve(under, negated);
+                }
                 let mut note = note.clone();
                 if note.effect != Effect::Wider || !is_under {
                     note.effect = Effect::Stricter;

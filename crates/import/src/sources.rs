@@ -83,10 +83,18 @@ impl Sources {
         self.all.len() - 1
     }
 
-    /// A condition on callers of an issuer (`*` for any) that is no source.
+    /// A condition on callers of an issuer (`*` for any) that is no source. If its tokens are not
+    /// accepted, the note about the issuer says already that they allow nothing.
     pub(crate) fn without_issuer(&self, view: &View<'_>, issuer: &str, message: &str) -> Expr {
-        let is_unaccepted = self.unaccepted.iter().any(|unaccepted| issuer == "*" || unaccepted == issuer);
-        view.inexpressible(if is_unaccepted { "tokens of this issuer are not accepted" } else { message })
+        if !self.unaccepted.iter().any(|unaccepted| issuer == "*" || unaccepted == issuer) {
+            return view.inexpressible(message);
+        }
+        Expr::Between {
+            under: Box::new(Expr::never()),
+            over: Box::new(Expr::always()),
+            note: view.note(Effect::Same, "tokens of this issuer are not accepted"),
+            acceptable: false,
+        }
     }
 
     /// Any caller with valid credentials of this source.
