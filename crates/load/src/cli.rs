@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::address::Address;
-use crate::results::Rate;
+use crate::plan::Rate;
 use crate::thresholds::Threshold;
 use crate::units;
 

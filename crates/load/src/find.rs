@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::failed::Failed;
-use crate::plan::Plan;
-use crate::results::{Rate, RunResults};
+use crate::plan::{Plan, Rate};
+use crate::results::RunResults;
 use crate::run::run;
 
 /// One tested rate.

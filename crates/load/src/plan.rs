@@ -11,7 +11,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::Exit;
 use crate::address::Target;
 use crate::failed::Failed;
-use crate::results::{Protocol, Rate};
 use crate::workload::{Request, Workload};
 
 /// The parameters of a run.
@@ -47,6 +46,33 @@ pub struct Plan {
     pub watch: Option<Watch>,
     /// Ends the run early, with the results so far.
     pub stop: Stop,
+}
+
+/// The protocol of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 without TLS.
+    Http1,
+    /// HTTP/2 without TLS, with prior knowledge (RFC 9113, 3.3).
+    Http2,
+    /// `envoy.service.auth.v3.Authorization/Check` over gRPC.
+    Check,
+}
+
+/// The request rate, per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// A constant rate, independent of the server (open loop).
+    Constant(f64),
+    /// The next request starts when one is answered (closed loop).
+    Max,
+    /// A rate that changes linearly over the run.
+    Ramp {
+        /// At the start.
+        from: f64,
+        /// At the end.
+        to: f64,
+    },
 }
 
 /// A callback for the progress of a run.
@@ -148,6 +174,26 @@ impl Plan {
             seed: 1,
             watch: None,
             stop: Stop::default(),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+            Self::Check => "Check",
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(rate) => write!(f, "{rate}/s"),
+            Self::Max => f.write_str("max"),
+            Self::Ramp { from, to } => write!(f, "{from}..{to}/s"),
         }
     }
 }

@@ -9,8 +9,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use crate::answer::Answer;
 use crate::check_message::{CHECK_PATH, Checked};
 use crate::failed::Failed;
-use crate::plan::Plan;
-use crate::results::Protocol;
+use crate::plan::{Plan, Protocol};
 use crate::workload::Request;
 use crate::workload::template::{Scope, Template, Variables};
 

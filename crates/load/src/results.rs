@@ -1,13 +1,12 @@
 //! The results of a run. Reports are made only from these.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
 use crate::answer::{Answer, Fault};
-use crate::plan::Plan;
+use crate::plan::{Plan, Protocol, Rate};
 
 /// The results of a run.
 #[derive(Clone, Debug)]
@@ -44,33 +43,6 @@ pub struct RunResults {
     pub generator: GeneratorStats,
     /// Whether it was ended early.
     pub interrupted: bool,
-}
-
-/// The protocol of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.1 without TLS.
-    Http1,
-    /// HTTP/2 without TLS, with prior knowledge (RFC 9113, 3.3).
-    Http2,
-    /// `envoy.service.auth.v3.Authorization/Check` over gRPC.
-    Check,
-}
-
-/// The request rate, per second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// A constant rate, independent of the server (open loop).
-    Constant(f64),
-    /// The next request starts when one is answered (closed loop).
-    Max,
-    /// A rate that changes linearly over the run.
-    Ramp {
-        /// At the start.
-        from: f64,
-        /// At the end.
-        to: f64,
-    },
 }
 
 /// Measurements of the generator itself.
@@ -141,25 +113,5 @@ impl RunResults {
     /// Requests that ended, with a response or an error.
     pub fn requests(&self) -> u64 {
         self.corrected.len() + self.errors()
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Http1 => "HTTP/1.1",
-            Self::Http2 => "HTTP/2",
-            Self::Check => "Check",
-        })
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Constant(rate) => write!(f, "{rate}/s"),
-            Self::Max => f.write_str("max"),
-            Self::Ramp { from, to } => write!(f, "{from}..{to}/s"),
-        }
     }
 }

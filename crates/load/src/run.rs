@@ -27,9 +27,9 @@ use self::pacer::RunLimits;
 use self::schedule::Schedule;
 use self::worker::ThreadConfig;
 use crate::failed::Failed;
-use crate::plan::{Plan, Progress, Watch};
+use crate::plan::{Plan, Progress, Rate, Watch};
 use crate::render::Recipes;
-use crate::results::{Rate, RunResults, histogram};
+use crate::results::{RunResults, histogram};
 
 /// The time from when the last thread is ready to the first request.
 const START_DELAY: Duration = Duration::from_millis(5);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::failed::Failed;
-use crate::results::Rate;
+use crate::plan::Rate;
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 pub fn duration(text: &str) -> Result<Duration, Failed> {

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::{PERCENTILES, percentile};
 use crate::answer::Answer;
-use crate::results::{Protocol, RunResults};
+use crate::plan::Protocol;
+use crate::results::RunResults;
 
 /// The results; `labels` is the title that `fortio report` shows.
 pub fn fortio(results: &RunResults, labels: &str) -> Value {

@@ -6,7 +6,8 @@ use super::document::{self, Part, table};
 use super::svg::{self, Curve};
 use super::{PERCENTILES, percentile, units};
 use crate::answer::Fault;
-use crate::results::{Rate, RunResults};
+use crate::plan::Rate;
+use crate::results::RunResults;
 
 /// The results as text for a terminal or a log: no colours, and the warning last, so that it stays visible.
 pub fn text(of: &RunResults) -> String {

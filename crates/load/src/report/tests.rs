@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::svg::{self, Axis, Chart, Curve, Line, Point};
 use super::{PERCENTILES, csv, fortio, hgrm, html, percentile, text, units};
 use crate::answer::Answer;
-use crate::plan::Plan;
-use crate::results::{GeneratorStats, Rate, RunResults, histogram};
+use crate::plan::{Plan, Rate};
+use crate::results::{GeneratorStats, RunResults, histogram};
 
 /// 10,000 answers after 1 to 10,000 µs, one in a hundred of them with 403, and two lost connections.
 fn run() -> RunResults {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::results::Rate;
+use crate::plan::Rate;
 
 /// The intended start of each request, in nanoseconds from the start of the warm-up. The warm-up has the initial rate.
 #[derive(Clone, Copy, Debug, PartialEq)]

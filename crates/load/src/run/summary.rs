@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::pacer::RunLimits;
-use crate::plan::Plan;
-use crate::results::{Rate, RunResults};
+use crate::plan::{Plan, Rate};
+use crate::results::RunResults;
 
 /// A generator that is busy for more than this fraction of its threads' time is considered the limit.
 const MAX_CPU_FRACTION: f64 = 0.9;

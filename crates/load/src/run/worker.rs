@@ -19,9 +19,9 @@ use super::pacer::{Pacer, RunLimits, Tick};
 use super::socket::Traffic;
 use crate::answer::{Answer, Fault, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
 use crate::failed::Failed;
-use crate::plan::Plan;
+use crate::plan::{Plan, Protocol};
 use crate::render::{PreparedRequest, Recipes, Rendered, Source};
-use crate::results::{Protocol, RunResults};
+use crate::results::RunResults;
 
 pub(super) struct ThreadConfig {
     pub(super) plan: Plan,
