@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use crate::decisions::Line;
+use crate::decisions::line::Line;
 
 /// The maximum number of denials that are kept.
 pub const MAX_DENIALS: usize = 100;

@@ -229,7 +229,7 @@ fn only_what_is_asked_for_is_logged() {
 fn a_long_path_is_cut() {
     let path = "/ä".repeat(5000);
     let lines = lines_of(DecisionLog::All, &[record(true, &path)]);
-    assert!(lines[0]["path"].as_str().unwrap().len() <= super::LONGEST);
+    assert!(lines[0]["path"].as_str().unwrap().len() <= super::line::LONGEST);
     assert_eq!(lines[0]["inexact"], true);
 }
 

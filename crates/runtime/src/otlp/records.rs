@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span, Status};
 use prost::Message as _;
 
-use crate::decisions::Line;
+use crate::decisions::line::Line;
 use crate::trace_context::DecisionTrace;
 
 const SPAN_NAME: &str = "rolegate check";
