@@ -3,13 +3,12 @@
 //! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With names in
 //! its place, it finds the indices that were decided about.
 
-use std::fmt::Write;
-
 use roaring::RoaringBitmap;
 
 use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::narrow::MAX_TARGET;
+use crate::parameters::push_encoded;
 use crate::resolve::{Exclusions, NOTHING, certainly_excluded, expand_matching, names_for_pattern};
 
 /// The names that are forwarded in place of an expression.
@@ -189,21 +188,6 @@ impl<'e> ReachedNames<'e> {
                 self.reached.insert(number);
             }
             None => self.unknown.push(name),
-        }
-    }
-}
-
-/// Adds a name to a list, percent-encoded (RFC 3986, 2.3).
-pub(crate) fn push_encoded(list: &mut String, name: &str) {
-    if !list.is_empty() {
-        list.push(',');
-    }
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            list.push(char::from(byte));
-        } else {
-            // Writing to a string does not fail.
-            let _ = write!(list, "%{byte:02X}");
         }
     }
 }

@@ -15,7 +15,8 @@ use document::{Files, Place, PolicyFile, Problem, Secret, Severity};
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;
 use crate::settings::EvaluationSettings;
-pub(crate) use role_files::read_builtin;
+pub use crate::settings::{Dashboards, EvaluationType};
+pub use role_files::is_builtin_role;
 pub use template::{Template, Variables};
 
 /// A security configuration, with the built-in roles and action groups.
@@ -111,30 +112,6 @@ pub struct InternalUser {
     pub is_service: bool,
     /// Where it is configured.
     pub at: Place,
-}
-
-/// Dashboards, as `config.yml` describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dashboards {
-    /// Its index, or an alias of it (`kibana.index`).
-    pub index: Arc<str>,
-    /// The user of Dashboards (`kibana.server_username`), who needs no privilege on tenants.
-    pub server: Arc<str>,
-}
-
-impl Default for Dashboards {
-    fn default() -> Self {
-        Self { index: ".kibana".into(), server: "kibanaserver".into() }
-    }
-}
-
-/// How a request is evaluated that is permitted on some of its indices only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EvaluationType {
-    /// As OpenSearch does until version 3.6, and later unless configured.
-    Legacy,
-    /// As the newer evaluation does.
-    V4,
 }
 
 /// A security configuration that was read.

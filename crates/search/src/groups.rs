@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::builtin::BUILTIN;
-
 /// Action groups, each with its own members: actions, patterns of actions, and other groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActionGroups(BTreeMap<Arc<str>, Vec<Arc<str>>>);
@@ -15,10 +13,9 @@ impl ActionGroups {
         Self(groups)
     }
 
-    /// These groups and the built-in ones, which replace groups of the same name.
-    pub(crate) fn with_builtin(mut self) -> Self {
-        self.0.extend(BUILTIN.action_groups.0.clone());
-        self
+    /// Adds groups, which replace groups of the same name.
+    pub(crate) fn extend(&mut self, groups: &Self) {
+        self.0.extend(groups.0.clone());
     }
 
     /// These actions and groups, with all members of the groups, and of the groups in them.
@@ -73,23 +70,6 @@ mod tests {
             assert_eq!(resolved(&groups, &[name.into()]), all);
             assert!(groups.has_member(name, name));
         }
-    }
-
-    #[test]
-    fn a_builtin_group_has_the_members_of_its_groups() {
-        let groups = ActionGroups::default().with_builtin();
-        assert_eq!(groups.names().count(), 26);
-        let crud = ["crud".into()];
-        let resolved = resolved(&groups, &crud);
-        for action in ["crud", "read", "write", "indices:data/read*", "indices:data/write*"] {
-            assert!(resolved.contains(&action), "{action}");
-        }
-    }
-
-    #[test]
-    fn a_builtin_group_replaces_one_of_its_name() {
-        let groups = groups(&[("read", &["*"])]).with_builtin();
-        assert!(!resolved(&groups, &["read".into()]).contains(&"*"));
     }
 
     /// Each group is in the one before it. All members together are the square of their number:

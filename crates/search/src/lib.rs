@@ -14,7 +14,6 @@ mod action;
 mod action_set;
 mod answer;
 mod body;
-mod builtin;
 mod bulk;
 mod compiled;
 mod concrete;
@@ -45,10 +44,9 @@ pub use action::Action;
 pub use answer::{
     Answer, Filter, MAX_FILTERS, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
-pub use builtin::is_builtin_role;
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
 pub use compiled::{Caller, Privileges};
-pub use config::{Dashboards, SecurityConfig};
+pub use config::{Dashboards, SecurityConfig, is_builtin_role};
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::answer::Part;
-use crate::concrete::push_encoded;
-use crate::parameters::{Plus, Query, decode};
+use crate::parameters::{Plus, Query, decode, push_encoded};
 use crate::reading::Request;
 use crate::request::{read_places, route};
 use crate::resolve::NOTHING;

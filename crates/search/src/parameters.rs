@@ -1,6 +1,7 @@
 //! The parameters of a request: percent-encoded segments of its path, and its query.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use crate::problem::Problem;
 
@@ -124,6 +125,21 @@ pub(crate) fn decode(raw: &str, plus: Plus) -> Result<Cow<'_, str>, Problem> {
     }
     let text = String::from_utf8(bytes).map_err(|_| ENCODED)?;
     if text.contains('\0') { Err(ENCODED) } else { Ok(Cow::Owned(text)) }
+}
+
+/// Adds a name to a list, percent-encoded (RFC 3986, 2.3).
+pub(crate) fn push_encoded(list: &mut String, name: &str) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            list.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(list, "%{byte:02X}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
-use crate::config::EvaluationType;
+use crate::answer::Reason;
 use crate::expression::{Expression, Options, Part, matches};
 use crate::inventory::{Inventory, Kind};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
+use crate::settings::{EvaluationSettings, EvaluationType, SECURITY_INDEX};
 
 /// An expression that matches no index: the result is empty, or an error
 /// (`allow_no_indices=false`).
@@ -70,6 +71,15 @@ impl<'t> Unknown<'t> {
             Self::Name(name) => pattern.matches(name),
             Self::Pattern(text) => pattern.covers(text),
         }
+    }
+
+    /// Why more than the roles decides: the name is a system index or the index of the security
+    /// configuration, or the pattern may match one.
+    pub(crate) fn special_reason(self, settings: &EvaluationSettings) -> Option<Reason> {
+        if self.may_match(&SECURITY_INDEX) {
+            return Some(Reason::SecurityIndex);
+        }
+        settings.all_system_indices().any(|pattern| self.may_match(pattern)).then_some(Reason::SystemIndex)
     }
 }
 

@@ -1,14 +1,11 @@
 //! How a cluster evaluates privileges, and which of its indices are special.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::action::Action;
 use crate::action_set::ActionSet;
-use crate::answer::Reason;
-use crate::config::{Dashboards, EvaluationType};
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
-use crate::resolve::Unknown;
 
 /// How the privileges of a cluster are evaluated.
 #[derive(Clone, Debug)]
@@ -30,6 +27,30 @@ pub struct EvaluationSettings {
     pub empty_overrides_all: bool,
     /// Dashboards, if its tenants count.
     pub dashboards: Option<Dashboards>,
+}
+
+/// Dashboards, as `config.yml` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dashboards {
+    /// Its index, or an alias of it (`kibana.index`).
+    pub index: Arc<str>,
+    /// The user of Dashboards (`kibana.server_username`), who needs no privilege on tenants.
+    pub server: Arc<str>,
+}
+
+impl Default for Dashboards {
+    fn default() -> Self {
+        Self { index: ".kibana".into(), server: "kibanaserver".into() }
+    }
+}
+
+/// How a request is evaluated that is permitted on some of its indices only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvaluationType {
+    /// As OpenSearch does until version 3.6, and later unless configured.
+    Legacy,
+    /// As the newer evaluation does.
+    V4,
 }
 
 /// The index of the security configuration, which nobody may use.
@@ -91,15 +112,6 @@ impl EvaluationSettings {
             Target::Fixed(expression) => expression.is_of_all() && !expression.is_unseen(),
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         }
-    }
-
-    /// Whether a name that the inventory lacks is a system index or the index of the security
-    /// configuration, or a pattern may match one.
-    pub(crate) fn special_unknown(&self, unknown: Unknown<'_>) -> Option<Reason> {
-        if unknown.may_match(&SECURITY_INDEX) {
-            return Some(Reason::SecurityIndex);
-        }
-        self.all_system_indices().any(|pattern| unknown.may_match(pattern)).then_some(Reason::SystemIndex)
     }
 
     /// The system indices: those of every node count for `v4`, or beside others.

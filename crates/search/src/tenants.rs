@@ -45,6 +45,8 @@ static READING: LazyLock<ActionSet> = LazyLock::new(|| {
 const ONE_BY_ONE: &[Action] =
     &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
 const WRITING: &str = "kibana:saved_objects/*/write";
+/// The built-in role of those who use Dashboards.
+pub(crate) const KIBANA_USER: &str = "kibana_user";
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {

@@ -125,7 +125,7 @@ impl Privileges {
         action: Action,
         unknown: Unknown<'_>,
     ) -> Result<(), Reason> {
-        match self.settings.special_unknown(unknown) {
+        match unknown.special_reason(&self.settings) {
             Some(Reason::SystemIndex) if self.grants_unknown(caller, SYSTEM_INDEX, unknown) => {}
             Some(reason) => return Err(reason),
             None if caller.is_service => return Err(Reason::ServiceAccount),

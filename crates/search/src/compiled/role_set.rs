@@ -8,9 +8,8 @@ use super::name_set::NameSet;
 use super::{CompiledRole, Grant, Privileges};
 use crate::action::Action;
 use crate::action_set::{ActionSet, SYSTEM_INDEX};
-use crate::builtin::KIBANA_USER;
 use crate::pattern::Pattern;
-use crate::tenants::TenantAccess;
+use crate::tenants::{KIBANA_USER, TenantAccess};
 
 /// A set of roles.
 #[derive(Debug)]

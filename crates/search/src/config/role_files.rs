@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use document::{Fields, Key, Node, Place, Problem, Reader, Severity, Text, Warning};
 
@@ -10,11 +10,22 @@ use super::read::{fields, flag, names, pattern, patterns, read_entries, texts};
 use super::{
     IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template, TenantPermission,
 };
-use crate::builtin::{BUILTIN, is_builtin_role};
 use crate::groups::ActionGroups;
 
 const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
 const INDEX_PERMISSION: &[&str] = &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
+
+/// The roles and action groups that every OpenSearch has, whatever its files say.
+static BUILTIN: LazyLock<SecurityConfig> = LazyLock::new(|| {
+    let mut reader = Reader::new(Path::new("builtin.yml").into());
+    read_builtin(&mut reader, include_bytes!("builtin.yml"))
+});
+
+/// Whether every cluster has this role.
+#[must_use]
+pub fn is_builtin_role(name: &str) -> bool {
+    BUILTIN.roles.contains_key(name)
+}
 
 pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> FileDefinitions {
     let mut places = Vec::new();
@@ -106,7 +117,7 @@ pub(super) fn unused(
 }
 
 /// Reads the built-in roles and action groups. They must be marked `static`.
-pub(crate) fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
+fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
     let mut config = SecurityConfig::default();
     let Some(root) = reader.parse(bytes) else { return config };
     let Some(sections) = reader.entries(&root, "the file") else { return config };
@@ -126,7 +137,7 @@ pub(crate) fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig 
 }
 
 fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
-    let mut groups = ActionGroups::default().with_builtin();
+    let mut groups = BUILTIN.action_groups.clone();
     read_entries(loader, "action_groups.yml", "actiongroups", |reader, entries| {
         let mut read = Vec::new();
         for (key, node) in entries {
@@ -142,7 +153,8 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
         }
         let members = |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
         let own = read.iter().map(|group| (group.name.clone(), members(group)));
-        groups = ActionGroups::new(own.collect()).with_builtin();
+        groups = ActionGroups::new(own.collect());
+        groups.extend(&BUILTIN.action_groups);
         read.iter().for_each(|group| warn_of_unknown(reader, &group.members, &groups));
         warn_of_circles(reader, &read, &groups);
     });
@@ -317,3 +329,6 @@ fn warn_of_builtin(reader: &mut Reader, key: &Key, fields: &Fields<'_>, is_built
         reader.warning_help(key.at, Warning::Duplicate, message, "use another name");
     }
 }
+
+#[cfg(test)]
+mod tests;

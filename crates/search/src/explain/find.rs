@@ -12,7 +12,6 @@ use super::requirement::{HeldRole, Matching, Requirement, Row};
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
-use crate::builtin::KIBANA_USER;
 use crate::compiled::{Caller, CompiledRole, Grant, Privileges, shown_by_pattern};
 use crate::config::{EvaluationType, Template};
 use crate::filtering::{may_be_of_any, reaches_new, strictest};
@@ -20,7 +19,7 @@ use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::resolve::{Names, Unknown, counts};
 use crate::steps::Steps;
-use crate::tenants::TenantAccess;
+use crate::tenants::{KIBANA_USER, TenantAccess};
 
 /// More names than are listed one by one where roles have several patterns with values of the
 /// caller. A request that only several permit together then counts as denied.
@@ -139,7 +138,7 @@ impl<'p> Finder<'p, '_> {
     fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
         let settings = &self.privileges.settings;
         let may_be_of_security = |unknown: &Unknown<'_>| {
-            settings.special_unknown(*unknown).is_some_and(|reason| reason != Reason::SystemIndex)
+            unknown.special_reason(settings).is_some_and(|reason| reason != Reason::SystemIndex)
         };
         names.is_emptied
             || settings.changes_all(need)
@@ -242,7 +241,7 @@ impl<'p> Finder<'p, '_> {
             self.require_known(*action, &names.known)?;
             self.require_known(SYSTEM_INDEX, &system)?;
             for unknown in &names.unknown {
-                if settings.special_unknown(*unknown).is_some() {
+                if unknown.special_reason(settings).is_some() {
                     self.require_unknown(SYSTEM_INDEX, *unknown)?;
                 }
                 self.require_unknown(*action, *unknown)?;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use document::Reader;
 
-use super::BUILTIN;
-use crate::config::{IndexPattern, read_builtin};
+use super::{ActionGroups, BUILTIN, IndexPattern, read_builtin};
 
 /// Whole contents of groups, with those of the groups in them.
 const GROUPS: [(&str, &str); 26] = [
@@ -79,6 +78,23 @@ fn the_26_groups_contain_these_actions() {
         assert!(BUILTIN.action_groups.contains(group), "{group}");
         assert_eq!(contents(&[group]), actions, "{group}");
     }
+}
+
+#[test]
+fn a_builtin_group_has_the_members_of_its_groups() {
+    let crud = [Arc::from("crud")];
+    let resolved = BUILTIN.action_groups.resolve(&crud);
+    for action in ["crud", "read", "write", "indices:data/read*", "indices:data/write*"] {
+        assert!(resolved.contains(&Arc::from(action)), "{action}");
+    }
+}
+
+#[test]
+fn a_builtin_group_replaces_one_of_its_name() {
+    let read: Arc<str> = "read".into();
+    let mut groups = ActionGroups::new([(read.clone(), vec!["*".into()])].into());
+    groups.extend(&BUILTIN.action_groups);
+    assert!(!groups.resolve(&[read]).contains(&Arc::from("*")));
 }
 
 /// The name of a role, its actions on the cluster, and for each list of patterns its actions on
