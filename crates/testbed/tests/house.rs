@@ -305,6 +305,17 @@ fn readers_find_every_crate_on_the_map() {
     assert!(read("README.md").lines().count() < 200, "README.md has 200 lines or more");
 }
 
+#[test]
+fn readers_find_the_functions_that_the_map_names() {
+    let rows = read("crates/README.md");
+    let (_, table) = rows.split_once("| question | file | function |").unwrap();
+    for row in table.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let named: Vec<&str> = in_code(row.rsplit_once('?').unwrap().1).collect();
+        let text = read(&format!("crates/{}", named[0]));
+        assert!(text.contains(&format!("fn {}", named[1])), "{row}");
+    }
+}
+
 /// Invariant 1 of `crates/README.md`: a new variant must not get an old answer. Clippy checks that where the lint is on.
 #[test]
 fn catch_all_arms_are_forbidden_where_answers_are_made() {
