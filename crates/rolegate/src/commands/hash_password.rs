@@ -5,8 +5,10 @@ use std::mem::discriminant;
 use std::num::NonZeroU32;
 
 use identity::{HashAlgorithm, HashPasswordError};
+use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Algorithm, Format, HashArgs, HashingArgs};
 use crate::error::CommandError;
@@ -135,7 +137,7 @@ fn read_line() -> io::Result<String> {
     Ok(line)
 }
 
-/// Switches off the echo of a terminal until this is dropped.
+/// Switches off the echo of a terminal until this is dropped, or until the program is interrupted.
 struct Silence {
     before: Option<Termios>,
 }
@@ -143,12 +145,29 @@ struct Silence {
 impl Silence {
     fn new() -> Self {
         let before = tcgetattr(io::stdin()).ok();
-        if let Some(mut modes) = before.clone() {
+        if let Some(before) = before.clone() {
+            let mut modes = before.clone();
+            let _ = end_when_interrupted(before);
             modes.local_modes.remove(LocalModes::ECHO);
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &modes);
         }
         Self { before }
     }
+}
+
+/// Without this, `^C` at the prompt would leave a shell that shows nothing of what is typed.
+fn end_when_interrupted(before: Termios) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut interrupts = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(interrupts.recv());
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+        std::process::exit(128 + Signal::INT.as_raw());
+    });
+    Ok(())
 }
 
 impl Drop for Silence {

@@ -332,37 +332,71 @@ fn a_terminal_is_asked_for_the_password_twice() {
     assert!(code == 2 && !err.contains("again"), "{err}");
 }
 
-/// The result of `hash-password` with a terminal as standard input, on which each of these lines is typed after a prompt.
-fn hash_on_terminal(lines: &[&str]) -> (i32, String, String) {
-    use rustix::fs::{Mode, OFlags};
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use std::io::{Read, Write};
-    use std::process::Stdio;
-    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&keyboard).unwrap();
-    unlockpt(&keyboard).unwrap();
-    let name = ptsname(&keyboard, Vec::new()).unwrap();
-    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    let mut keyboard = std::fs::File::from(keyboard);
-    let mut command = rolegate(&["hash-password"]);
-    command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let (mut shown, mut display) = (Vec::new(), child.stderr.take().unwrap());
-    for line in lines {
-        // What is typed before the prompt is dropped.
-        while !shown.ends_with(b": ") {
-            let mut byte = [0];
-            display.read_exact(&mut byte).unwrap();
-            shown.extend(byte);
-        }
-        keyboard.write_all(format!("{line}\n").as_bytes()).unwrap();
-        shown.extend(b"\0");
+/// `hash-password` with a terminal as standard input, once it has printed its prompt.
+struct OnTerminal {
+    child: std::process::Child,
+    keyboard: std::fs::File,
+    display: std::process::ChildStderr,
+    shown: Vec<u8>,
+}
+
+impl OnTerminal {
+    fn start() -> Self {
+        use rustix::fs::{Mode, OFlags};
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::process::Stdio;
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let name = ptsname(&keyboard, Vec::new()).unwrap();
+        let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let mut command = rolegate(&["hash-password"]);
+        command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let display = child.stderr.take().unwrap();
+        let mut started = Self { child, keyboard: keyboard.into(), display, shown: Vec::new() };
+        started.wait_for_prompt();
+        started
     }
-    display.read_to_end(&mut shown).unwrap();
-    shown.retain(|byte| *byte != 0);
-    let output = child.wait_with_output().unwrap();
+
+    fn wait_for_prompt(&mut self) {
+        use std::io::Read as _;
+        while !self.shown.ends_with(b": ") {
+            let mut byte = [0];
+            self.display.read_exact(&mut byte).unwrap();
+            self.shown.extend(byte);
+        }
+    }
+}
+
+/// The result of `hash-password` on a terminal on which each of these lines is typed after a prompt.
+fn hash_on_terminal(lines: &[&str]) -> (i32, String, String) {
+    use std::io::{Read as _, Write as _};
+    let mut started = OnTerminal::start();
+    for line in lines {
+        // A line that is typed before the prompt is dropped.
+        started.wait_for_prompt();
+        started.keyboard.write_all(format!("{line}\n").as_bytes()).unwrap();
+        started.shown.extend(b"\0");
+    }
+    started.display.read_to_end(&mut started.shown).unwrap();
+    started.shown.retain(|byte| *byte != 0);
+    let output = started.child.wait_with_output().unwrap();
     let (code, out, _) = crate::process::ended(&output);
-    (code, out, String::from_utf8(shown).unwrap())
+    (code, out, String::from_utf8(started.shown).unwrap())
+}
+
+#[test]
+fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::termios::{LocalModes, tcgetattr};
+    let mut started = OnTerminal::start();
+    let shows =
+        |keyboard: &std::fs::File| tcgetattr(keyboard).unwrap().local_modes.contains(LocalModes::ECHO);
+    assert!(!shows(&started.keyboard));
+    kill_process(Pid::from_child(&started.child), Signal::INT).unwrap();
+    assert_eq!(started.child.wait().unwrap().code(), Some(130));
+    assert!(shows(&started.keyboard));
 }
 
 #[test]
