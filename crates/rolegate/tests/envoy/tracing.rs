@@ -11,7 +11,7 @@ const CLIENT: &str = "00f067aa0ba902b7";
 
 /// The `tracing` of Envoy that the page shows, of all requests, as text after a line that is indented by this.
 fn tracing(indent: &str) -> String {
-    let page = include_str!("../../../../docs/operations.md");
+    let page = include_str!("../../../../docs/opentelemetry.md");
     let block = page.split("```").find_map(|block| block.strip_prefix("yaml\ntracing:")).unwrap();
     let lines = block.replace("{ value: 1 }", "{ value: 100 }");
     lines.lines().fold("tracing:".to_owned(), |text, line| format!("{text}\n{indent}{line}"))

@@ -69,7 +69,7 @@ pub(crate) fn encode_log_record(line: &Line<'_>, text: &str) -> Vec<u8> {
 /// Reads the value of an attribute, if the decision has one.
 type ReadValue = fn(&Line<'_>) -> Option<Value>;
 
-/// All attributes; `docs/operations.md` lists them. Where OpenTelemetry's semantic conventions have
+/// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions have
 /// a name, it is that.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("rolegate.decision", |line| text(line.decision)),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_table_of_attributes_is_what_is_sent() {
-        let page = include_str!("../../../../docs/operations.md");
+        let page = include_str!("../../../../docs/opentelemetry.md");
         let rows = table(page, "| attribute |");
         let documented: BTreeSet<&str> = rows.iter().flat_map(|row| names(row[0])).collect();
         assert_eq!(documented, ATTRIBUTES.iter().map(|(name, _)| *name).collect());
