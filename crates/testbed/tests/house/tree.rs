@@ -27,6 +27,7 @@ pub(crate) fn files(but: &[&str]) -> Vec<String> {
         "README.md",
         "SECURITY.md",
         "CONTRIBUTING.md",
+        "CHANGELOG.md",
         "deny.toml",
         "clippy.toml",
         "rustfmt.toml",
