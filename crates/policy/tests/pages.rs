@@ -1,5 +1,5 @@
-//! The reference of the policy language, `policies/README.md`: its examples, its messages, and its keys against those that
-//! the parser knows.
+//! The pages of the policy language: their examples, and the keys of the reference against those that the parser knows.
+//! `wrong_examples.txt` has the wrong examples with their messages.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the parser's source is read from files")]
 
@@ -11,7 +11,15 @@ use document::{MapFiles, Problem, Warning, unaccepted};
 use lint::load;
 use policy::{AccessRequest, Decision, cases, reference};
 
-const PAGE: &str = include_str!("../../../policies/README.md");
+const REFERENCE: &str = include_str!("../../../policies/README.md");
+const GUIDE: &str = include_str!("../../../docs/policy.md");
+const PAGES: [&str; 4] =
+    [REFERENCE, GUIDE, include_str!("../../../policies/search.md"), include_str!("../../../docs/callers.md")];
+const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
+
+/// The reference says that its examples without an `identity` have this one.
+const IDENTITY: &str = r#"identity: { basic: { users: { alice: { password: "$6$x$y", groups: [staff] }, bob: { password: "$6$x$y" } } } }
+"#;
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
 /// key `?`.
@@ -29,61 +37,67 @@ const MAPPINGS: [(&str, &str, &str); 19] = [
     ("`allow_response`", "### `allow_response`", "allow_response: { ?: x }"),
     ("`deny_response`", "### `deny_response`", "deny_response: { ?: x }"),
     ("`identity_header`", "### `identity_header`", "identity_header: { ?: x }"),
-    ("`search`", "### `search`", "search: { ?: x }"),
+    ("`search`", "## `search`", "search: { ?: x }"),
     (
         "`document_security`",
-        "### `document_security`",
+        "## `document_security`",
         "search: { folder: cluster, document_security: { ?: x } }",
     ),
-    ("`inventory`", "### `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
+    ("`inventory`", "## `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("a case", "### A case", "- { ?: x }"),
     ("a request", "### A request", "- { request: { ?: x } }"),
     ("`expect`", "### `expect`", "- { expect: { ?: x } }"),
 ];
 
 #[test]
-fn every_example_gives_what_the_page_says() {
-    let (mut examples, mut wrong) = (0, String::new());
-    for (example, after) in examples_in(PAGE) {
-        let expected = if is_wrong(example) {
-            after.trim_start().strip_prefix("```text\n").expect(example).split_once("```").unwrap().0
-        } else {
-            ""
-        };
-        let messages = messages(example);
-        if messages != expected {
-            wrong += &format!("=== {example}---\n{messages}\n");
+fn every_example_gives_the_messages_below_it() {
+    let (mut right, mut wrong, mut differences) = (0, 0, String::new());
+    for page in PAGES.into_iter().chain([WRONG_EXAMPLES]) {
+        let identity = identity_of_parts(page);
+        for (example, after) in examples_in(page) {
+            let expected = if is_wrong(example) {
+                wrong += 1;
+                after.trim_start().strip_prefix("```text\n").expect(example).split_once("```").unwrap().0
+            } else {
+                right += 1;
+                ""
+            };
+            let messages = messages_with(&identity, example);
+            if messages != expected {
+                differences += &format!("=== {example}---\n{messages}\n");
+            }
         }
-        examples += 1;
     }
-    assert!(wrong.is_empty(), "the messages are:\n{wrong}");
-    assert!(examples > 40, "{examples}");
+    assert!(differences.is_empty(), "the messages are:\n{differences}");
+    assert!(right > 30 && wrong > 34, "{right} right and {wrong} wrong examples");
 }
 
 #[test]
-fn the_page_has_the_keys_that_the_parser_knows() {
+fn the_reference_has_the_keys_that_the_parser_knows() {
     for (what, heading, example) in MAPPINGS {
         // The help for an unknown key lists the known ones.
         let help = messages(example);
         let (_, known) = help.split_once(&format!("help: {what} has ")).unwrap_or_else(|| panic!("{help}"));
         let known: BTreeSet<&str> = known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
-        assert_eq!(keys_of(section(heading)), known, "{heading}");
+        assert_eq!(keys_of(section_of_a_page(heading)), known, "{heading}");
     }
 }
 
-/// A right example shows each key, and a wrong one what its misuse gives. Those of a test case are under `expect`.
+/// A right example on the page shows each key, and a wrong one what its misuse gives. Those of a test case are under
+/// `expect`.
 #[test]
 fn every_key_has_a_right_and_a_wrong_example() {
     for (_, heading, example) in MAPPINGS {
-        let examples = section(if example.starts_with('-') { "### `expect`" } else { heading });
-        for wrong in [false, true] {
-            let shown: String = examples_in(examples)
+        let examples = if example.starts_with('-') { "### `expect`" } else { heading };
+        let wrong_examples = section(WRONG_EXAMPLES, examples).expect(examples);
+        for (text, wrong) in [(section_of_a_page(examples), false), (wrong_examples, true)] {
+            let shown: String = examples_in(text)
                 .filter(|(example, _)| is_wrong(example) == wrong)
                 .map(|(example, _)| example)
                 .collect();
             let words: BTreeSet<&str> =
                 shown.split(|character: char| !(character.is_alphanumeric() || character == '_')).collect();
-            for key in keys_of(section(heading)) {
+            for key in keys_of(section_of_a_page(heading)) {
                 assert!(words.contains(key), "{heading}: `{key}`, wrong: {wrong}");
             }
         }
@@ -115,7 +129,8 @@ fn every_placeholder_of_a_header_is_explained() {
     let help = messages("allow_response: { set_headers: { x-a: \"{nothing}\" } }");
     let (_, known) = help.split_once("help: there are ").unwrap();
     let (known, _) = known.split_once(';').unwrap();
-    let (_, table) = section("### `allow_response`").split_once("| placeholder | its value |\n").unwrap();
+    let (_, table) =
+        section_of_a_page("### `allow_response`").split_once("| placeholder | its value |\n").unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let explained: Vec<&str> =
         rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.ends_with('}')).collect();
@@ -130,15 +145,17 @@ fn every_placeholder_of_a_header_is_explained() {
 #[test]
 fn every_warning_is_listed() {
     for kind in Warning::ALL {
-        assert!(PAGE.contains(&format!("\n| `{kind}` | ")), "{kind}");
+        assert!(REFERENCE.contains(&format!("\n| `{kind}` | ")), "{kind}");
     }
 }
 
 #[test]
 fn what_is_denied_to_all_but_one_role_is_allowed_to_that_one() {
     let mut examples = 0;
-    for (example, _) in examples_in(section("### Denied to all but one role")) {
-        let files = MapFiles::of("policy.yaml", completed(example));
+    let heading = "### Denied to all but one role";
+    let wrong_examples = section(WRONG_EXAMPLES, heading).unwrap();
+    for (example, _) in [section_of_a_page(heading), wrong_examples].into_iter().flat_map(examples_in) {
+        let files = MapFiles::of("policy.yaml", completed(example, IDENTITY));
         let policy = load(&files, Path::new("policy.yaml")).unwrap().policy;
         let may = |user| {
             let caller = reference::Caller { user: Some(user), ..reference::Caller::default() };
@@ -161,9 +178,13 @@ fn is_wrong(example: &str) -> bool {
 }
 
 /// The text below a heading, up to the next one.
-fn section(heading: &str) -> &'static str {
-    let (_, after) = PAGE.split_once(&format!("\n{heading}\n")).unwrap();
-    after.split_once("\n##").map_or(after, |(section, _)| section)
+fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
+    let (_, after) = text.split_once(&format!("\n{heading}\n"))?;
+    Some(after.split_once("\n##").map_or(after, |(section, _)| section))
+}
+
+fn section_of_a_page(heading: &str) -> &'static str {
+    PAGES.into_iter().find_map(|page| section(page, heading)).expect(heading)
 }
 
 /// The first column of a section's table of keys.
@@ -178,29 +199,36 @@ fn rust_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
 }
 
+/// The `identity` of examples without one. Those of the guide have the one that it ends with.
+fn identity_of_parts(page: &str) -> String {
+    if page != GUIDE {
+        return IDENTITY.to_owned();
+    }
+    let (_, whole_policy) = page.rsplit_once("\nidentity:\n").unwrap();
+    format!("identity:\n{}\n", whole_policy.split_once("\nroles:").unwrap().0)
+}
+
 fn messages(example: &str) -> String {
+    messages_with(IDENTITY, example)
+}
+
+fn messages_with(identity: &str, example: &str) -> String {
     let problems = if example.trim_start_matches("# wrong\n").starts_with('-') {
         cases::parse(Path::new("cases.yaml"), example.as_bytes()).err().unwrap_or_default()
     } else {
-        problems_of(&completed(example))
+        problems_of(&completed(example, identity))
     };
     // An example may be a part of a policy.
     let problems = problems.iter().filter(|problem| problem.kind() != Some(Warning::NoRoles));
     problems.map(|problem| format!("{problem}\n")).collect()
 }
 
-/// What the page says that an example is part of. It is added at the end, so that lines keep their numbers.
-fn completed(example: &str) -> String {
+/// A policy that the example is part of. The rest is added at the end, so that lines keep their numbers.
+fn completed(example: &str, identity: &str) -> String {
     let mut policy = format!("{example}\n");
-    for (key, value) in [
-        ("version", "1"),
-        (
-            "identity",
-            r#"{ basic: { users: { alice: { password: "$6$x$y", groups: [staff] }, bob: { password: "$6$x$y" } } } }"#,
-        ),
-    ] {
-        if !example.lines().any(|line| line.starts_with(&format!("{key}:"))) {
-            policy += &format!("{key}: {value}\n");
+    for (key, part) in [("version:", "version: 1\n"), ("identity:", identity)] {
+        if !example.lines().any(|line| line.starts_with(key)) {
+            policy += part;
         }
     }
     policy
@@ -209,7 +237,7 @@ fn completed(example: &str) -> String {
 fn problems_of(policy: &str) -> Vec<Problem> {
     let files = MapFiles::of("policy.yaml", policy)
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
-        .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
+        .and("broken", WRONG_EXAMPLES.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
         .and("jwks.json", "{}")
         .and("identity.pem", "")
         .and("identity.key", "")

@@ -12,7 +12,13 @@ use testbed::manifests::schema_errors;
 
 use crate::process::{example, run};
 
-const PAGE: &str = include_str!("../../../../policies/README.md");
+const PAGES: [&str; 5] = [
+    include_str!("../../../../policies/README.md"),
+    include_str!("../../../../policies/search.md"),
+    include_str!("../../../../docs/callers.md"),
+    include_str!("../../../../docs/policy.md"),
+    include_str!("../../../policy/tests/wrong_examples.txt"),
+];
 const FIXTURES: [&str; 9] = [
     include_str!("../../../policy/tests/problems/first.txt"),
     include_str!("../../../policy/tests/problems/syntax.txt"),
@@ -155,10 +161,11 @@ fn a_schema_agrees_with_the_parser_on_each_example() {
             let (_, text) = fixture.split_once('\n')?;
             text.split("\n---").next()?.split("\n>>>").next()
         });
-    let page = PAGE.split("```yaml\n").skip(1).filter_map(|after| after.split("```").next());
+    let pages = PAGES.into_iter().flat_map(|page| page.split("```yaml\n").skip(1));
+    let pages = pages.filter_map(|after| after.split("```").next());
     let (mut valid, mut unknown, mut disagreements) = (0, 0, Vec::new());
     let examples: Vec<(&str, Value)> = fixtures
-        .chain(page)
+        .chain(pages)
         .filter_map(|text| Some((text, json(text).filter(|json| !json.is_null())?)))
         .collect();
     let (cases, policies): (Vec<_>, Vec<_>) = examples.into_iter().partition(|(text, _)| of(text) == "cases");

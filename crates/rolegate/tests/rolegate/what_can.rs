@@ -1,8 +1,9 @@
-//! `what-can`, and callers who are named with their issuer.
+//! `what-can`, callers who are named with their issuer, and the output of commands that pages show.
 
 use crate::process::{PolicyFolder, example, run, run_with};
 
 const PAGE: &str = include_str!("../../../../policies/README.md");
+const GUIDE: &str = include_str!("../../../../docs/policy.md");
 
 /// Two sources that can have the same names.
 const POLICY: &str = r#"version: 1
@@ -277,4 +278,32 @@ fn the_rules_of_the_examples_are_listed() {
         PAGE.contains(&format!("\n```\n{printed}```\n")),
         "policies/README.md prints this otherwise:\n{printed}"
     );
+}
+
+#[test]
+fn the_policy_of_the_guide_passes_its_cases_and_gives_the_answers_that_it_shows() {
+    let examples = GUIDE.split("```yaml\n").skip(1).map(|part| part.split_once("```").unwrap().0);
+    let (cases, policies): (Vec<_>, Vec<_>) = examples.partition(|example| example.starts_with("- "));
+    let whole_policy = policies.iter().rfind(|policy| policy.starts_with("version:")).unwrap();
+    let folder = PolicyFolder::new(whole_policy);
+    folder.write("cases.yaml", &cases.concat());
+    let (code, out, err) = run(&["test", "--strict", &folder.arg()]);
+    assert_eq!(code, 0, "{out}{err}");
+
+    let reports = "https://reports.example.com/reports";
+    for (arguments, end) in [
+        (
+            ["explain", "--user", "ed", "--group", "staff", "PUT", &format!("{reports}/7")].as_slice(),
+            "policy: ",
+        ),
+        (&["who-can", "GET", &format!("{reports}/internal/7")], "rule: "),
+    ] {
+        let (_, out, err) = run(&[arguments, &[&folder.arg()]].concat());
+        let printed = out.replace(&folder.arg(), ".");
+        let (shown, _) = printed.split_once(end).unwrap_or_else(|| panic!("{out}{err}"));
+        assert!(
+            GUIDE.contains(&format!("\n```\n{shown}```\n")),
+            "docs/policy.md shows this otherwise:\n{shown}"
+        );
+    }
 }
