@@ -184,7 +184,7 @@ fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
 }
 
 fn section_of_a_page(heading: &str) -> &'static str {
-    PAGES.into_iter().find_map(|page| section(page, heading)).expect(heading)
+    PAGES.into_iter().find_map(|page| section(page, heading)).unwrap()
 }
 
 /// The first column of a section's table of keys.
