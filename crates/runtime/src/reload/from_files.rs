@@ -17,7 +17,8 @@ const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// large files in a folder where much else is written cost one part in `SHARE` of the thread's time.
 const SHARE: u32 = 20;
 /// Upper bound of that pause. Also the interval at which a folder is checked that cannot be
-/// watched, or in which a file is being written.
+/// watched, or in which a file is being written, and the time that the watch has to report a change
+/// which polling has found: on a busy machine it took more than [`SETTLE_TIME`].
 const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum sleep of the thread without polling.
 const MAX_SLEEP: Duration = Duration::from_secs(3600);
@@ -101,9 +102,9 @@ impl FileLoader {
                     earliest = now + ((now - began) * SHARE).min(MAX_DELAY);
                     self.pause()
                 }
-                // By the next check the watch may report that the file is still being written.
+                // The watch may be late, and report by then that the file is still being written.
                 Some(false) if cause == Cause::Poll => {
-                    next = now + SETTLE_TIME;
+                    next = now + MAX_DELAY;
                     cause = Cause::Change;
                     continue;
                 }
