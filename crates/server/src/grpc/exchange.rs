@@ -1,6 +1,6 @@
 //! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a
-//! task and its allocation. It gets a task if the rest of its message is missing, or if its
-//! credentials must be verified.
+//! task and its allocation. If the rest of its message is missing, its connection continues it for
+//! [`GRACE`]. It gets a task after that, or if its credentials must be verified.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::check::{Answer, Call, Failure, Unverified};
 use super::context::WorkerContext;
-use super::message::{Incoming, Reservation};
+use super::message::{GRACE, Incoming, Reservation};
 use super::notices::{Overload, Peer, WrongProtocol};
 use super::registry::{PendingGuard, RegisteredConnection};
 use super::respond;
@@ -43,7 +43,8 @@ const MAX_TRACEPARENT: usize = 256;
 /// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Accepts a stream: answers it now, or spawns a task that does.
+/// Accepts a stream: answers it now, spawns a task that does, or returns it if the rest of its
+/// message is missing.
 ///
 /// # Errors
 /// If the peer has reset the stream.
@@ -53,22 +54,22 @@ pub(super) fn accept(
     peer: Peer,
     (request, mut respond): Stream,
     received: Received,
-) -> Result<(), h2::Error> {
+) -> Result<Option<Receiving>, h2::Error> {
     let shared = &context.shared;
     if let Some(status) = not_grpc(&request) {
         shared.wrong_protocols.report(WrongProtocol::NotGrpc, peer, None);
-        return respond::plain(&mut respond, status);
+        return respond::plain(&mut respond, status).map(|()| None);
     }
     let path = request.uri().path();
     if path != envoy::CHECK_PATH {
         if !shared.other_services.serves(path) {
             shared.wrong_protocols.report(WrongProtocol::UnknownMethod, peer, Some(path));
         }
-        return shared.other_services.accept(request, respond);
+        return shared.other_services.accept(request, respond).map(|()| None);
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    // A task that waits for the rest registers its own waker.
+    // The rest can arrive only while the connection is polled, which then looks for it.
     let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent = if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
     let traceparent = traceparent.filter(|value| value.len() <= MAX_TRACEPARENT).cloned();
@@ -90,10 +91,61 @@ pub(super) fn accept(
         }
         Poll::Pending => {
             let deadline = deadline(&exchange.context, &head.headers);
-            spawn_local(exchange.receive(incoming, deadline, registered.count_pending()));
+            let (pending, until) = (registered.count_pending(), Instant::now() + GRACE);
+            return Ok(Some(Receiving { exchange, incoming, deadline, pending, until }));
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// A request whose message has not arrived as a whole.
+pub(super) struct Receiving {
+    exchange: Exchange,
+    incoming: Incoming,
+    deadline: Instant,
+    pending: PendingGuard,
+    /// When the rest of the message has taken [`GRACE`].
+    pub(super) until: Instant,
+}
+
+impl Receiving {
+    /// Whether its answer is due only after [`GRACE`].
+    pub(super) fn may_wait(&self) -> bool {
+        self.deadline > self.until
+    }
+
+    /// The message, or why there will be none. Nothing is woken: to be called when the connection
+    /// has read.
+    pub(super) fn poll(&mut self) -> Poll<Result<Bytes, Failure>> {
+        let limits = &self.exchange.context.shared.limits;
+        self.incoming.poll(limits, &mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Answers it, now or, if its credentials must be verified, in a task.
+    pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
+        let Self { mut exchange, mut incoming, deadline, pending, .. } = self;
+        match message {
+            // Its latency counts from its first part.
+            Err(failure) => {
+                let _ = exchange.context.checker.record_latency(received);
+                exchange.fail(failure, &[]);
+                let _ = exchange.context.checker.record_latency(exchange.received);
+            }
+            Ok(message) => {
+                exchange.received = received;
+                if let Err(unverified) = exchange.check(&message, None) {
+                    incoming.release();
+                    spawn_local(exchange.verify(message, unverified, deadline, pending));
+                }
+            }
+        }
+    }
+
+    /// Waits for the rest in a task.
+    pub(super) fn spawn(self) {
+        let Self { exchange, incoming, deadline, pending, until } = self;
+        spawn_local(exchange.receive(incoming, until, deadline, pending));
+    }
 }
 
 struct Exchange {
@@ -108,8 +160,14 @@ struct Exchange {
 impl Exchange {
     /// Waits for the rest of the message, and for the verification of its credentials if it is
     /// needed.
-    async fn receive(mut self, mut incoming: Incoming, deadline: Instant, pending: PendingGuard) {
-        match incoming.receive(&self.context.shared.limits, deadline).await {
+    async fn receive(
+        mut self,
+        mut incoming: Incoming,
+        grace: Instant,
+        deadline: Instant,
+        pending: PendingGuard,
+    ) {
+        match incoming.receive(&self.context.shared.limits, grace, deadline).await {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
                 // Latency counts from the complete message: how fast a peer sends is not ours to

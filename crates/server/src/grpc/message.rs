@@ -31,7 +31,7 @@ const OVERHEAD: usize = 2 << 10;
 /// message often arrive in two reads, a moment apart. Such a check must not be denied because slow
 /// peers have taken all places. Chosen, not measured: far longer than that moment on a busy
 /// machine, and less than Envoy's default timeout, 200 ms.
-const GRACE: Duration = Duration::from_millis(100);
+pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
@@ -99,9 +99,14 @@ impl Incoming {
         Poll::Ready(self.finish(limits))
     }
 
-    /// The same until a deadline. After [`GRACE`] it takes a place among the requests that wait.
-    pub(super) async fn receive(&mut self, limits: &Limits, deadline: Instant) -> Result<Bytes, Failure> {
-        let grace = deadline.min(Instant::now() + GRACE);
+    /// The same until a deadline. After `grace` it takes a place among the requests that wait.
+    pub(super) async fn receive(
+        &mut self,
+        limits: &Limits,
+        grace: Instant,
+        deadline: Instant,
+    ) -> Result<Bytes, Failure> {
+        let grace = deadline.min(grace);
         if let Ok(message) = timeout_at(grace, poll_fn(|cx| self.poll(limits, cx))).await {
             return message;
         }
