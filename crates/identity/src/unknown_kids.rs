@@ -7,7 +7,7 @@ const MAX_KIDS: usize = 16;
 const MAX_KID: usize = 256;
 
 /// The `kid`s of tokens that no key of a set has: reasons to fetch the set again. Bounded, because
-/// whoever sends a token chooses its `kid`.
+/// a client chooses the `kid` of its token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnknownKids {
     kids: Vec<Box<str>>,

@@ -63,7 +63,7 @@ pub(crate) struct Batching {
 /// The thread that writes, until [`Writer::finish`].
 #[derive(Debug)]
 pub struct Writer {
-    /// For an empty line, which ends the thread, whoever still has a [`Lines`].
+    /// For an empty line, which ends the thread even if a [`Lines`] is left.
     queue: SyncSender<Vec<u8>>,
     /// Dropped when the process stops: what waits to be written again is then written once more.
     stop: Option<Sender<()>>,

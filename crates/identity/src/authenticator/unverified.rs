@@ -11,9 +11,8 @@ use crate::{CredentialsError, HeapSize, Subject, UnixTime};
 
 use super::Authenticator;
 
-/// What invalid credentials say. Nothing of it is verified: whoever sends a request can put any
-/// name into it. For the operator and never for the client. It has no part of a password or of a
-/// signature.
+/// The names in invalid credentials. They are not verified: a client can write any name. They are
+/// for the operator and never for the client, and have no part of a password or of a signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempted {
     /// The user name, with the prefix of its source. No control characters.

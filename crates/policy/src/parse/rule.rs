@@ -98,7 +98,7 @@ fn read_target(
 }
 
 /// Whether this is not meant as a host. `internal/**` would be every path of a host named `internal`: a
-/// `deny` rule that denies nothing, or an `allow` rule for every path of whoever sends that host. Nearly all
+/// `deny` rule that denies nothing, or an `allow` rule for every path of a client that sends that host. Nearly all
 /// hosts have a dot, and others can be written in the long form. `localhost` hardly starts a path.
 fn is_forgotten_slash(host: &str) -> bool {
     !host.is_empty() && !host.contains(['.', ':', '*', '[']) && !host.eq_ignore_ascii_case("localhost")

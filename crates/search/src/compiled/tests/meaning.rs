@@ -339,8 +339,8 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
     }
 }
 
-/// Found by an attack: whoever may not see all of an index made an alias for it, and read by that
-/// name what is hidden from it, until the inventory had the alias.
+/// Found by an attack: a caller with hidden documents made an alias for their index, and read them
+/// by that name until the inventory had the alias.
 #[test]
 fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
     const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
